@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.migration.place_attempts import FailedAttempt, PlaceAttempts
+from reactive_desched.migration.rules import awaits_first_attempt
 from reactive_desched.migration.sight import Sight
 from reactive_desched.migration.steps import KeepPlace, MakeRoom, Reserve, Step
 from reactive_desched.model.labels import Requirement
@@ -64,9 +65,10 @@ class JobPlaces:
 
     def successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
         """Return the pod that is to take the place of a placeholder: no other job's successor."""
-        if placeholder is None:
-            given_to = self._promised_by.get(job.name)
-            return None if given_to is None else self._view.pod(given_to)
+        given_to = self._promised_by.get(job.name)
+        found = None if given_to is None else self._view.pod(given_to)
+        if placeholder is None or (found is not None and not _leaves(found)):
+            return found
         return self._view.index(JobPods).successor_for(job, placeholder, self._promised)
 
     def orphans(self) -> Iterator[Pod]:
@@ -87,9 +89,9 @@ class JobPlaces:
         name = seen.job.name
         self._given_up.discard(name)
         if isinstance(step, MakeRoom) and step.successor is not None:
-            self._break_promises(name)
-            self._promised[step.successor.uid] = name
-            self._promised_by[name] = step.successor.uid
+            self._promise(name, step.successor)
+        elif seen.successor is not None and seen.is_evicting and awaits_first_attempt(seen):
+            self._promise(name, seen.successor)
         elif isinstance(step, MakeRoom) and not (seen.is_evicting or seen.job.has_ended):
             self._given_up.add(name)
         match step:
@@ -150,6 +152,15 @@ class JobPlaces:
         self._given_up.discard(job)
         self._break_promises(job)
 
+    def _promise(self, job: str, pod: Pod) -> None:
+        self._break_promises(job)
+        self._promised[pod.uid] = job
+        self._promised_by[job] = pod.uid
+
     def _break_promises(self, job: str) -> None:
         if (pod := self._promised_by.pop(job, None)) is not None:
             self._promised.pop(pod, None)
+
+
+def _leaves(pod: Pod) -> bool:
+    return pod.is_terminating or pod.has_ended

@@ -274,8 +274,11 @@ def place_is_given_away(seen: Sight) -> str | None:
     """Say that the replacement got the placeholder's place, or will need it no more."""
     if seen.reserves:
         return None
-    may_come = seen.successor is None and may_be_replaced(seen)
-    return None if seen.placeholder is not None and may_come else _evicted(seen)
+    if seen.placeholder is not None and (
+        awaits_first_attempt(seen) or (seen.successor is None and may_be_replaced(seen))
+    ):
+        return None
+    return _evicted(seen)
 
 
 def nothing_is_bound_yet(seen: Sight) -> str | None:
@@ -356,6 +359,24 @@ def place_fits_no_more(seen: Sight) -> bool:
 def times_out_at(job: MigrationJob) -> float:
     """Return when the job fails at the latest, in seconds since the epoch."""
     return job.created_s + job.ttl_s if job.ttl_s else float("inf")
+
+
+def awaits_first_attempt(seen: Sight) -> bool:
+    """Say whether the kube-scheduler is about to try to place the successor for the first time.
+
+    While the placeholder is there, that attempt fails, and with it the kube-scheduler takes back a
+    nomination that was written meanwhile. A scheduler that is behind, or reports nothing, is
+    awaited for some seconds only.
+    """
+    pod = seen.successor
+    if pod is None or pod.node or pod.status.nominated_node or was_tried(pod):
+        return False
+    return seen.now_s < pod.created_s + LAG_GRACE_S
+
+
+def was_tried(pod: Pod) -> bool:
+    """Say whether a scheduler has reported of a pod, as after an attempt that failed."""
+    return any(each.type == POD_SCHEDULED for each in pod.status.conditions)
 
 
 def may_be_replaced(seen: Sight) -> bool:

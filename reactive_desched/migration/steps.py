@@ -14,6 +14,7 @@ from reactive_desched.migration.rules import (
     MISSING_GRACE_S,
     PLACE_GRACE_S,
     SUCCESSOR_GRACE_S,
+    awaits_first_attempt,
     may_be_replaced,
     place_fits_no_more,
     seconds_of,
@@ -147,12 +148,14 @@ def _has_failed(job: MigrationJob) -> bool:
 
 
 def _may_make_room(seen: Sight) -> bool:
-    """Say whether a placeholder serves no more: a replacement wants its place, or none can."""
+    """Say whether a placeholder serves no more: a replacement can take its place, or none can."""
     if seen.job.has_ended or seen.now_s >= deleted_at(seen.job):
         return True
     if place_fits_no_more(seen):
         return True
-    return seen.is_evicting and (seen.successor is not None or not may_be_replaced(seen))
+    if not seen.is_evicting or awaits_first_attempt(seen):
+        return False
+    return seen.successor is not None or not may_be_replaced(seen)
 
 
 def wants_eviction(job: MigrationJob, modes: Modes) -> bool:
@@ -188,6 +191,8 @@ def next_change_at(seen: Sight) -> float:
         times += (since_s + WAIT_WRITTEN_AFTER_S, since_s + PLACE_GRACE_S)
     if seen.failed_attempt is not None:
         times.append(seen.failed_attempt.next_at_s)
+    if seen.successor is not None:
+        times.append(seen.successor.created_s + LAG_GRACE_S)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
         gone_s = seconds_of(evicted)
         times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)

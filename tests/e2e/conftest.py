@@ -232,17 +232,21 @@ def terminal(real_tools: RealTools, default_port: None, tmp_path: Path) -> Itera
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the last words of every process beside a failure."""
+    """Show what there was and the last words of every process beside a failure."""
     report = yield
     if report.failed:
-        fixtures = getattr(item, "funcargs", {})
-        if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
-            report.sections += [(f"end of {name}.log", text) for name, text in plane.log_tails()]
-        if isinstance(broker := fixtures.get("broker"), KafkaBroker):
-            report.sections.append(("end of kafka.log", broker.tail()))
+        fixtures, namespace = getattr(item, "funcargs", {}), ""
+        if isinstance(playground := fixtures.get("playground"), E2ENamespace):
+            namespace = playground.namespace
+            report.sections.append((f"namespace {namespace}", playground.describe()))
         if isinstance(folder := fixtures.get("tmp_path"), Path):
             for log in sorted(folder.glob("*.log")):
                 report.sections.append((f"end of {log}", log.read_text(errors="replace")[-6000:]))
+        if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
+            tails = plane.log_tails(namespace)
+            report.sections += [(f"end of {name}.log", text) for name, text in tails]
+        if isinstance(broker := fixtures.get("broker"), KafkaBroker):
+            report.sections.append(("end of kafka.log", broker.tail()))
     return report
 
 

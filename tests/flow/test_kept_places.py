@@ -280,7 +280,9 @@ async def test_a_place_is_kept_on_no_node_that_is_being_deleted() -> None:
 
 
 def successor(of: Pod, name: str) -> Pod:
-    return replace(of, name=name, uid=name, node="", status=PodStatus())
+    no_node = PodCondition("PodScheduled", "False", "Unschedulable")
+    status = PodStatus("Pending", conditions=(no_node,))
+    return replace(of, name=name, uid=name, node="", status=status)
 
 
 async def test_a_pod_is_promised_one_place_though_its_nomination_is_not_seen_yet() -> None:

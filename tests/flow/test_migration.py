@@ -857,8 +857,18 @@ RESERVING = MigrationJobSettings(
 
 
 def successor(of: Pod) -> Pod:
-    """Return the pod that a controller makes in place of another."""
-    return replace(of, name=f"{of.name}-next", uid=f"{of.name}-next", node="", status=PodStatus())
+    """Return the pod that a controller makes in place of another; the scheduler finds no node."""
+    name = f"{of.name}-next"
+    return replace(of, name=name, uid=name, node="", status=NO_NODE)
+
+
+NO_NODE = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),))
+
+
+def fresh(of: Pod, name: str = "") -> Pod:
+    """Return a pod made now in place of another, of which the scheduler says nothing yet."""
+    made = replace(successor(of), status=PodStatus(), created_s=int(anyio.current_time()))
+    return replace(made, name=name, uid=name) if name else made
 
 
 def steps(server: JobServer, name: str) -> list[tuple[str, str]]:
@@ -914,6 +924,73 @@ async def test_the_job_says_whether_the_replacement_took_the_place(
 
         assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
         assert server.jobs["web-0"].status.message.endswith(f'Pod "{following}" {golden()}')
+
+
+async def test_a_place_is_given_away_once_the_scheduler_has_tried_the_replacement() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(1.5)
+        made = fresh(WEB[0])
+        process.fed.deliver(made)
+        await anyio.sleep(1)
+        assert "placeholder-job-web-0" in server.pods, "an attempt under way undoes a nomination"
+        process.fed.deliver(replace(made, status=NO_NODE))
+        await anyio.sleep(0.1)
+
+        assert "placeholder-job-web-0" not in server.pods
+
+
+async def test_a_scheduler_that_says_nothing_is_awaited_for_some_seconds() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(3.5)
+        assert "web-0" not in server.pods
+        process.fed.deliver(fresh(WEB[0]))
+        await anyio.sleep(1)
+        assert "placeholder-job-web-0" in server.pods
+        assert server.jobs["web-0"].phase is Phase.RUNNING
+        await anyio.sleep(5)
+
+        assert "placeholder-job-web-0" not in server.pods
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
+async def test_the_place_is_kept_for_no_replacement_that_got_a_node_at_once() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(1.5)
+        made = fresh(WEB[0])
+        process.fed.deliver(made)
+        await anyio.sleep(0.1)
+        process.fed.deliver(replace(made, node="n2"))
+        await anyio.sleep(0.1)
+
+        assert "placeholder-job-web-0" not in server.pods
+        await anyio.sleep(5)
+        taken_by = PodReference("default", made.name, made.uid)
+        assert server.jobs["web-0"].status.replacement == taken_by
+
+
+async def test_a_replacement_that_is_deleted_at_once_makes_way_for_the_next() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        process.fed.deliver(server.put(job_on(WEB[0])))
+        await anyio.sleep(1.5)
+        first = fresh(WEB[0], "first")
+        process.fed.deliver(first)
+        await anyio.sleep(0.1)
+        process.fed.delete(first)
+        process.fed.deliver(replace(fresh(WEB[0], "second"), status=NO_NODE))
+        await anyio.sleep(0.1)
+
+        assert "placeholder-job-web-0" not in server.pods
+        await anyio.sleep(5)
+        assert server.jobs["web-0"].status.replacement == PodReference(
+            "default", "second", "second"
+        )
 
 
 DB = [pod(f"db-{number}", on=f"n{number % 3 + 1}", owner="StatefulSet/db") for number in range(9)]

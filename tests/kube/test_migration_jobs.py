@@ -349,6 +349,16 @@ async def test_without_the_right_to_nominate_or_for_a_pod_with_a_node_the_placeh
 
 
 @pytest.mark.anyio
+async def test_a_successor_that_has_a_node_is_nominated_for_none(
+    api: ScriptedApi, session: Session
+) -> None:
+    api.answer_next("DELETE", ScriptedReply(200))
+
+    await make_room(session, pod("place", on="n3"), pod("web-next", on="n2"))
+    assert [each.kind for each in api.requests] == ["DELETE"]
+
+
+@pytest.mark.anyio
 async def test_a_login_page_has_deleted_no_placeholder(api: ScriptedApi, session: Session) -> None:
     kept = pod("placeholder-u1", uid="place", on="n2", namespace="shop")
     api.answer_next("DELETE", ScriptedReply(200, b"<html>Sign in</html>"))

@@ -72,12 +72,13 @@ class ChildProcess:
         """Let a frozen program go on."""
         self._running().send_signal(signal.SIGCONT)
 
-    def tail(self, lines: int) -> str:
-        """Return the last lines of the log, the long ones cut."""
+    def tail(self, lines: int, about: str = "") -> str:
+        """Return the last lines of the log that contain `about`, the long ones cut."""
         if not self.log.exists():
             return "(no log)"
         with self.log.open(errors="replace") as log:
-            return "".join(line[:_WIDTH].rstrip() + "\n" for line in deque(log, maxlen=lines))
+            found = deque((line for line in log if about in line), maxlen=lines)
+        return "".join(line[:_WIDTH].rstrip() + "\n" for line in found)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:

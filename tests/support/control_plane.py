@@ -84,13 +84,22 @@ class RealTools:
 
 
 def wait_until(
-    check: Callable[[], T | None], *, within_s: float, what: str, every_s: float = 0.2
+    check: Callable[[], T | None],
+    *,
+    within_s: float,
+    what: str,
+    every_s: float = 0.2,
+    describe: Callable[[], str] | None = None,
 ) -> T:
-    """Return the first true answer of `check`, or raise `TimeoutError` naming what was awaited."""
+    """Return the first true answer of `check`, or raise `TimeoutError` naming what was awaited.
+
+    The error says what `describe` finds instead, or else the last answer.
+    """
     deadline = time.monotonic() + within_s
     while not (answer := check()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {within_s:g} s in vain: {what}; the last answer: {answer}")
+            found = f"the last answer: {answer}" if describe is None else f"instead:\n{describe()}"
+            raise TimeoutError(f"waited {within_s:g} s in vain: {what}; {found}")
         time.sleep(every_s)
     return answer
 
@@ -218,10 +227,14 @@ class ControlPlane:
         self._etcdctl("compact", "--physical=true", str(revision))
         return revision
 
-    def log_tails(self, lines: int = 12) -> Iterator[tuple[str, str]]:
-        """Yield each component and the last words of its log, for a failure report."""
+    def log_tails(self, about: str = "", lines: int = 12) -> Iterator[tuple[str, str]]:
+        """Yield each component and the last words of its log, for a failure report.
+
+        Where a part has lines `about` a namespace, these are shown, and of the others few.
+        """
         for name, component in self._components.items():
-            yield name, component.tail(lines)
+            concerning = component.tail(3 * lines, about) if about else ""
+            yield name, f"{concerning}{component.tail(3 if concerning else lines)}"
 
     def stop(self) -> None:
         """End every process that was started, the last one first; none of their data is kept."""
@@ -325,6 +338,7 @@ class ControlPlane:
             f"--config={self.folder / 'scheduler.yaml'}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['scheduler']}",
+            "--v=2",  # which pod has no node, and why: for a failure report
         ]
 
     def _kwok_arguments(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from tests.support.control_plane import wait_until
 from tests.support.kubectl import Kubectl, KubectlError, Object
 
 OWNER = "e2e.reactive-desched.example"  # the label that keeps a playground's pods on its nodes
+LAST_EVENTS, MESSAGE_WIDTH = 30, 160
 
 
 NODE_PLUGINS: dict[str, Object] = {
@@ -129,6 +131,14 @@ class E2ENamespace:
         patch = json.dumps({"spec": changed})
         self.kubectl.run("patch", "deployment", app, "-n", self.namespace, "-p", patch)
 
+    def add_patient_class(self) -> str:
+        """Create a PriorityClass of pods that preempt none, and name it; its value is 0."""
+        name = f"{self.namespace}-patient"
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        values = {"value": 0, "preemptionPolicy": "Never"}
+        self.kubectl.apply({**kind, "metadata": {"name": name}, **values})
+        return name
+
     def deploy_each(self, *apps: str, cpu: str) -> None:
         """Create Deployments of one pod each on our nodes; nobody waits for them."""
         ours = {"nodeSelector": {OWNER: self.namespace}}
@@ -221,7 +231,8 @@ class E2ENamespace:
             pods = [PodSnapshot.of(pod) for pod in self._all_pods()]
             return all(pod.healthy for pod in pods) and self._count(pods) == expected
 
-        wait_until(as_expected, within_s=within_s, what=f"the nodes have {expected} pods")
+        what = f"the nodes have {expected} pods"
+        wait_until(as_expected, within_s=within_s, what=what, describe=self.describe)
 
     def apps_on(self, name: str) -> set[str]:
         """Return the apps that have a pod on one of our nodes."""
@@ -254,7 +265,26 @@ class E2ENamespace:
 
         where = f" off {off}" if off else ""
         what = f"{replicas} pods of {app} are healthy{where}"
-        return wait_until(at_rest, within_s=within_s, what=what)
+        return wait_until(at_rest, within_s=within_s, what=what, describe=self.describe)
+
+    def describe(self) -> str:
+        """Say how pods, nodes and jobs are, and the last events: why a test waited in vain."""
+        try:
+            pods = [_pod_line(pod) for pod in self._all_pods()]
+            nodes = map(_node_line, self.kubectl.get("nodes", "-l", f"{OWNER}={self.namespace}"))
+            events = sorted(map(_event_line, self.kubectl.get("events", "-n", self.namespace)))
+            return "\n".join((*pods, *nodes, *self._job_lines(), *events[-LAST_EVENTS:]))
+        except (KubectlError, subprocess.TimeoutExpired) as error:
+            return f"kubectl says: {error}"
+
+    def _job_lines(self) -> list[str]:
+        """Say how the migration jobs of our pods are, where the cluster has the kind."""
+        try:
+            jobs = self.kubectl.get("podmigrationjobs")
+        except KubectlError:
+            return []
+        ours = (job for job in jobs if job["spec"]["podRef"].get("namespace") == self.namespace)
+        return [f"PodMigrationJob {_name(job)}: {json.dumps(job.get('status'))}" for job in ours]
 
     def set_status(self, pod: str, **status: object) -> None:
         """Change a pod's status, as its kubelet would."""
@@ -290,6 +320,46 @@ class E2ENamespace:
     def _open_nodes(self) -> set[str]:
         nodes = self.kubectl.get("nodes", "-l", f"{OWNER}={self.namespace}")
         return {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")}
+
+
+def _pod_line(pod: Object) -> str:
+    """Say how a pod is: its node, or for which it is nominated, and what does not hold."""
+    meta, status = pod["metadata"], pod.get("status", {})
+    parts = (
+        f"Pod {_name(pod)}: {status.get('phase')}",
+        f"on {pod['spec'].get('nodeName')}",
+        f"nominated for {found}" if (found := status.get("nominatedNodeName")) else "",
+        f"terminating since {found}" if (found := meta.get("deletionTimestamp")) else "",
+        f"with finalizers {found}" if (found := meta.get("finalizers")) else "",
+        _untrue(status),
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _node_line(node: Object) -> str:
+    taints = [f"{each['key']}:{each['effect']}" for each in node["spec"].get("taints", ())]
+    conditions = node.get("status", {}).get("conditions", ())
+    ready = [each["status"] for each in conditions if each["type"] == "Ready"]
+    return f"Node {_name(node)}: taints {taints}, Ready {ready}"
+
+
+def _event_line(event: Object) -> str:
+    at = event.get("lastTimestamp") or event.get("eventTime") or ""
+    about = event["involvedObject"]
+    message = str(event.get("message"))[:MESSAGE_WIDTH]
+    return f"{at} {event.get('reason')} {about['kind']} {about.get('name')}: {message}"
+
+
+def _untrue(status: Object) -> str:
+    """Say which conditions of a pod are not True, and why."""
+    found = (each for each in status.get("conditions", ()) if each["status"] != "True")
+    parts = (f"{c['type']}={c['status']} {c.get('reason')} {c.get('message', '')}" for c in found)
+    return "; ".join(part[:MESSAGE_WIDTH] for part in parts)
+
+
+def _name(found: Object) -> str:
+    name: str = found["metadata"]["name"]
+    return name
 
 
 @dataclass

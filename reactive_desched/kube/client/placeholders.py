@@ -92,7 +92,7 @@ async def make_room(session: Transport, placeholder: Pod, successor: Pod | None)
     kube-scheduler counts a nominated pod for others of its priority and below, so that none of them
     takes the room. One that is gone already is no error.
     """
-    if successor is not None and placeholder.node:
+    if successor is not None and not successor.node and placeholder.node:
         await _nominate(session, successor, placeholder.node)
     options = {"preconditions": {"uid": placeholder.uid}, "gracePeriodSeconds": 0}
     path = _path(placeholder.namespace, placeholder.name)
@@ -104,7 +104,7 @@ async def make_room(session: Transport, placeholder: Pod, successor: Pod | None)
 async def _nominate(session: Transport, pod: Pod, node: str) -> None:
     """Set a pod's `status.nominatedNodeName`; skipped without the right, or without the pod.
 
-    Nor is a pod that has a node by now, which the API server calls unprocessable.
+    A pod that has a node by now is skipped as well: the API server calls that unprocessable.
     """
     patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
     reply = await session.request(

@@ -211,15 +211,22 @@ class JobPods(Index):
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[MigrationJobChanged]:
         """Follow a pod that became Ready, or ceased to be; name the jobs that wait for that.
 
-        The job of a placeholder waits for what the kube-scheduler says of it, too.
+        A job waits for what the kube-scheduler says of its placeholder, and of the successor.
         """
         if old.status is new.status:
             return ()
         self._note_availability(new, is_there=True)
         names = [*self._jobs_waiting_for(new)]
-        if not new.node and (job_uid := new.labels.get(PLACEHOLDER_OF)) is not None:
-            names += self._names_of((job_uid,))
+        if not new.node:
+            names += self._names_of(self._jobs_placing(new))
         return [MigrationJobChanged(name) for name in names]
+
+    def _jobs_placing(self, pod: Pod) -> Iterable[str]:
+        """Return the uids of the jobs that a pod without a node keeps a place for, or may get."""
+        if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
+            return (job_uid,)
+        owner = controller_of(pod.owners)
+        return () if owner is None else self._holders.get(owner.uid, ())
 
     def _jobs_waiting_for(self, pod: Pod) -> Iterator[str]:
         """Return the jobs whose Reservation a pod took."""
