@@ -60,7 +60,7 @@ class Jobs:
         """Take in a job as the watch brings it, and find out what is to be done."""
         self.migrations.apply_changes(self.state.upsert(job))
         while (name := self.migrations.queue.take()) is not None:
-            self.migrations.step_of(name)
+            self.migrations.action_of(name)
 
 
 def _job(number: int, of: Pod, *, is_in_flight: bool) -> MigrationJob:

@@ -18,7 +18,7 @@ from bench.measure.numbers import quantiles
 from bench.measure.stamps import frames_stamped
 from reactive_desched.journal.correlation import Case
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision
 
 _TIMEOUT_S = 10.0

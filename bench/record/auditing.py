@@ -14,7 +14,7 @@ from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.query import search
 from reactive_desched.audit.schema import INDEX_FILE
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import PublicKey, parse_key
 from reactive_desched.journal.signing.signer import PUBLIC_FILE

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from reactive_desched.model.event_types import TYPE_PREFIX, full_type
 from reactive_desched.primitives.ages import format_duration
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.moments import format_time
+from reactive_desched.primitives.timestamps import format_time
 
 MODE_LIVE: Final = "live"
 MODE_DRY_RUN: Final = "dry_run"

@@ -10,15 +10,15 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
-from reactive_desched.app import edges
+from reactive_desched.app import openings
 from reactive_desched.app.cluster import wait_for_cluster
+from reactive_desched.app.components import Components, build_components
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
 from reactive_desched.app.health import add_credential_check, add_sink_check
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
-from reactive_desched.app.parts import Parts, build_parts
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.recording import Recording, log_pauses, start_recording
 from reactive_desched.app.serving import bound_addresses, log_serving, open_server
@@ -78,12 +78,12 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
     active = ActiveConfig(deps.configuration)
     async with (
         bound_addresses(deps) as addresses,
-        edges.background_task(deps.log.run),
-        edges.open_api_session(deps) as session,
-        edges.run_event_recorder(session, deps.log, edges.EVENT_FLUSH_TIMEOUT_S) as events,
+        openings.background_task(deps.log.run),
+        openings.open_api_session(deps) as session,
+        openings.run_event_recorder(session, deps.log, openings.EVENT_FLUSH_TIMEOUT_S) as events,
     ):
         log_api_server(session, deps.log)
-        parts = await build_parts(deps, session, active, recorder, work_available, events)
+        parts = await build_components(deps, session, active, recorder, work_available, events)
         controller = parts.pipeline.controller
         description, leadership = parts.pipeline.description, controller.pauses.leadership
         deps.metrics.register(description, leadership, *parts.reflectors.values())
@@ -96,7 +96,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         status = StatusPage(deps, parts.pipeline, active, credential_error)
         add_credential_check(parts.health, credential_error)
         add_sink_check(parts.health, status.sink_errors)
-        stream = edges.build_event_stream(deps)
+        stream = openings.build_event_stream(deps)
         operator = build_operator(
             parts.pipeline, pausing, FutileMoves(controller, recorder), status
         )
@@ -134,13 +134,13 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             tasks.cancel_scope.cancel()
 
 
-def _build_pausing(deps: Dependencies, parts: Parts) -> Pausing:
+def _build_pausing(deps: Dependencies, parts: Components) -> Pausing:
     pause_file = deps.configuration.settings.brakes.pause_file
     return Pausing(parts.pipeline.controller, pause_file, deps.log)
 
 
 def _acting(
-    deps: Dependencies, session: Session, parts: Parts, open_term: "OpenTerm"
+    deps: Dependencies, session: Session, parts: Components, open_term: "OpenTerm"
 ) -> AbstractAsyncContextManager[object]:
     """Act for the whole block; with leader election, while this process leads."""
     if not deps.elects_leader:
@@ -153,7 +153,7 @@ def _acting(
 @asynccontextmanager
 async def _open_term(
     deps: Dependencies,
-    parts: Parts,
+    parts: Components,
     slot: RecorderSlot,
     stream: EventStream | None,
     pausing: Pausing,
@@ -165,7 +165,7 @@ async def _open_term(
     pipeline, log = parts.pipeline, deps.log
     async with (
         start() as recording,
-        edges.streamed(recording.journal, stream),
+        openings.streamed(recording.journal, stream),
         anyio.create_task_group() as tasks,
     ):
         await pausing.restore(recording.directory)
@@ -195,7 +195,7 @@ async def _open_term(
 
 
 def _start_tasks(
-    tasks: TaskGroup, deps: Dependencies, parts: Parts, recorder: RecorderSlot
+    tasks: TaskGroup, deps: Dependencies, parts: Components, recorder: RecorderSlot
 ) -> None:
     """Start the tasks that run on a standby, too; what flows through each stands beside it."""
     pipeline, controller, log = parts.pipeline, parts.pipeline.controller, deps.log

@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.api.event import LeaderChanged
+from reactive_desched.app.components import Components
 from reactive_desched.app.options import Dependencies
-from reactive_desched.app.parts import Parts
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
 from reactive_desched.election.elector import ElectionClock, ElectionTiming, LeaderElector
 from reactive_desched.errors import JournalInUse, LeadershipLost
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.kube.client.leases import ApiLeaseClient
 from reactive_desched.kube.client.session import Session, Transport
@@ -49,7 +49,7 @@ class LastTerm(Struct, frozen=True):
 
 @asynccontextmanager
 async def stand_for_leader(
-    deps: Dependencies, session: Session, parts: Parts, open_term: OpenTerm, drain_s: float
+    deps: Dependencies, session: Session, parts: Components, open_term: OpenTerm, drain_s: float
 ) -> AsyncIterator[None]:
     """Stand for leader while the block lasts, and act while this process leads.
 
@@ -164,7 +164,7 @@ class Campaign:
             self._controller.begin_without_history()
         content = msgspec.json.encode(LastTerm(elector.transitions, elector.identity))
         try:
-            await anyio.to_thread.run_sync(durable.replace, file, content)
+            await anyio.to_thread.run_sync(atomic_files.replace, file, content)
         except OSError as error:
             text = "cannot note the term: the next leader begins as if limits were used up"
             self._log.warning(text, message=f"{file}: {error.strerror or error}")
@@ -201,7 +201,7 @@ def _read_last_term(file: Path) -> LastTerm | None:
         return None
 
 
-def _build_elector(deps: Dependencies, session: Transport, parts: Parts) -> LeaderElector:
+def _build_elector(deps: Dependencies, session: Transport, parts: Components) -> LeaderElector:
     config = deps.configuration.settings.leader_election
     timing = ElectionTiming(config.lease_duration_s, config.renew_deadline_s, config.retry_period_s)
     leases = ApiLeaseClient(

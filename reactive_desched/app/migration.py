@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import anyio
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.app.migration_steps import MigrationSteps
+from reactive_desched.app.migration_actions import MigrationSteps
 from reactive_desched.app.options import Dependencies
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError, Malformed
@@ -16,20 +16,20 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.migration_jobs import MigrationJobWriter
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import make_codecs
-from reactive_desched.migration.life import FAILED_CREATE
-from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.orders import NewJob
-from reactive_desched.migration.steps import (
-    Admit,
-    Delete,
-    GiveUpPlace,
-    KeepPlace,
-    MakeRoom,
-    Reserve,
-    SetOrder,
+from reactive_desched.migration.actions import (
+    Action,
+    CreatePlaceholder,
+    CreateReservation,
+    DeleteJob,
+    DeletePlaceholder,
+    DeleteReservation,
+    PassArbitration,
+    SetReservationOrder,
     SetStatus,
-    Step,
 )
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.pending_jobs import NewJob
+from reactive_desched.migration.state_machine import FAILED_CREATE
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.migration_jobs import (
@@ -52,12 +52,12 @@ BUSY_S: Final = 0.05
 IDLE_S: Final = 1.0
 """How often a controller that must not act looks whether it may."""
 
-_DONE: Final[Mapping[type[Step], str]] = {
-    KeepPlace: "made a placeholder",
-    MakeRoom: "deleted a placeholder",
-    Reserve: "made a Reservation",
-    SetOrder: "set the order of a Reservation",
-    GiveUpPlace: "deleted a Reservation",
+_DONE: Final[Mapping[type[Action], str]] = {
+    CreatePlaceholder: "made a placeholder",
+    DeletePlaceholder: "deleted a placeholder",
+    CreateReservation: "made a Reservation",
+    SetReservationOrder: "set the order of a Reservation",
+    DeleteReservation: "deleted a Reservation",
 }
 """What the log says of a step about a place."""
 
@@ -65,7 +65,7 @@ _DONE: Final[Mapping[type[Step], str]] = {
 class JobWriter(Protocol):
     """Carries out a step at the API server."""
 
-    async def carry_out(self, step: Step) -> MigrationJob | None:
+    async def carry_out(self, step: Action) -> MigrationJob | None:
         """Write a step; return the job as it is then, None where it is gone or was overtaken."""
         ...
 
@@ -113,14 +113,14 @@ class MigrationRunner:
     async def _work(self) -> None:
         while True:
             await self._wait_for_work()
-            if (order := self._migrations.orders.take()) is not None:
+            if (order := self._migrations.pending_jobs.take()) is not None:
                 await self._make(order)
                 continue
             if (name := self._migrations.queue.take()) is None:
                 continue
             if name in self._busy:
                 self._migrations.queue.add_after(name, BUSY_S)
-            elif (step := self._migrations.step_of(name)) is not None:
+            elif (step := self._migrations.action_of(name)) is not None:
                 self._busy.add(name)
                 try:
                     await self._carry_out(step)
@@ -151,15 +151,17 @@ class MigrationRunner:
             self._migrations.end_order(order, made=True)
             self._steps.ordered(order, job)
 
-    async def _carry_out(self, step: Step) -> None:
+    async def _carry_out(self, step: Action) -> None:
         job = step.job
         try:
             written = await self._writer.carry_out(step)
-            if written is not None and isinstance(step, Admit | SetStatus | Reserve):
+            if written is not None and isinstance(
+                step, PassArbitration | SetStatus | CreateReservation
+            ):
                 self._store(written)
         except (ClusterError, Malformed) as error:
             self._steps.refused(step, str(error) or type(error).__name__)
-            if isinstance(step, KeepPlace | Reserve):
+            if isinstance(step, CreatePlaceholder | CreateReservation):
                 self._log.warning("a place was not kept", job=job.name, message=str(error))
                 self._migrations.end_attempt(job.name, str(error) or type(error).__name__)
             else:
@@ -169,9 +171,9 @@ class MigrationRunner:
                 self._migrations.queue.add_after(job.name, RETRY_S)
             return
         self._steps.carried_out(step, written)
-        if isinstance(step, KeepPlace | Reserve) and written is not None:
+        if isinstance(step, CreatePlaceholder | CreateReservation) and written is not None:
             self._migrations.end_attempt(job.name)
-        if isinstance(step, Delete):
+        if isinstance(step, DeleteJob):
             self._log.info("deleted an old migration job", job=job.name)
         elif (done := _DONE.get(type(step))) is not None and written is not None:
             self._log.info(done, job=job.name, pod=str(job.pod))

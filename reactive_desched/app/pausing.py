@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.telemetry.logs import Logger
@@ -163,7 +163,7 @@ class Pausing:
                     return "the journal is not open yet"
                 content = msgspec.json.encode(saved)
                 try:
-                    await anyio.to_thread.run_sync(durable.replace, path, content)
+                    await anyio.to_thread.run_sync(atomic_files.replace, path, content)
                 except OSError as error:
                     self._controller.pauses.confirm_kept(saved)
                     return f"{path}: {error.strerror or error}"

@@ -16,7 +16,7 @@ import msgspec
 
 from reactive_desched.app.cluster import wait_for_cluster
 from reactive_desched.app.config_reload import ActiveConfig
-from reactive_desched.app.edges import open_api_session, run_event_recorder
+from reactive_desched.app.openings import open_api_session, run_event_recorder
 from reactive_desched.app.options import (
     Dependencies,
     Options,
@@ -56,7 +56,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.triggers import SWEEP
-from reactive_desched.plan.live import list_snapshot
+from reactive_desched.plan.live_snapshot import list_snapshot
 from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.missing_inputs import missing_measurements, stale_measurements
 from reactive_desched.plan.needed_resources import needed_resources

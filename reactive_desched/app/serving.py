@@ -8,7 +8,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.app.edges import background_task
+from reactive_desched.app.openings import background_task
 from reactive_desched.app.options import Dependencies
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.primitives.url import is_loopback_host

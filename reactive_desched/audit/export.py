@@ -24,13 +24,13 @@ from reactive_desched.audit.event_lines import describe_event
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.query import filter_records
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.durable import TEMP_SUFFIX
+from reactive_desched.journal.atomic_files import TEMP_SUFFIX
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
 from reactive_desched.primitives.bounded_text import printable
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 
 COLUMNS: Final = (
     "sequence",
@@ -109,7 +109,7 @@ def _escape_formula(text: str) -> str:
 def _row(found: AnyEvent) -> dict[str, str]:
     row = {
         "sequence": found.sequence.lstrip("0"),
-        "time": format_moment(found.time),
+        "time": format_timestamp(found.time),
         "recordedtime": found.recordedtime,
         "event": short_type(found.type),
         "case": found.correlationid,

@@ -33,7 +33,7 @@ from reactive_desched.journal.records import AnyEvent, parse_header
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.upkeep import limits
 from reactive_desched.journal.upkeep.limits import RetentionLimits
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 
 MAX_OPEN_NAMED: Final = 100
 """So many open intents are named; further ones are only counted."""
@@ -208,7 +208,7 @@ def _read_events(catalogue: IndexCatalogue, locations: list[RecordLocation]) -> 
 def _record_times(found: AnyEvent | None) -> RecordTimes | None:
     if found is None:
         return None
-    return RecordTimes(int(found.sequence), format_moment(found.time), found.recordedtime)
+    return RecordTimes(int(found.sequence), format_timestamp(found.time), found.recordedtime)
 
 
 def _last_checkpoint(catalogue: IndexCatalogue) -> Event[Checkpoint] | None:
@@ -225,7 +225,7 @@ def _checkpoint_status(found: Event[Checkpoint] | None, last: int) -> Checkpoint
     seq, data = int(found.sequence), found.data
     return CheckpointStatus(
         seq,
-        format_moment(found.time),
+        format_timestamp(found.time),
         data.size,
         last - seq,
         data.unrecorded,
@@ -242,7 +242,7 @@ def _policy_status(catalogue: IndexCatalogue) -> PolicyStatus | None:
         return None
     return PolicyStatus(
         int(found.sequence),
-        format_moment(found.time),
+        format_timestamp(found.time),
         data.revision,
         data.source,
         data.mode,
@@ -268,7 +268,7 @@ def _epochs(catalogue: IndexCatalogue) -> tuple[EpochStart, ...]:
     return tuple(
         EpochStart(
             int(one.sequence),
-            format_moment(one.time),
+            format_timestamp(one.time),
             one.data.previous,
             one.data.first_missing,
             one.data.last_missing,
@@ -306,7 +306,7 @@ def _open_eviction(found: Event[EvictionRequested], now: datetime) -> OpenEvicti
     who, age_s = found.data.who, (now - found.time).total_seconds()
     pod = f"{who.namespace}/{who.name}"
     return OpenEviction(
-        int(found.sequence), found.id, pod, who.node, format_moment(found.time), round(age_s, 3)
+        int(found.sequence), found.id, pod, who.node, format_timestamp(found.time), round(age_s, 3)
     )
 
 

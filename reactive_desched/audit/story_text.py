@@ -35,7 +35,7 @@ from reactive_desched.model.outcomes import DRY_RUN
 from reactive_desched.primitives.ages import format_duration
 from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.moments import format_time
+from reactive_desched.primitives.timestamps import format_time
 
 _BOLD, _DIM = "1", "2"
 _GREEN, _YELLOW, _RED, _CYAN, _MAGENTA = "32", "33", "31", "36", "35"

@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
 def _report(arguments: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from reactive_desched.audit.report.making import make_report
+    from reactive_desched.audit.report.builder import make_report
 
     now = datetime.now(UTC)
     query = audit_flags.period_query(arguments, now)
@@ -71,10 +71,10 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _parts(report: "PeriodReport", form: str) -> "Iterable[str]":
     if form == "json":
-        from reactive_desched.audit.report.making import as_json
+        from reactive_desched.audit.report.builder import as_json
 
         return (as_json(report),)
-    from reactive_desched.audit.report.writing import write_document
+    from reactive_desched.audit.report.document_writer import write_document
 
     if form == "html":
         from reactive_desched.audit.report.html_page import as_html

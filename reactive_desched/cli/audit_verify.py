@@ -70,7 +70,7 @@ def add(commands: Commands) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from reactive_desched.audit.verifying import verify
+    from reactive_desched.audit.verification import verify
 
     directory = journal_flags.journal_directory(arguments)
     kept = _pinned_checkpoint(arguments.checkpoint) if arguments.checkpoint else None

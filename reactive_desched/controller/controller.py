@@ -18,8 +18,8 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.factory import GateFactory
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evaluation import Evaluation

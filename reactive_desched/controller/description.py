@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.forecast import Forecast
 from reactive_desched.controller.job_listing import MAX_LISTED, JobList, list_jobs
 from reactive_desched.controller.pending import (
     ClockPair,
@@ -17,6 +16,7 @@ from reactive_desched.controller.pending import (
 )
 from reactive_desched.controller.public_state import PublicState, collect_state
 from reactive_desched.controller.slices import in_slices
+from reactive_desched.controller.turn_forecast import TurnForecast
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.model.brakes import BrakeState
 from reactive_desched.telemetry.metrics import Metric
@@ -37,7 +37,7 @@ class ControllerDescription:
         self._controller = controller
         self._clock = clock
         self._wall_clock = wall_clock
-        self._forecast = Forecast(controller, clock)
+        self._forecast = TurnForecast(controller, clock)
 
     async def pending(self, query: PendingQuery) -> PendingList:
         """List the findings that wait, and what each waits for."""

@@ -18,7 +18,7 @@ from reactive_desched.state.index_registry import IndexKey
 
 if TYPE_CHECKING:
     from reactive_desched.gate.gate import Gate
-    from reactive_desched.migration.making import JobMakingGate
+    from reactive_desched.migration.job_gate import JobGate
     from reactive_desched.migration.migrations import Migrations
 
 
@@ -76,7 +76,7 @@ def _profile_gate(
     migrations: "Migrations | None",
     *,
     dry_run: bool,
-) -> "Gate | JobMakingGate":
+) -> "Gate | JobGate":
     """Build the gate of a profile, which evicts its pods, or makes migration jobs of them."""
     if migrations is None or config.controller.evictions.evictor_of(profile) != "migration":
         return gates.gate(evictor)

@@ -9,9 +9,9 @@ from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.migration.kept_place import KeptPlaceFilter
-from reactive_desched.migration.making import JobMakingGate, JobRules
+from reactive_desched.migration.job_gate import JobGate, JobRules
 from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.placeholder_filter import PlaceholderFilter
 from reactive_desched.migration.plugin import MigrationJobs
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -20,7 +20,7 @@ from reactive_desched.state.cluster import ClusterState
 
 def making_gate(
     evictor: DefaultEvictor, gates: GateFactory, migrations: Migrations, *, dry_run: bool
-) -> Gate | JobMakingGate:
+) -> Gate | JobGate:
     """Build the gate of a profile that makes migration jobs of its findings.
 
     A dry run makes no jobs: it shows the evictions of those that it would make.
@@ -28,7 +28,7 @@ def making_gate(
     rules = JobRules(gates.schedules, gates.rate_limiter, gates.policy_limits, migrations)
     if dry_run:
         return gates.gate(evictor, rules)
-    return JobMakingGate(gates.protections(evictor), rules, gates.moves, migrations)
+    return JobGate(gates.protections(evictor), rules, gates.moves, migrations)
 
 
 def job_plugin(
@@ -40,7 +40,7 @@ def job_plugin(
 ) -> tuple[MigrationJobs, Gate, ProfileView]:
     """Build the plugin of the jobs, with its gate and its view."""
     names = {each.name for profile in config.policy.profiles for each in profile.plugins}
-    gate = gates.job_gate(migrations, KeptPlaceFilter(migrations, gates.node_fit))
+    gate = gates.job_gate(migrations, PlaceholderFilter(migrations, gates.node_fit))
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
     return MigrationJobs(migrations, names), gate, view

@@ -8,10 +8,10 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.migration.actions import awaits_arbitration, wants_eviction
 from reactive_desched.migration.migrations import JOB_DETAIL, Migrations
-from reactive_desched.migration.steps import awaits_arbitration, wants_eviction
 from reactive_desched.model.migration_jobs import MigrationJob
-from reactive_desched.primitives.moments import utc_time
+from reactive_desched.primitives.timestamps import utc_time
 
 MAX_LISTED: Final = 500
 """Jobs listed in one answer, those that have not ended first; the others are only counted."""

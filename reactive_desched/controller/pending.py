@@ -15,8 +15,8 @@ from reactive_desched.model.triggers import Trigger
 from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.in_order import in_order
-from reactive_desched.primitives.moments import utc_time
+from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.timestamps import utc_time
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""
@@ -217,7 +217,7 @@ def list_pending(
         if number % PODS_PER_SLICE == 0:
             yield None
     rows: list[PendingRow] = []
-    for number, (_, _, finding) in enumerate(islice(in_order(matching), query.limit)):
+    for number, (_, _, finding) in enumerate(islice(lazily_sorted(matching), query.limit)):
         rows.append(_row(finding, moment))
         if number % PODS_PER_SLICE == 0:
             yield None

@@ -14,7 +14,7 @@ from rich.table import Table
 from reactive_desched.app.controller import RunningController, open_controller
 from reactive_desched.app.options import Dependencies
 from reactive_desched.demo import epilogue
-from reactive_desched.demo.cluster import open_demo_cluster
+from reactive_desched.demo.demo_cluster import DemoCluster
 from reactive_desched.demo.narrator import ConsoleObserver
 from reactive_desched.demo.scenes import (
     SCENES,
@@ -24,7 +24,7 @@ from reactive_desched.demo.scenes import (
     play_scene,
     wait_until,
 )
-from reactive_desched.demo.town import DemoCluster
+from reactive_desched.demo.sim_process import open_demo_cluster
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.plugins.registry import plugin_registry

@@ -7,9 +7,9 @@ import anyio
 from msgspec import Struct
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.demo.demo_cluster import SSD, DemoCluster
 from reactive_desched.demo.epilogue import run_cli
 from reactive_desched.demo.narrator import ConsoleObserver
-from reactive_desched.demo.town import SSD, DemoCluster
 from reactive_desched.model.brakes import STORM
 
 WAIT_TIMEOUT_S = 15.0

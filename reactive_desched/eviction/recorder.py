@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from reactive_desched.errors import JournalUnavailable
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.intents import Intent

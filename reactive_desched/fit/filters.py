@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from reactive_desched.fit.bits import slots_in, with_bit
 from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.host_ports import any_conflict
-from reactive_desched.fit.kept_places import KeptPlaces
+from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.nominated_pods import NominatedPods, outranked_by
 from reactive_desched.fit.pod_affinity import PodAffinityFilter
@@ -220,7 +220,11 @@ class NodeFilters:
             return 0
         here = entry.active.get(pod.uid)
         if here is None:
-            return self._view.index(KeptPlaces).kept_by(entry.name, pod.uid).get(resource, 0)
+            return (
+                self._view.index(KoordinatorReservations)
+                .kept_by(entry.name, pod.uid)
+                .get(resource, 0)
+            )
         if resource == PODS:
             return 1
         return here.held.get(resource, 0)

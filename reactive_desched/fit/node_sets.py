@@ -11,7 +11,7 @@ from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.free_amounts import FreeResources, remaining
 from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
-from reactive_desched.fit.kept_places import KeptPlaces
+from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
 from reactive_desched.fit.labels import NodeLabels
 from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.reservations import Reservations
@@ -264,7 +264,9 @@ class NodeSets:
         taken: list[ResourceList] = [entry.held]
         if (reserved := self.reservations.reserved_on(entry.name)) is not None:
             taken.append(reserved)
-        if (kept := self._view.index(KeptPlaces).on_node_named(entry.name)) is not None:
+        if (
+            kept := self._view.index(KoordinatorReservations).on_node_named(entry.name)
+        ) is not None:
             taken.append(kept)
         return taken
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 from reactive_desched.api.index import Index, NodeInfo
 from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.model.findings import Targets
-from reactive_desched.model.fits import fit_error
 from reactive_desched.model.labels import Selector
+from reactive_desched.model.node_fit import fit_error
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import FitReason

@@ -47,7 +47,7 @@ from reactive_desched.model.wakes import (
 from reactive_desched.moves.node_memory import WakeOnAnyNode
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.moments import format_time_of_day
+from reactive_desched.primitives.timestamps import format_time_of_day
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView

@@ -27,7 +27,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.settings.limits import EvictionRateLimits
-from reactive_desched.primitives.in_order import in_order
+from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
@@ -431,7 +431,7 @@ class EvictionRateLimiter:
             if number % FINDINGS_PER_SLICE == 0:
                 yield None
         schedule, pods = TurnSchedule(self._warm_up_pace(now), now), []
-        ordered = in_order(found)
+        ordered = lazily_sorted(found)
         del found
         for number, (_, _, each) in enumerate(ordered):
             pods.append(each)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from reactive_desched.gate.ordinals import format_ordinal
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.in_order import in_order
+from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
 
 PODS_PER_SLICE: Final = 16
@@ -249,7 +249,7 @@ def schedule_turns(
             yield None
     gone = dict.fromkeys(members, 0)
     turns: dict[PodKey, Turn] = {}
-    for number, (at, _, each, last) in enumerate(in_order(found)):
+    for number, (at, _, each, last) in enumerate(lazily_sorted(found)):
         for bucket in each.buckets:
             gone[bucket] += 1
         bucket = each.buckets[last]

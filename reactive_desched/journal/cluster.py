@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 MARK: Final = "cluster.json"
@@ -102,4 +102,4 @@ def mark_cluster(directory: Path, cluster: ClusterIdentity) -> None:
     """
     kept = kept_cluster(directory)
     if kept != cluster and (cluster.uid or not kept.uid):
-        durable.replace(directory / MARK, msgspec.json.encode(cluster))
+        atomic_files.replace(directory / MARK, msgspec.json.encode(cluster))

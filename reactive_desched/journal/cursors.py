@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -54,8 +54,8 @@ class Cursors:
         with (
             self._write_lock
         ):  # else who was given up on while it waited for the disk is in the way
-            durable.make_directory(self._directory)
-            durable.replace(path, msgspec.json.encode(Cursor(seq, time)))
+            atomic_files.make_directory(self._directory)
+            atomic_files.replace(path, msgspec.json.encode(Cursor(seq, time)))
 
     def all(self) -> dict[str, Cursor]:
         """Return every position that can be read, by name in order. Blocks."""

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TypeAlias
 
-from reactive_desched.journal.durable import sync_directory
+from reactive_desched.journal.atomic_files import sync_directory
 
 PROBE_BYTES = 1 << 18
 """After a fault the journal counts as well only when so much can be written."""

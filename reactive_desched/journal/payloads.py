@@ -23,7 +23,7 @@ from reactive_desched.api.event import (
     Who,
     Why,
 )
-from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.eviction_options import (
     BY_EVICTION,

@@ -73,8 +73,8 @@ from reactive_desched.journal.uptime import (
     no_server_time,
     no_uptime,
 )
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.intents import Intent

@@ -19,7 +19,7 @@ from reactive_desched.api.event import (
     Who,
 )
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.durable import sync_directory
+from reactive_desched.journal.atomic_files import sync_directory
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.payloads import eviction_policy
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at

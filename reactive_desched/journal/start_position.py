@@ -6,13 +6,15 @@ from typing import Final, Literal, NamedTuple
 
 from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.moments import MOMENT_FORMATS_HELP, parse_moment
+from reactive_desched.primitives.timestamps import TIMESTAMP_FORMATS_HELP, parse_timestamp
 
 OLDEST: Final = "oldest"
 NOW: Final = "now"
 
 _AFTER: Final = re.compile(r"(?:([A-Za-z0-9_-]{1,128})\.)?([0-9]{1,20})", re.ASCII)
-START_FORMATS_HELP: Final = f"a sequence, an id of the stream, oldest, now, {MOMENT_FORMATS_HELP}"
+START_FORMATS_HELP: Final = (
+    f"a sequence, an id of the stream, oldest, now, {TIMESTAMP_FORMATS_HELP}"
+)
 """What a start can be, for messages and help."""
 
 
@@ -39,7 +41,7 @@ def parse_start(text: str, now: datetime) -> Start:
     if (after := parse_id(text)) is not None:
         return after
     try:
-        return SinceTime(parse_moment(text, now))
+        return SinceTime(parse_timestamp(text, now))
     except (ValueError, OverflowError) as error:
         raise ConfigError(
             f"{quote(text)} is not a place to begin from: write {START_FORMATS_HELP}"

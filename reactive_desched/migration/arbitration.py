@@ -12,12 +12,12 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.gate.filters import Rejection
+from reactive_desched.migration.actions import awaits_arbitration
 from reactive_desched.migration.in_progress import JobCounts
 from reactive_desched.migration.limits import MigrationLimits, SizeOf
-from reactive_desched.migration.order import RankedJob, in_order
 from reactive_desched.migration.protections import passes_by_annotation, protections
 from reactive_desched.migration.settings import ArbitrationSettings
-from reactive_desched.migration.steps import awaits_arbitration
+from reactive_desched.migration.sort_order import RankedJob, in_order
 from reactive_desched.model.findings import YieldPoint
 from reactive_desched.model.migration_jobs import JobOfPod, MigrationJob, SkipGate
 from reactive_desched.model.objects import Pod

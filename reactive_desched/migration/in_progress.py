@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from itertools import compress
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from reactive_desched.migration.order import MovesByBatchJob
+from reactive_desched.migration.sort_order import MovesByBatchJob
 from reactive_desched.model.migration_jobs import JobOfPod, Phase
 from reactive_desched.model.objects import Pod, controller_of
 

@@ -13,24 +13,24 @@ from msgspec.structs import replace
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.gate.gate import EvictionLimit
+from reactive_desched.migration.actions import (
+    Action,
+    DeletePlaceholder,
+    awaits_arbitration,
+    next_action,
+    next_change_at,
+    wants_eviction,
+)
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.eviction_rate import JobEvictionRate
 from reactive_desched.migration.job_queue import JobQueue
-from reactive_desched.migration.life import COMPLETE, WAIT_WRITTEN_AFTER_S
+from reactive_desched.migration.job_state import EVICTION, JobState, Modes, Wait
 from reactive_desched.migration.object_limiters import ObjectLimiters
-from reactive_desched.migration.orders import JobOrders, NewJob
-from reactive_desched.migration.places import JobPlaces
+from reactive_desched.migration.pending_jobs import NewJob, PendingJobs
+from reactive_desched.migration.placeholders import JobPlaces
 from reactive_desched.migration.rules import NO_PLACE, PLACE_PENDING, no_place_for
 from reactive_desched.migration.settings import arbitration_settings, eviction_options
-from reactive_desched.migration.sight import EVICTION, Modes, Sight, Wait
-from reactive_desched.migration.steps import (
-    MakeRoom,
-    Step,
-    awaits_arbitration,
-    next_change_at,
-    next_step,
-    wants_eviction,
-)
+from reactive_desched.migration.state_machine import COMPLETE, WAIT_WRITTEN_AFTER_S
 from reactive_desched.migration.volumes import ANYWHERE, reach_of
 from reactive_desched.migration.wakes import WakeOnAnyJob
 from reactive_desched.migration.workload_sizes import INDEXES, workload_size
@@ -107,7 +107,7 @@ class Migrations:
     ) -> None:
         self.changed: Final = Wakeup()
         self.queue: Final = JobQueue(wall_clock, self.changed)
-        self.orders: Final = JobOrders(wall_clock)
+        self.pending_jobs: Final = PendingJobs(wall_clock)
         self.places: Final = JobPlaces(view, node_fit, wall_clock)
         self._view: Final = view
         self._settings: Final = settings
@@ -186,7 +186,7 @@ class Migrations:
 
     def open_job_of(self, pod: Pod) -> str | None:
         """Name a job of the pod, or of an earlier pod of its name, that has not ended."""
-        if (order := self.orders.of(pod)) is not None:
+        if (order := self.pending_jobs.of(pod)) is not None:
             return order.name
         jobs = self._view.index(JobPods).jobs_of(pod)
         return next((job.name for job in jobs if not job.has_ended), None)
@@ -213,14 +213,14 @@ class Migrations:
 
     def order(self, pod: Pod, trigger: str, cause: str) -> str:
         """Have a job be made, and return its name; it counts against the limits from now on."""
-        order = self.orders.add(pod, trigger, cause)
+        order = self.pending_jobs.add(pod, trigger, cause)
         self._arbitrator.expect(_ordered_job(order))
         self.changed.notify()
         return order.name
 
     def end_order(self, order: NewJob, *, made: bool) -> None:
         """Take in that a job was made, or could not be."""
-        self.orders.end(order, made=made)
+        self.pending_jobs.end(order, made=made)
         if (job := self.get(order.name)) is None:
             self._arbitrator.forget(order.name)
         else:
@@ -330,7 +330,7 @@ class Migrations:
             self._forget_evicted(job)
             self._note_ended(name)
             if job.phase is not Phase.SUCCEEDED and self.pod_of(job) is not None:
-                self.orders.postpone(job.pod.uid)
+                self.pending_jobs.postpone(job.pod.uid)
         self.queue.add(name)
 
     def _note_ended(self, name: str) -> None:
@@ -433,30 +433,30 @@ class Migrations:
     @property
     def is_due(self) -> bool:
         """Whether a job is to be made, or something may have to be written of one."""
-        return len(self.orders) > 0 or self.queue.is_due
+        return len(self.pending_jobs) > 0 or self.queue.is_due
 
-    def step_of(self, name: str) -> Step | None:
+    def action_of(self, name: str) -> Action | None:
         """Return what is to be written of a job, and look at it again when its time comes."""
         if name == NO_JOB:
-            return self._orphan_step()
+            return self._orphan_action()
         if (job := self.get(name)) is None:
             return None
         now_s = self._wall_clock()
-        seen = self._sight(job, now_s)
-        self.queue.add_at(name, next_change_at(seen))
-        step = next_step(seen)
-        prepared = self.places.prepare(step, seen)
-        if prepared is None and step is not None:
+        state = self._job_state(job, now_s)
+        self.queue.add_at(name, next_change_at(state))
+        action = next_action(state)
+        prepared = self.places.prepare(action, state)
+        if prepared is None and action is not None:
             self.queue.add_after(name, SYNC_AGAIN_S)
         return prepared
 
-    def _orphan_step(self) -> Step | None:
+    def _orphan_action(self) -> Action | None:
         """Return the deletion of a placeholder whose job is gone, one at a time."""
         orphan = next(self.places.orphans(), None)
         if orphan is None:
             return None
         self.queue.add_after(NO_JOB, ORPHAN_AGAIN_S)
-        return MakeRoom(MigrationJob(name=NO_JOB, uid="", pod=_reference(orphan)), orphan)
+        return DeletePlaceholder(MigrationJob(name=NO_JOB, uid="", pod=_reference(orphan)), orphan)
 
     def end_attempt(self, name: str, error: str = "") -> None:
         """Take in that a job's placeholder or Reservation was made, or why it could not be."""
@@ -468,11 +468,11 @@ class Migrations:
         """Count a job that this process ended."""
         self._endings[status.phase.value, status.reason or COMPLETE] += 1
 
-    def _sight(self, job: MigrationJob, now_s: float) -> Sight:
+    def _job_state(self, job: MigrationJob, now_s: float) -> JobState:
         rejection, is_final = self._rejections.get(job.name, (None, False))
         pod, places = self.pod_of(job), self.places
         placeholder, kept = places.placeholder_of(job), places.reservation_of(job)
-        return Sight(
+        return JobState(
             job,
             self.modes,
             now_s,

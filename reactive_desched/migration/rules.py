@@ -6,7 +6,7 @@ A rule returns the message for the job's status where its arrow is taken, and No
 from datetime import datetime
 from typing import Final
 
-from reactive_desched.migration.sight import EVICTION, POD_SCHEDULED, Modes, Sight
+from reactive_desched.migration.job_state import EVICTION, POD_SCHEDULED, JobState, Modes
 from reactive_desched.migration.volumes import VolumeReach
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import (
@@ -52,36 +52,36 @@ _MAKES_PODS_EARLY: Final = "ReplicaSet"
 # --- whatever the job does ---
 
 
-def person_aborts(seen: Sight) -> str | None:
+def person_aborts(state: JobState) -> str | None:
     """Say that a person aborted a job whose pod is not evicted."""
-    if seen.job.is_to_be_aborted and not seen.is_evicting:
+    if state.job.is_to_be_aborted and not state.is_evicting:
         return "a person aborted the job"
     return None
 
 
-def time_is_over(seen: Sight) -> str | None:
+def time_is_over(state: JobState) -> str | None:
     """Say that the job has not ended within its time to live."""
-    if seen.now_s < times_out_at(seen.job):
+    if state.now_s < times_out_at(state.job):
         return None
-    return f"the job has not ended within its ttl of {seen.job.ttl_s:g} s"
+    return f"the job has not ended within its ttl of {state.job.ttl_s:g} s"
 
 
 # --- while it waits for arbitration ---
 
 
-def names_no_pod(seen: Sight) -> str | None:
+def names_no_pod(state: JobState) -> str | None:
     """Say that the job names no pod, or no longer the one that it began with."""
-    named = seen.job.pod
+    named = state.job.pod
     if not (named.namespace and named.name):
         return "spec.podRef needs a namespace and a name"
-    if not seen.job.is_pending and not named.uid:
+    if not state.job.is_pending and not named.uid:
         return "spec.podRef.uid was removed after the job had begun"
     return None
 
 
-def mode_is_not_there(seen: Sight) -> str | None:
+def mode_is_not_there(state: JobState) -> str | None:
     """Say that the settings have nothing by which the job's mode could be carried out."""
-    job, modes = seen.job, seen.modes
+    job, modes = state.job, state.modes
     if modes.can_carry_out(job):
         return None
     remedy = f"write spec.mode: {Mode.EVICT_DIRECTLY}"
@@ -90,9 +90,9 @@ def mode_is_not_there(seen: Sight) -> str | None:
     return f"mode {modes.of(job)} is not there: {remedy}"
 
 
-def options_evict_nothing(seen: Sight) -> str | None:
+def options_evict_nothing(state: JobState) -> str | None:
     """Say which of the job's delete options nothing good can come of."""
-    job, options = seen.job, seen.job.delete_options
+    job, options = state.job, state.job.delete_options
     if options is None:
         return None
     if options.dry_run:
@@ -103,61 +103,61 @@ def options_evict_nothing(seen: Sight) -> str | None:
     return None
 
 
-def pod_does_not_exist(seen: Sight) -> str | None:
+def pod_does_not_exist(state: JobState) -> str | None:
     """Say that there is no such pod; a watch may show it a moment after its job."""
-    if seen.pod is not None or seen.now_s < seen.job.created_s + MISSING_GRACE_S:
+    if state.pod is not None or state.now_s < state.job.created_s + MISSING_GRACE_S:
         return None
-    return f'Pod "{seen.job.pod}" does not exist'
+    return f'Pod "{state.job.pod}" does not exist'
 
 
-def is_forbidden(seen: Sight) -> str | None:
+def is_forbidden(state: JobState) -> str | None:
     """Say why arbitration forbids the move, or no place can be kept for the replacement."""
-    if seen.pod is None:
+    if state.pod is None:
         return None
-    if not (why := seen.forbidden or no_place_for(seen.job, seen.modes, seen.pod, seen.reach)):
+    if not (why := state.forbidden or no_place_for(state.job, state.modes, state.pod, state.reach)):
         return None
     forbidden = "is forbidden to migrate because it does not meet the requirements"
-    return f'Pod "{seen.job.pod}" {forbidden}: {why}'
+    return f'Pod "{state.job.pod}" {forbidden}: {why}'
 
 
-def arbitration_is_passed(seen: Sight) -> str | None:
+def arbitration_is_passed(state: JobState) -> str | None:
     """Say that arbitration let the job through: that is written on it, with the uid of its pod."""
-    is_written = seen.job.has_passed and seen.job.pod.uid
-    return "" if is_written and seen.pod is not None else None
+    is_written = state.job.has_passed and state.job.pod.uid
+    return "" if is_written and state.pod is not None else None
 
 
 # --- before its pod is evicted ---
 
 
-def eviction_is_accepted(seen: Sight) -> str | None:
+def eviction_is_accepted(state: JobState) -> str | None:
     """Say that the API server accepted the eviction of the pod."""
-    if not seen.is_evicted:
+    if not state.is_evicted:
         return None
-    why = seen.job.cause or seen.job.trigger or "a person asked for it"
-    node = "" if seen.pod is None else f' from node "{seen.pod.node}"'
-    return f'Pod "{seen.job.pod}" evicted{node} by the reason "{why}"'
+    why = state.job.cause or state.job.trigger or "a person asked for it"
+    node = "" if state.pod is None else f' from node "{state.pod.node}"'
+    return f'Pod "{state.job.pod}" evicted{node} by the reason "{why}"'
 
 
-def pod_left_by_itself(seen: Sight) -> str | None:
+def pod_left_by_itself(state: JobState) -> str | None:
     """Say that the pod is gone, and this job did not evict it."""
-    if seen.pod is not None or seen.is_evicted:
+    if state.pod is not None or state.is_evicted:
         return None
-    return f'Pod "{seen.job.pod}" is gone, and this job did not evict it'
+    return f'Pod "{state.job.pod}" is gone, and this job did not evict it'
 
 
-def place_cannot_be_made(seen: Sight) -> str | None:
+def place_cannot_be_made(state: JobState) -> str | None:
     """Say why the placeholder or the Reservation could not be made so far."""
-    if seen.kept_by is not None:
+    if state.kept_by is not None:
         return None
-    if seen.failed_attempt is not None:
-        return seen.failed_attempt.message
-    keeps_by_placeholder = seen.modes.keeps_place(seen.job) and not seen.reserves
-    return seen.reach.error or None if keeps_by_placeholder else None
+    if state.failed_attempt is not None:
+        return state.failed_attempt.message
+    keeps_by_placeholder = state.modes.keeps_place(state.job) and not state.reserves
+    return state.reach.error or None if keeps_by_placeholder else None
 
 
-def place_is_made(seen: Sight) -> str | None:
+def place_is_made(state: JobState) -> str | None:
     """Say by what a place is kept."""
-    match seen.kept_by:
+    match state.kept_by:
         case Reservation() as reservation:
             return f'Reservation "{reservation.name}" keeps a place'
         case Pod() as placeholder:
@@ -166,43 +166,43 @@ def place_is_made(seen: Sight) -> str | None:
             return None
 
 
-def place_is_given_up(seen: Sight) -> str | None:
+def place_is_given_up(state: JobState) -> str | None:
     """Say that a placeholder is gone whose node would not take the replacement."""
-    status = seen.job.status
-    if seen.reserves or seen.kept_by is not None or status.reason != PLACE_DOES_NOT_FIT.code:
+    status = state.job.status
+    if state.reserves or state.kept_by is not None or status.reason != PLACE_DOES_NOT_FIT.code:
         return None
     return f"another place than on node {status.node} is looked for: {status.message}"
 
 
-def place_is_gone(seen: Sight) -> str | None:
+def place_is_gone(state: JobState) -> str | None:
     """Say that the place is kept no more, before the eviction."""
-    if seen.kept_by is not None:
+    if state.kept_by is not None:
         return None
-    kept_by = f'Reservation "{seen.job.reservation}"' if seen.reserves else "the placeholder"
+    kept_by = f'Reservation "{state.job.reservation}"' if state.reserves else "the placeholder"
     return f"{kept_by} is gone before the eviction"
 
 
-def reservation_has_expired(seen: Sight) -> str | None:
+def reservation_has_expired(state: JobState) -> str | None:
     """Say that the Reservation is over; the pod that waits may be seen in its place later."""
-    kept = _reservation(seen)
-    if kept is None or not kept.is_expired or _is_in_its_place(seen, kept):
+    kept = _reservation(state)
+    if kept is None or not kept.is_expired or _is_in_its_place(state, kept):
         return None
     return f'Reservation "{kept.name}" has expired'
 
 
-def place_is_taken(seen: Sight) -> str | None:
+def place_is_taken(state: JobState) -> str | None:
     """Say that another pod took the place of the Reservation."""
-    kept = _reservation(seen)
+    kept = _reservation(state)
     if kept is None or kept.phase is not ReservationPhase.SUCCEEDED:
         return None
-    if _is_in_its_place(seen, kept):
+    if _is_in_its_place(state, kept):
         return None
     return f'Reservation "{kept.name}" is already bound by another Pod'
 
 
-def place_has_no_node_yet(seen: Sight) -> str | None:
+def place_has_no_node_yet(state: JobState) -> str | None:
     """Say why no node can take the Reservation or the placeholder so far."""
-    match seen.kept_by:
+    match state.kept_by:
         case Reservation() as kept if kept.is_pending and not kept.is_for_pod:
             return kept.unschedulable or None
         case Pod() as placeholder if _is_unschedulable(placeholder):
@@ -219,92 +219,94 @@ def _is_unschedulable(placeholder: Pod) -> bool:
     )
 
 
-def place_gets_no_node(seen: Sight) -> str | None:
+def place_gets_no_node(state: JobState) -> str | None:
     """Say why the Reservation will have no node."""
-    kept = _reservation(seen)
+    kept = _reservation(state)
     if kept is None or kept.is_for_pod or kept.is_pending or kept.is_scheduled:
         return None
     return kept.unschedulable or "it has no node"
 
 
-def place_is_on_the_pods_node(seen: Sight) -> str | None:
+def place_is_on_the_pods_node(state: JobState) -> str | None:
     """Say that the place is where the pod is: nothing would be moved."""
-    kept = _reservation(seen)
-    if kept is None or kept.is_for_pod or seen.pod is None or seen.pod.node != kept.node:
+    kept = _reservation(state)
+    if kept is None or kept.is_for_pod or state.pod is None or state.pod.node != kept.node:
         return None
     return f"the place is on node {kept.node}, where the pod is" if kept.is_scheduled else None
 
 
-def place_has_node(seen: Sight) -> str | None:
+def place_has_node(state: JobState) -> str | None:
     """Say on which node the place is kept."""
-    node = node_of_place(seen)
+    node = node_of_place(state)
     return f"a place is kept on node {node}" if node else None
 
 
-def pending_pod_waits(seen: Sight) -> str | None:
+def pending_pod_waits(state: JobState) -> str | None:
     """Say why the pod that waits for a node itself has none so far."""
-    kept = _reservation(seen)
-    if kept is None or not kept.is_for_pod or seen.pod is None or seen.pod.node:
+    kept = _reservation(state)
+    if kept is None or not kept.is_for_pod or state.pod is None or state.pod.node:
         return None
     return kept.unschedulable or "the pod waits for a node"
 
 
-def pending_pod_has_node(seen: Sight) -> str | None:
+def pending_pod_has_node(state: JobState) -> str | None:
     """Say that the pod that waited for a node itself has one: nothing is evicted."""
-    kept = _reservation(seen)
-    if kept is None or not kept.is_for_pod or seen.pod is None or not seen.pod.node:
+    kept = _reservation(state)
+    if kept is None or not kept.is_for_pod or state.pod is None or not state.pod.node:
         return None
-    return f'Assign Pod "{seen.job.pod}" to node "{seen.pod.node}"'
+    return f'Assign Pod "{state.job.pod}" to node "{state.pod.node}"'
 
 
 # --- after its pod is evicted ---
 
 
-def pod_has_left(seen: Sight) -> str | None:
+def pod_has_left(state: JobState) -> str | None:
     """Say that the pod is gone, and for the replacement a place is kept."""
-    return _evicted(seen) if seen.pod is None and _has_place(seen) else None
+    return _evicted(state) if state.pod is None and _has_place(state) else None
 
 
-def pod_has_left_no_place(seen: Sight) -> str | None:
+def pod_has_left_no_place(state: JobState) -> str | None:
     """Say that the pod is gone, and no place is kept for the replacement."""
-    return _evicted(seen) if seen.pod is None and not _has_place(seen) else None
+    return _evicted(state) if state.pod is None and not _has_place(state) else None
 
 
-def place_is_given_away(seen: Sight) -> str | None:
+def place_is_given_away(state: JobState) -> str | None:
     """Say that the replacement got the placeholder's place, or will need it no more."""
-    if seen.reserves:
+    if state.reserves:
         return None
-    if seen.placeholder is not None and (
-        awaits_first_attempt(seen) or (seen.successor is None and may_be_replaced(seen))
+    if state.placeholder is not None and (
+        awaits_first_attempt(state) or (state.successor is None and may_be_replaced(state))
     ):
         return None
-    return _evicted(seen)
+    return _evicted(state)
 
 
-def nothing_is_bound_yet(seen: Sight) -> str | None:
+def nothing_is_bound_yet(state: JobState) -> str | None:
     """Say that no pod has taken the place of the Reservation."""
     return (
-        "no pod has taken the place yet" if seen.reserves and taker_of_place(seen) is None else None
+        "no pod has taken the place yet"
+        if state.reserves and taker_of_place(state) is None
+        else None
     )
 
 
-def replacement_is_bound(seen: Sight) -> str | None:
+def replacement_is_bound(state: JobState) -> str | None:
     """Say which pod took the place of the Reservation."""
-    taker = taker_of_place(seen)
+    taker = taker_of_place(state)
     return None if taker is None else f'Pod "{taker}" took the place'
 
 
-def replacement_is_not_ready(seen: Sight) -> str | None:
+def replacement_is_not_ready(state: JobState) -> str | None:
     """Say that the pod that took the place is not Ready."""
-    if seen.bound is None or seen.bound.status.is_ready:
+    if state.bound is None or state.bound.status.is_ready:
         return None
-    return f'Pod "{seen.bound}" is not Ready yet'
+    return f'Pod "{state.bound}" is not Ready yet'
 
 
-def replacement_is_ready(seen: Sight) -> str | None:
+def replacement_is_ready(state: JobState) -> str | None:
     """Say that the pod that took the place is Ready; one that is gone again counts as Ready."""
-    kept, taker = seen.reservation, taker_of_place(seen)
-    if kept is None or taker is None or replacement_is_not_ready(seen) is not None:
+    kept, taker = state.reservation, taker_of_place(state)
+    if kept is None or taker is None or replacement_is_not_ready(state) is not None:
         return None
     return f'Bind Pod "{taker}" in Reservation "{kept.name}"'
 
@@ -325,9 +327,9 @@ def no_place_for(job: MigrationJob, modes: Modes, pod: Pod, reach: VolumeReach) 
     return reach.error
 
 
-def node_of_place(seen: Sight) -> str:
+def node_of_place(state: JobState) -> str:
     """Return the node on which the place is kept; empty while it has none."""
-    match seen.kept_by:
+    match state.kept_by:
         case Reservation() as kept:
             return kept.node if kept.is_scheduled and not kept.is_for_pod else ""
         case Pod() as placeholder:
@@ -336,24 +338,24 @@ def node_of_place(seen: Sight) -> str:
             return ""
 
 
-def taker_of_place(seen: Sight) -> PodReference | None:
+def taker_of_place(state: JobState) -> PodReference | None:
     """Return the pod that took the place of the Reservation."""
-    kept = seen.reservation
-    return None if kept is None or not seen.reserves else kept.taken_by
+    kept = state.reservation
+    return None if kept is None or not state.reserves else kept.taken_by
 
 
-def replacement_of(seen: Sight) -> PodReference | None:
+def replacement_of(state: JobState) -> PodReference | None:
     """Return the pod that got the placeholder's place."""
-    pod = seen.successor
+    pod = state.successor
     return None if pod is None else PodReference(pod.namespace, pod.name, pod.uid)
 
 
-def place_fits_no_more(seen: Sight) -> bool:
+def place_fits_no_more(state: JobState) -> bool:
     """Say whether the job has waited long, and still does, for its placeholder's node to fit."""
-    wait, code = seen.wait, PLACE_DOES_NOT_FIT.code
-    if wait is None or (wait.reason, seen.job.status.reason) != (code, code):
+    wait, code = state.wait, PLACE_DOES_NOT_FIT.code
+    if wait is None or (wait.reason, state.job.status.reason) != (code, code):
         return False
-    return seen.now_s >= wait.since_s + PLACE_GRACE_S and not seen.is_requested
+    return state.now_s >= wait.since_s + PLACE_GRACE_S and not state.is_requested
 
 
 def times_out_at(job: MigrationJob) -> float:
@@ -361,17 +363,17 @@ def times_out_at(job: MigrationJob) -> float:
     return job.created_s + job.ttl_s if job.ttl_s else float("inf")
 
 
-def awaits_first_attempt(seen: Sight) -> bool:
+def awaits_first_attempt(state: JobState) -> bool:
     """Say whether the kube-scheduler is about to try to place the successor for the first time.
 
     While the placeholder is there, that attempt fails, and with it the kube-scheduler takes back a
     nomination that was written meanwhile. A scheduler that is behind, or reports nothing, is
     awaited for some seconds only.
     """
-    pod = seen.successor
+    pod = state.successor
     if pod is None or pod.node or pod.status.nominated_node or was_tried(pod):
         return False
-    return seen.now_s < pod.created_s + LAG_GRACE_S
+    return state.now_s < pod.created_s + LAG_GRACE_S
 
 
 def was_tried(pod: Pod) -> bool:
@@ -379,19 +381,19 @@ def was_tried(pod: Pod) -> bool:
     return any(each.type == POD_SCHEDULED for each in pod.status.conditions)
 
 
-def may_be_replaced(seen: Sight) -> bool:
+def may_be_replaced(state: JobState) -> bool:
     """Say whether a successor may still come that takes the place of the placeholder.
 
     A ReplicaSet makes it when its pod begins to terminate: where none waits some seconds after that
     is gone, it has another node. A StatefulSet makes it afterwards.
     """
-    evicted = seen.job.status.condition(EVICTION)
-    if seen.pod is not None or evicted is None or evicted.status != "True":
+    evicted = state.job.status.condition(EVICTION)
+    if state.pod is not None or evicted is None or evicted.status != "True":
         return True
-    placeholder = seen.placeholder
+    placeholder = state.placeholder
     kind = "" if placeholder is None else placeholder.labels.get(PLACEHOLDER_FOR_KIND, "")
     grace_s = LAG_GRACE_S if kind in ("", _MAKES_PODS_EARLY) else SUCCESSOR_GRACE_S
-    return seen.now_s < seconds_of(evicted) + grace_s
+    return state.now_s < seconds_of(evicted) + grace_s
 
 
 def seconds_of(written: JobCondition) -> float:
@@ -400,28 +402,28 @@ def seconds_of(written: JobCondition) -> float:
     return datetime.fromisoformat(at).timestamp() if at else 0.0
 
 
-def _reservation(seen: Sight) -> Reservation | None:
-    kept = seen.kept_by
+def _reservation(state: JobState) -> Reservation | None:
+    kept = state.kept_by
     return kept if isinstance(kept, Reservation) else None
 
 
-def _is_in_its_place(seen: Sight, kept: Reservation) -> bool:
+def _is_in_its_place(state: JobState, kept: Reservation) -> bool:
     """Say whether the pod that waits for a node itself was bound into the place."""
-    pod, taker = seen.pod, kept.taken_by
+    pod, taker = state.pod, kept.taken_by
     is_taker = taker is not None and pod is not None and taker.uid == pod.uid
     return kept.is_for_pod and is_taker
 
 
-def _has_place(seen: Sight) -> bool:
-    return seen.reserves or seen.placeholder is not None
+def _has_place(state: JobState) -> bool:
+    return state.reserves or state.placeholder is not None
 
 
-def _evicted(seen: Sight) -> str:
-    node = seen.job.status.node
-    done = f'Pod "{seen.job.pod}" has been evicted'
+def _evicted(state: JobState) -> str:
+    node = state.job.status.node
+    done = f'Pod "{state.job.pod}" has been evicted'
     if not node:
         return done
-    successor = seen.successor
+    successor = state.successor
     if successor is None:
         return f"{done}, and a place was kept on node {node}"
     if not successor.node:

@@ -5,11 +5,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.migration.actions import (
+    DeleteJob,
+    DeletePlaceholder,
+    PassArbitration,
+    SetStatus,
+)
+from reactive_desched.migration.job_state import RESERVATION_SCHEDULED
 from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.orders import NewJob
+from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.migration.rules import no_place_for
-from reactive_desched.migration.sight import RESERVATION_SCHEDULED
-from reactive_desched.migration.steps import Admit, Delete, MakeRoom, SetStatus
 from reactive_desched.migration.volumes import reach_of
 from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.labels import EVERYTHING
@@ -64,7 +69,7 @@ class AssumedJobs:
     def advance(self) -> None:
         """Make the jobs that are to be made, and write what is to be written."""
         while self._migrations.is_due:
-            if (order := self._migrations.orders.take()) is not None:
+            if (order := self._migrations.pending_jobs.take()) is not None:
                 self._make(order)
             elif (name := self._migrations.queue.take()) is not None:
                 self._write(name)
@@ -94,17 +99,17 @@ class AssumedJobs:
         return is_possible and node_fit.find_other_node(pod, EVERYTHING) is not None
 
     def _write(self, name: str) -> None:
-        match self._migrations.step_of(name):
-            case Admit(job, uid):
+        match self._migrations.action_of(name):
+            case PassArbitration(job, uid):
                 self._store(replace(job, has_passed=True, pod=replace(job.pod, uid=uid)))
             case SetStatus(job, status):
                 written = replace(job, status=status)
                 self._store(written)
                 if written.has_ended:
                     self._controller.apply(self._controller.state.remove(written))
-            case Delete(job):
+            case DeleteJob(job):
                 self._controller.apply(self._controller.state.remove(job))
-            case MakeRoom(_, placeholder):
+            case DeletePlaceholder(_, placeholder):
                 self._controller.apply(self._controller.state.remove(placeholder))
 
     def _store(self, job: MigrationJob) -> None:

@@ -25,6 +25,7 @@ from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.evaluation import PlanResult
+from reactive_desched.plan.file_snapshot import read_files
 from reactive_desched.plan.missing_inputs import (
     missing_inputs,
     missing_measurements,
@@ -36,7 +37,6 @@ from reactive_desched.plan.missing_inputs import (
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.output import write
 from reactive_desched.plan.progress import Progress, ProgressBar
-from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
 from reactive_desched.plan.rule_table import RuleTable
 from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
@@ -46,7 +46,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Policy
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,
     NODES,
@@ -266,7 +266,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     loaded = _without_stale_samples(options, configuration, loaded, moment)
     measured = loaded.snapshot.measured_by(policy.metrics_sources)
     result = _decide(options, replace(configuration, policy=policy), measured, moment, progress)
-    now = format_moment(moment)
+    now = format_timestamp(moment)
     return SweptSnapshot(
         policy=policy,
         snapshot=loaded.snapshot,
@@ -394,7 +394,7 @@ def _load_live_snapshot(
     import anyio
 
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
-    from reactive_desched.plan.live import read_live_snapshot
+    from reactive_desched.plan.live_snapshot import read_live_snapshot
     from reactive_desched.plan.needed_resources import needed_resources
 
     node_fit = options.mode.node_fit(configuration)

@@ -15,8 +15,8 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.readiness import STARTUP, Readiness
 from reactive_desched.controller.suspend import SuspendDetector
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod, RememberedEnd
 from reactive_desched.model.history import PastEviction

@@ -11,7 +11,7 @@ from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.moments import format_second
+from reactive_desched.primitives.timestamps import format_second
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.resources import (
     JOBS,

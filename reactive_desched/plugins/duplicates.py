@@ -25,7 +25,7 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.primitives.in_order import in_order
+from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
 from reactive_desched.state.indexes.replica_spread import (
     UNSCHEDULED,
@@ -84,7 +84,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                 crowded = view.index(ReplicaSpread).crowded_groups()
                 return [group for group in replica_groups(pod) if group in crowded]
             case _:
-                return in_order(view.index(ReplicaSpread).crowded_groups())
+                return lazily_sorted(view.index(ReplicaSpread).crowded_groups())
 
     def balance(self, subject: ReplicaGroup, view: View) -> Plan:
         """Even out one group as it will be when all its pods have settled.

@@ -10,9 +10,9 @@ from aiohttp import web
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.http.app import api_application
 from reactive_desched.sim.http.discovery import Catalogue
+from reactive_desched.sim.http.handler_context import HandlerContext, Usage
 from reactive_desched.sim.http.identity import Identities
 from reactive_desched.sim.http.paging import Pages
-from reactive_desched.sim.http.parts import Parts, Usage
 from reactive_desched.sim.http.settings import Settings
 from reactive_desched.sim.http.watchers import WatchHub
 from reactive_desched.sim.store import Store
@@ -85,7 +85,7 @@ async def serve_on(
     hub = WatchHub(store, settings.watch_buffer)
     plan.attach(hub.cut_all, store.compact)
     rng = random.Random(store.rv)  # noqa: S311 -- a simulator on loopback has nothing to guard
-    parts = Parts(
+    parts = HandlerContext(
         store,
         hub,
         Pages(store, settings.page_snapshots),

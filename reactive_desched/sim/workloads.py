@@ -7,9 +7,9 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.sim.long_running_pods import place_standing
 from reactive_desched.sim.node_shapes import create_nodes
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.standing import place_standing
 from reactive_desched.sim.store import Store
 
 __all__ = ["populate"]

@@ -7,7 +7,7 @@ from typing import IO, Final
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.journal.records import JournalRecord
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -52,7 +52,7 @@ class DeadLetterFiles:
             event=entry.raw.decode(errors="replace"),
         )
         line = msgspec.json.encode(letter) + b"\n"
-        durable.make_directory(self._directory)
+        atomic_files.make_directory(self._directory)
         dropped = self._rotate_if_full(self.path(sink), len(line))
         self._append_line(self.path(sink), line)
         return dropped
@@ -64,8 +64,8 @@ class DeadLetterFiles:
         older = path.with_name(path.name + ROTATED_SUFFIX)
         dropped = older.read_bytes().count(b"\n") if older.exists() else 0
         middle = (len(lines) + 1) // 2
-        durable.replace(older, b"".join(lines[:middle]))
-        durable.replace(path, b"".join(lines[middle:]))
+        atomic_files.replace(older, b"".join(lines[:middle]))
+        atomic_files.replace(path, b"".join(lines[middle:]))
         return dropped
 
     def _append_line(self, path: Path, line: bytes) -> None:
@@ -78,7 +78,7 @@ class DeadLetterFiles:
                 file.truncate(end)
                 raise
         if is_new:
-            durable.sync_directory(path.parent)
+            atomic_files.sync_directory(path.parent)
 
 
 def _repair_prefix(file: IO[bytes], end: int) -> bytes:

@@ -10,10 +10,10 @@ from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject, Node, Pod, ReplicaSet
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.state.index_registry import IndexKey, IndexRegistry
+from reactive_desched.state.node_change_times import Clock, NodeChangeTimes
 from reactive_desched.state.nodes import NodeStore
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.resources import WATCHED_KINDS
-from reactive_desched.state.standing import Clock, StandingTimes
 from reactive_desched.state.store import ControllerStore, Store
 
 
@@ -34,7 +34,7 @@ class ClusterState:
         self._indexes = IndexRegistry(self)
         self.index: Final = self._indexes.get  # asked for at every step: no wrapper
         hooks = self._indexes.hooks
-        self.nodes = NodeStore(node_selector, hooks, StandingTimes(clock, wall_clock))
+        self.nodes = NodeStore(node_selector, hooks, NodeChangeTimes(clock, wall_clock))
         self.pods = PodStore(self.nodes, hooks)
         self._stores: dict[type[ClusterObject], Any] = {  # Any: the store of the key's objects
             kind.record: ControllerStore(kind.record, hooks)

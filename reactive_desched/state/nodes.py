@@ -23,7 +23,7 @@ from reactive_desched.model.resources import (
     with_more,
 )
 from reactive_desched.state.index_registry import IndexHooks
-from reactive_desched.state.standing import StandingTimes
+from reactive_desched.state.node_change_times import NodeChangeTimes
 
 
 class NodeRecord:
@@ -109,7 +109,7 @@ class NodeStore:
     are as they are.
     """
 
-    def __init__(self, selector: Selector, hooks: IndexHooks, standing: StandingTimes) -> None:
+    def __init__(self, selector: Selector, hooks: IndexHooks, standing: NodeChangeTimes) -> None:
         self._selector = selector
         self._hooks = hooks
         self.standing = standing

@@ -39,9 +39,9 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.plugin_faults import PluginFault
-from reactive_desched.primitives.moments import format_second
+from reactive_desched.primitives.timestamps import format_second
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.background import BackgroundEvictions
+from reactive_desched.telemetry.background_evictions import BackgroundEvictions
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, histogram
 from reactive_desched.telemetry.recent_evictions import RecentEvictions

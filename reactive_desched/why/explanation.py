@@ -25,7 +25,7 @@ from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import RATE_LIMITED, Gate
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.turns import Turn
-from reactive_desched.migration.making import JobMakingGate
+from reactive_desched.migration.job_gate import JobGate
 from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.disruptions import RememberedEnd
@@ -37,7 +37,7 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
 from reactive_desched.moves.move import Move, owner_of
-from reactive_desched.primitives.moments import format_second, utc_time
+from reactive_desched.primitives.timestamps import format_second, utc_time
 from reactive_desched.state.indexes.owners import OwnerIndex
 
 EVICTING: Final = "evicting"
@@ -386,7 +386,7 @@ class Explainer:
                 found.insert(0, evaluation.finding)
             finding = found[0] if found else Finding(pod, instances[0].plugin.name, "assumed")
             gate = instances[0].gate
-            assert isinstance(gate, Gate | JobMakingGate), "the controller builds no other"
+            assert isinstance(gate, Gate | JobGate), "the controller builds no other"
             yield ProfileAnswer(
                 name,
                 finding.plugin,
@@ -401,7 +401,7 @@ class Explainer:
             profiles.setdefault(instance.profile, []).append(instance)
         return profiles
 
-    def _gates(self, gate: Gate | JobMakingGate, finding: Finding) -> Iterator[GateAnswer]:
+    def _gates(self, gate: Gate | JobGate, finding: Finding) -> Iterator[GateAnswer]:
         for name, decision in gate.explain(finding, self._now):
             if decision is None:
                 yield GateAnswer(name, passes=True, message=_remark(gate, name, finding))
@@ -479,7 +479,7 @@ def _became(end: MoveEnd) -> str:
     return f"{text}; that did not help: {end.message or end.result}"
 
 
-def _other_rejections(gate: Gate | JobMakingGate, pod: Pod, named: str) -> Iterator[GateAnswer]:
+def _other_rejections(gate: Gate | JobGate, pod: Pod, named: str) -> Iterator[GateAnswer]:
     """Yield what else the evictor's filters say against a pod: a gate names the first alone."""
     evictors = [each for each in gate.filters if isinstance(each, EvictorFilters)]
     rejections = [each for evictor in evictors for each in evictor.rejections(pod)]
@@ -494,7 +494,7 @@ def _other_rejections(gate: Gate | JobMakingGate, pod: Pod, named: str) -> Itera
             )
 
 
-def _remark(gate: Gate | JobMakingGate, name: str, finding: Finding) -> str:
+def _remark(gate: Gate | JobGate, name: str, finding: Finding) -> str:
     """Say which annotation lets a pod pass a gate, where one does."""
     filters = (each for each in gate.filters if isinstance(each, EvictorFilters | Guards))
     return next((each.remark(finding) for each in filters if each.name == name), "")

@@ -9,8 +9,8 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import node_not_covered
-from reactive_desched.controller.forecast import findings_with_turns
 from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject

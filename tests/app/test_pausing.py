@@ -104,7 +104,7 @@ async def test_a_storm_is_shown_once_it_was_tried_to_be_kept_and_holds_before_th
             raise error
         path.write_bytes(content)
 
-    monkeypatch.setattr("reactive_desched.journal.durable.replace", write)
+    monkeypatch.setattr("reactive_desched.journal.atomic_files.replace", write)
     storm = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 2}})
     life = Life(tmp_path, brakes=storm)
     controller = life.bench.controller

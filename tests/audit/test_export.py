@@ -9,7 +9,7 @@ from reactive_desched.api import event as api
 from reactive_desched.audit.export import COLUMNS, as_csv, as_jsonl, matching_records, write_file
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.signing.signed_note import parse_key

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.audit import verifying
+from reactive_desched.audit import verification
 from reactive_desched.audit.live_files import open_segment
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.segments import Segment, list_segments, segment_at
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.journals import new_signer, some_events, write_journal
@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SampleJournal:
 def listed_before(monkeypatch: pytest.MonkeyPatch, folder: Path, made: SampleJournal) -> None:
     """Let the folder's list be of the time when all files were there, uncompressed."""
     listed = [segment_at(folder, int(name[8:28])) for name in sorted(made.files)]
-    monkeypatch.setattr(verifying, "list_segments", lambda _: listed)
+    monkeypatch.setattr(verification, "list_segments", lambda _: listed)
 
 
 def test_a_file_that_was_compressed_since_the_folder_was_listed_is_read(
@@ -68,7 +68,7 @@ def test_retention_may_come_past_the_place_where_we_are(
             (tmp_path / made.file_of(start)).unlink(missing_ok=True)
         return opened
 
-    monkeypatch.setattr(verifying, "open_segment", open_and_lose)
+    monkeypatch.setattr(verification, "open_segment", open_and_lose)
 
     report = verify_files(made.files, made.signer, folder=tmp_path)
 

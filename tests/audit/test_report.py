@@ -25,14 +25,14 @@ from reactive_desched.api import event as api
 from reactive_desched.api.reason_codes import GATES
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
-from reactive_desched.audit.report import counting, making
+from reactive_desched.audit.report import builder, counting
+from reactive_desched.audit.report.builder import as_json, make_report
 from reactive_desched.audit.report.counting import LIMIT_GATES
+from reactive_desched.audit.report.document_writer import write_document
 from reactive_desched.audit.report.html_page import as_html
-from reactive_desched.audit.report.making import as_json, make_report
 from reactive_desched.audit.report.markdown_page import as_markdown
 from reactive_desched.audit.report.report import PeriodReport, Rows
 from reactive_desched.audit.report.sections import MOVE_MEANINGS
-from reactive_desched.audit.report.writing import write_document
 from reactive_desched.audit.rows import micros
 from reactive_desched.cli import main
 from reactive_desched.journal.reading import read_events
@@ -444,7 +444,7 @@ def test_a_long_period_has_longer_bars_and_none_is_left_out(tmp_path: Path) -> N
     report = report_on(story, tmp_path, until=BEGAN + timedelta(days=401))
 
     assert report.bar_hours == 7 * 24
-    assert len(report.over_time) <= making.MAX_BARS
+    assert len(report.over_time) <= builder.MAX_BARS
     assert sum(each.evicted for each in report.over_time) == 2
 
 

@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from reactive_desched.audit.findings import VerifyReport
 from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig

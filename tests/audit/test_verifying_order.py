@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.audit import verifying
+from reactive_desched.audit import verification
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.paths import CURSORS_DIR
 from reactive_desched.journal.segments import list_segments
@@ -22,7 +22,7 @@ def test_a_file_begun_and_read_by_a_follower_meanwhile_is_not_missing(
     to_come = last.path.rename(tmp_path / "to-come")
     positions = Cursors(tmp_path / CURSORS_DIR)
     positions.save("kafka", last.first_seq - 1, "2026-03-29T00:00:00Z")
-    look: Callable[[Path], object] = getattr(verifying, asked)
+    look: Callable[[Path], object] = getattr(verification, asked)
 
     def look_late(directory: Path) -> object:
         """Look when the writer has begun a file, and a follower has read it."""
@@ -31,8 +31,8 @@ def test_a_file_begun_and_read_by_a_follower_meanwhile_is_not_missing(
             positions.save("kafka", records[-1].seq, "2026-03-29T00:00:01Z")
         return look(directory)
 
-    monkeypatch.setattr(verifying, asked, look_late)
+    monkeypatch.setattr(verification, asked, look_late)
     key = parse_key((tmp_path / "checkpoint.pub").read_text())
-    report = verifying.verify(tmp_path, [key], "", None)
+    report = verification.verify(tmp_path, [key], "", None)
 
     assert report.bad is None

@@ -20,7 +20,7 @@ from reactive_desched.journal import history
 from reactive_desched.journal.history import History
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
-from reactive_desched.plan import command, live
+from reactive_desched.plan import command, live_snapshot
 from reactive_desched.plan.command import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plugins.registry import plugin_registry
@@ -295,7 +295,7 @@ def test_what_no_decision_asks_about_is_not_listed(
         shown.append(show_nodes)
         raise SnapshotUnavailable("far away")
 
-    monkeypatch.setattr(live, "read_live_snapshot", read_cluster)
+    monkeypatch.setattr(live_snapshot, "read_live_snapshot", read_cluster)
 
     assert plan("--as", mode) == (1, "", "reactive-desched: far away\n")
     assert set(RESOURCES) - set(asked) == spared | {"nodemetrics"}
@@ -312,7 +312,7 @@ def test_what_no_decision_asks_about_is_not_listed(
 def test_a_cluster_that_is_not_there_is_status_1(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    monkeypatch.setattr("reactive_desched.plan.live.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("reactive_desched.plan.live_snapshot.MAX_ATTEMPTS", 1)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n"

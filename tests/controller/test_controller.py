@@ -12,8 +12,8 @@ from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import TokenRate
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import parse_selector

@@ -16,7 +16,7 @@ import pytest
 
 from reactive_desched.api.event import Checkpoint
 from reactive_desched.audit.pinned_checkpoint import parse_pinned
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.log import Rotation

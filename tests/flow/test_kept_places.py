@@ -153,7 +153,7 @@ async def test_no_pod_is_evicted_while_its_placeholder_is_being_deleted_for_anot
         process.fed.deliver(replace(NODES[2], unschedulable=True))
 
         async def hold_up_deletion(request: str) -> None:
-            if request == "before MakeRoom" and len(server.placeholders) == 1:
+            if request == "before DeletePlaceholder" and len(server.placeholders) == 1:
                 process.fed.deliver(NODES[2])
                 await anyio.sleep(4)
                 assert server.evictions == []

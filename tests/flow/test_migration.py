@@ -30,7 +30,7 @@ from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudge
 from reactive_desched.model.outcomes import EVICTED, DryRun, LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
-from reactive_desched.primitives.moments import utc_time
+from reactive_desched.primitives.timestamps import utc_time
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.why.explanation import Explainer

@@ -34,20 +34,22 @@ class Way(Struct, frozen=True):
 
 
 WAYS: Final = {
-    "directly": Way(MigrationJobSettings(), PodSpec(), {"Admit", "SetStatus", "Eviction"}),
+    "directly": Way(
+        MigrationJobSettings(), PodSpec(), {"PassArbitration", "SetStatus", "Eviction"}
+    ),
     "placeholder": Way(
         MigrationJobSettings(
             default_job_mode=Mode.RESERVATION_FIRST, placeholder=PlaceholderSettings()
         ),
         PodSpec(),
-        {"KeepPlace", "Eviction", "MakeRoom"},
+        {"CreatePlaceholder", "Eviction", "DeletePlaceholder"},
     ),
     "Reservation": Way(
         MigrationJobSettings(
             default_job_mode=Mode.RESERVATION_FIRST, scheduler_names=("koord-scheduler",)
         ),
         PodSpec(scheduler_name="koord-scheduler"),
-        {"Reserve", "Eviction"},
+        {"CreateReservation", "Eviction"},
     ),
 }
 

@@ -171,7 +171,7 @@ async def test_a_place_that_cannot_be_made_is_said_in_the_job_and_tried_at_longe
 ) -> None:
     first = replace(WEB[0], spec=spec)
     server = served(first, *WEB[1:])
-    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    server.on_request = refusing = Refusing("CreateReservation", "CreatePlaceholder")
     async with MigratingController(server, BOTH).running(*NODES) as process:
         began = anyio.current_time()
         await process.make(job_on(first, ttl_s=0.0))
@@ -198,7 +198,7 @@ async def test_a_place_is_tried_every_minute_at_the_least_until_the_time_is_over
 ) -> None:
     first = replace(WEB[0], spec=spec)
     server = served(first, *WEB[1:])
-    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    server.on_request = refusing = Refusing("CreateReservation", "CreatePlaceholder")
     async with MigratingController(server, BOTH).running(*NODES) as process:
         await process.make(job_on(first, ttl_s=300.0))
         await anyio.sleep(299)
@@ -217,7 +217,7 @@ async def test_a_new_process_tries_at_once_to_make_a_place_that_could_not_be_mad
 ) -> None:
     first = replace(WEB[0], spec=spec)
     server = served(first, *WEB[1:])
-    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    server.on_request = refusing = Refusing("CreateReservation", "CreatePlaceholder")
     async with MigratingController(server, BOTH).running(*NODES) as process:
         await process.make(job_on(first))
         await anyio.sleep(3)
@@ -235,7 +235,7 @@ async def test_a_place_that_was_made_in_the_end_and_is_gone_fails_the_job(spec: 
     first = replace(WEB[0], spec=spec)
     server = served(first, *WEB[1:])
     server.has_room = False
-    server.on_request = refusing = Refusing("Reserve", "KeepPlace")
+    server.on_request = refusing = Refusing("CreateReservation", "CreatePlaceholder")
     async with MigratingController(server, BOTH).running(*NODES) as process:
         await process.make(job_on(first))
         refusing.is_over = True
@@ -254,7 +254,7 @@ async def test_a_place_that_was_made_in_the_end_and_is_gone_fails_the_job(spec: 
 async def test_a_place_whose_answer_was_lost_is_taken_in_as_soon_as_it_is_seen() -> None:
     first = replace(WEB[0], spec=PodSpec())
     server = served(first, *WEB[1:])
-    server.on_request = Refusing("KeepPlace", lost=True)
+    server.on_request = Refusing("CreatePlaceholder", lost=True)
     async with MigratingController(server, BOTH).running(*NODES) as process:
         await process.make(job_on(first))
         await anyio.sleep(1)
@@ -436,7 +436,7 @@ async def test_what_is_made_and_deleted_for_a_job_and_its_end_are_recorded() -> 
 
 async def test_a_place_that_cannot_be_kept_is_recorded_once_for_each_error() -> None:
     server = served()
-    server.on_request = Refusing("Reserve", "KeepPlace")
+    server.on_request = Refusing("CreateReservation", "CreatePlaceholder")
     async with MigratingController(server, RESERVING).running(*NODES) as process:
         await process.make(job_on(WEB[0], ttl_s=600.0))
         await anyio.sleep(120)

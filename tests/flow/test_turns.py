@@ -7,7 +7,6 @@ import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.controller.forecast import findings_with_turns
 from reactive_desched.controller.pending import (
     ClockPair,
     PendingContext,
@@ -15,6 +14,7 @@ from reactive_desched.controller.pending import (
     list_pending,
 )
 from reactive_desched.controller.slices import at_once
+from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.turns import Turn
 from reactive_desched.model.objects import Pod

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.recovery import recover

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import JournalError
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.journal.signing import key_file
 from tests.support.golden import Golden
 
@@ -30,7 +30,7 @@ def test_what_to_do_about_a_key_that_cannot_be_kept_fits_the_reason(
         key_file.load_or_create(tmp_path / "key")
     assert f"cannot keep a key here: {os.strerror(number)}; {golden()}" in str(caught.value)
 
-    monkeypatch.setattr(durable, "replace", fail)
+    monkeypatch.setattr(atomic_files, "replace", fail)
     with pytest.raises(JournalError) as caught:
         key_file.publish(tmp_path / "key.pub", "a key")
     assert f"the public key here: {os.strerror(number)}; {golden()}" in str(caught.value)

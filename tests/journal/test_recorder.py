@@ -16,7 +16,7 @@ from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy

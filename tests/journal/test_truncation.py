@@ -15,8 +15,8 @@ from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint, parse_pinned
 from reactive_desched.audit.status import journal_status
 from reactive_desched.audit.status_text import status_lines
+from reactive_desched.audit.verification import verify
 from reactive_desched.audit.verify_report import report_lines
-from reactive_desched.audit.verifying import verify
 from reactive_desched.journal import opened
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.journal import Journal

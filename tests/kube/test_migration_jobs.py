@@ -10,7 +10,7 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import keep_place, make_room, placeholder
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.codec import ResourceCodec
-from reactive_desched.migration.steps import KeepPlace
+from reactive_desched.migration.actions import CreatePlaceholder
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -119,7 +119,7 @@ def made(
 ) -> dict[str, Any]:
     moved = pod("web-0", on="n1", requests=requests or {}, owner=owner)
     written = {"metadata": {"uid": moved.uid, "labels": labels or {"app": "web"}}, "spec": spec}
-    step = KeepPlace(read(), moved, selectors, spread_keys, avoided)
+    step = CreatePlaceholder(read(), moved, selectors, spread_keys, avoided)
     return placeholder(written, step, PlaceholderSettings(**settings))
 
 
@@ -374,5 +374,5 @@ async def test_of_a_pod_that_is_gone_no_placeholder_is_made(
     gone = pod("web-0", uid="p1", on="n1", namespace="shop")
     api.answer_next("GET", ScriptedReply(404, b'{"reason":"NotFound"}'))
 
-    assert not await keep_place(session, KeepPlace(read(), gone), None)
+    assert not await keep_place(session, CreatePlaceholder(read(), gone), None)
     assert api.count("POST") == 0

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from reactive_desched.kube.client.reservations import reservation
 from reactive_desched.kube.codec import ResourceCodec
-from reactive_desched.migration.steps import Reserve
+from reactive_desched.migration.actions import CreateReservation
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.state.kinds.interning import InternTables
@@ -48,7 +48,7 @@ POD: dict[str, Any] = {
     "status": {"phase": "Running"},
 }
 JOB = MigrationJob(name="move", uid="j1", pod=PodReference("shop", "web-0", "p0"), ttl_s=300.0)
-STEP = Reserve(JOB, moved("web-0", on="n1"))
+STEP = CreateReservation(JOB, moved("web-0", on="n1"))
 
 
 def read(**changes: Any) -> Reservation:

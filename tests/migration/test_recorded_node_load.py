@@ -65,7 +65,7 @@ def ordered(controller: Controller) -> list[dict[str, Any]]:
     migrations = controller.migrations
     assert migrations is not None
     found = []
-    while (order := migrations.orders.take()) is not None:
+    while (order := migrations.pending_jobs.take()) is not None:
         migrations.end_order(order, made=True)
         pod = {"namespace": order.pod.namespace, "name": order.pod.name}
         found.append({"action": "Evict", "pod": pod, "plugin": order.trigger, "profile": "default"})

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from reactive_desched.errors import SnapshotUnavailable
-from reactive_desched.plan import live
+from reactive_desched.plan import live_snapshot
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
@@ -143,7 +143,7 @@ def test_a_cluster_without_the_kind_can_be_previewed(
         asked = {"resources": set(given[2]), "optional": named["optional_resources"]}
         raise SnapshotUnavailable("enough")
 
-    monkeypatch.setattr(live, "read_live_snapshot", read)
+    monkeypatch.setattr(live_snapshot, "read_live_snapshot", read)
     (tmp_path / "policy.yaml").write_text(policy)
     options = PlanOptions(policy=str(tmp_path / "policy.yaml"), mode=PlanMode.UPSTREAM)
     with pytest.raises(SnapshotUnavailable):

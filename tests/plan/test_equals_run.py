@@ -23,7 +23,7 @@ from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 from reactive_desched.sim.profiles import Pace
 from tests.safety.world import World
 from tests.support.previewed import draw_objects, draw_policy, draw_taints, write_cluster
@@ -184,7 +184,7 @@ def compare(seed: int, folder: Path, limits: str = "") -> Compared:
             policy=str(policy),
             mode=PlanMode.RUN,
             files=(str(folder / "cluster.json"),),
-            now=format_moment(datetime.fromtimestamp(wall, UTC)),
+            now=format_timestamp(datetime.fromtimestamp(wall, UTC)),
             bounds=RunBounds(HORIZON_S, 1000, READY_S),
         ),
         Progress(),

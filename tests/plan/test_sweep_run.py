@@ -12,8 +12,8 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.plan.file_snapshot import read_files
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import DecisionCounts, PlannedDecision, PodRef
 from reactive_desched.plan.sweep_run import run_sweeps
 from reactive_desched.plugins.registry import plugin_registry

@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.timestamps import parse_timestamp
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from reactive_desched.primitives.moments import format_moment
     ],
 )
 def test_a_moment_is_read_and_written_in_utc(text: str, written: str) -> None:
-    assert format_moment(parse_timestamp(text)) == written
+    assert format_timestamp(parse_timestamp(text)) == written
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_what_is_no_rfc_3339_time_is_refused_with_an_example(text: str) -> None:
 
 
 def test_a_moment_of_another_zone_is_written_in_utc() -> None:
-    assert format_moment(datetime(2026, 5, 1, tzinfo=UTC)) == "2026-05-01T00:00:00Z"
+    assert format_timestamp(datetime(2026, 5, 1, tzinfo=UTC)) == "2026-05-01T00:00:00Z"

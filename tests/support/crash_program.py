@@ -23,7 +23,7 @@ from reactive_desched.app.recording import Recording, open_recording
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
-from reactive_desched.model.accounts import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent

@@ -21,7 +21,7 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.audit.index import AuditIndex
 from reactive_desched.eviction.recorder import BegunIntent
-from reactive_desched.journal import durable, recovery
+from reactive_desched.journal import atomic_files, recovery
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.journal import PendingRecord
@@ -147,7 +147,9 @@ FIRST_START_CRASH_POINTS: Final[Mapping[str, CrashPoint]] = {
     "before the first heading": CrashPoint("after", Disk, "create", _creates_segment),
     "when half of the first heading is written": CrashPoint("half", Disk, "append", _CHECKPOINT),
     "after the first heading": CrashPoint("after", Disk, "append", _CHECKPOINT),
-    "before the folder of positions is durable": CrashPoint("before", durable, "make_directory"),
+    "before the folder of positions is durable": CrashPoint(
+        "before", atomic_files, "make_directory"
+    ),
 }
 """What happens only while a journal is begun."""
 
@@ -174,14 +176,14 @@ def record_promises(path: Path) -> None:
     def write(line: str) -> None:
         os.write(file, f"{line}\n".encode())
 
-    durable, begin, end = (
+    atomic_files, begin, end = (
         PendingRecord.durable,
         JournalRecorder.begin_intent,
         JournalRecorder.record_outcome,
     )
 
     async def appended(self: PendingRecord) -> int:
-        seq = await durable(self)
+        seq = await atomic_files(self)
         write(f"appended {seq} {self.event.id}")
         return seq
 

@@ -6,8 +6,8 @@ import anyio
 
 from reactive_desched.api.event import EventData
 from reactive_desched.errors import JournalUnavailable
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.intents import Intent

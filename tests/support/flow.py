@@ -17,8 +17,8 @@ from reactive_desched.errors import JournalUnavailable, Malformed, RecordUnwrita
 from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
-from reactive_desched.model.accounts import DecisionContext
 from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.disruptions import EndedPod, disruption_mark
 from reactive_desched.model.evaluation import Evaluation

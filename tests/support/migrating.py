@@ -9,22 +9,22 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from reactive_desched.app.migration import MigrationRunner
-from reactive_desched.app.migration_steps import MigrationSteps
+from reactive_desched.app.migration_actions import MigrationSteps
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
-from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.orders import NewJob
-from reactive_desched.migration.steps import (
-    Admit,
-    Delete,
-    GiveUpPlace,
-    KeepPlace,
-    MakeRoom,
-    Reserve,
-    SetOrder,
+from reactive_desched.migration.actions import (
+    Action,
+    CreatePlaceholder,
+    CreateReservation,
+    DeleteJob,
+    DeletePlaceholder,
+    DeleteReservation,
+    PassArbitration,
+    SetReservationOrder,
     SetStatus,
-    Step,
 )
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent
@@ -141,7 +141,7 @@ class JobServer:
             )
         )
 
-    async def carry_out(self, step: Step) -> MigrationJob | None:
+    async def carry_out(self, step: Action) -> MigrationJob | None:
         """Write a step, as the API server does."""
         await anyio.sleep(0.005)
         if self.is_down:
@@ -150,16 +150,16 @@ class JobServer:
         if stored is None or stored.uid != step.job.uid:
             return None
         match step:
-            case Delete():
+            case DeleteJob():
                 del self.jobs[stored.name]
                 return None
             case _ if stored.resource_version != step.job.resource_version:
                 return None
-            case Admit(_, uid):
+            case PassArbitration(_, uid):
                 return self.put(replace(stored, has_passed=True, pod=replace(stored.pod, uid=uid)))
             case SetStatus(_, status):
                 return self.put(replace(stored, status=status))
-            case Reserve():
+            case CreateReservation():
                 return self.put(replace(stored, reservation=stored.reservation or stored.uid))
             case _:
                 return stored
@@ -227,7 +227,7 @@ class MigratingController:
         )
         self.events: list[KubeEvent] = []
         self.steps: list[MigrationStep] = []
-        self.kept_places: list[KeepPlace] = []
+        self.kept_places: list[CreatePlaceholder] = []
         migrations = self.fed.controller.migrations
         assert migrations is not None
         self.migrations: Migrations = migrations
@@ -299,23 +299,23 @@ class MigratingController:
             raise RequestRejected("the connection broke", retryable=True)
         return made
 
-    async def carry_out(self, step: Step) -> MigrationJob | None:
+    async def carry_out(self, step: Action) -> MigrationJob | None:
         """Write a step, and make or delete the placeholder that it is about."""
         await self.server.on_request(f"before {type(step).__name__}")
         written = await self.server.carry_out(step)
         match step:
-            case Delete(job):
+            case DeleteJob(job):
                 self.fed.delete(job)
-            case KeepPlace(job, pod):
+            case CreatePlaceholder(job, pod):
                 self.kept_places.append(step)
                 self._tasks.start_soon(self._place, job, pod)
-            case MakeRoom(_, placeholder, _) if placeholder.uid in self.server.pods:
+            case DeletePlaceholder(_, placeholder, _) if placeholder.uid in self.server.pods:
                 self.delete_pod(self.server.pods[placeholder.uid])
-            case Reserve(job, _) if written is not None:
+            case CreateReservation(job, _) if written is not None:
                 self._tasks.start_soon(self._reserve, job)
-            case SetOrder(_, kept):
+            case SetReservationOrder(_, kept):
                 self.reserve(replace(kept, has_order=True))
-            case GiveUpPlace(_, kept):
+            case DeleteReservation(_, kept):
                 del self.server.reservations[kept.name]
                 self.fed.delete(kept)
         await self.server.on_request(f"after {type(step).__name__}")

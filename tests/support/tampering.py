@@ -13,7 +13,7 @@ import msgspec
 from reactive_desched.api.event import CHECKPOINT, Checkpoint
 from reactive_desched.audit.findings import BadRecord, VerifyReport
 from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import (
     GENESIS,

@@ -15,7 +15,7 @@ from reactive_desched.api.event import (
     EVICTION_SUCCEEDED,
     EvictionRequested,
 )
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments

@@ -20,7 +20,7 @@ from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery, find_newest
 from reactive_desched.audit.pinned_checkpoint import parse_pinned
 from reactive_desched.audit.schema import INDEX_FILE
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import MAX_RECORD_BYTES, parse_header

@@ -41,7 +41,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.background import EXPIRES_S
+from reactive_desched.telemetry.background_evictions import EXPIRES_S
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod

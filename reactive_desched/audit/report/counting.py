@@ -50,7 +50,7 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
 )
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 
 MAX_GROUPS: Final = 50_000
 """So many workloads, or namespaces, are counted apart; further ones are counted together."""
@@ -429,7 +429,7 @@ class PeriodCounts:
 
     def _count_policy(self, event: AnyEvent) -> None:
         self.policies_loaded += 1
-        self.policies.append((format_moment(event.time), event.data))
+        self.policies.append((format_timestamp(event.time), event.data))
 
 
 _CORRECTABLE: Final = (POD_GONE.code, POD_STILL_RUNNING.code)

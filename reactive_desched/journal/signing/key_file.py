@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.errors import ConfigError, JournalError
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.journal.os_error_hints import os_error_hint
 from reactive_desched.journal.signing.signed_note import parse_key
 
@@ -69,7 +69,7 @@ def publish(path: Path, key: str) -> bool:
         existing_keys = [one for one in existing if _public_bytes(one)]
         new_lines = [key, *(one for one in existing_keys if one != key)][:MAX_PUBLIC_KEYS]
         if new_lines != existing:
-            durable.replace(path, "".join(f"{one}\n" for one in new_lines).encode())
+            atomic_files.replace(path, "".join(f"{one}\n" for one in new_lines).encode())
         return bool(existing_keys) and _public_bytes(key) not in map(_public_bytes, existing_keys)
     except OSError as error:
         what_to_do = os_error_hint(error, "let this process write to its folder")
@@ -139,19 +139,19 @@ def _create_once(path: Path) -> None:
     raw = Ed25519PrivateKey.generate().private_bytes(
         form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
     )
-    draft = path.with_name(f"{path.name}.{os.getpid()}{durable.TEMP_SUFFIX}")
+    draft = path.with_name(f"{path.name}.{os.getpid()}{atomic_files.TEMP_SUFFIX}")
     try:
         _write(draft, raw)
         with suppress(FileExistsError, FileNotFoundError):  # else another key is there by now
             path.hardlink_to(draft)
     finally:
         draft.unlink(missing_ok=True)
-    durable.sync_directory(path.parent)
+    atomic_files.sync_directory(path.parent)
 
 
 def _remove_drafts(path: Path) -> None:
     """Remove drafts that a crash left beside the key: one may be a hard link to it."""
-    for draft in path.parent.glob(f"{path.name}.*{durable.TEMP_SUFFIX}"):
+    for draft in path.parent.glob(f"{path.name}.*{atomic_files.TEMP_SUFFIX}"):
         draft.unlink(missing_ok=True)
 
 

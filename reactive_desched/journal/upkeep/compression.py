@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
-from reactive_desched.journal.durable import TEMP_SUFFIX, sync_directory
+from reactive_desched.journal.atomic_files import TEMP_SUFFIX, sync_directory
 from reactive_desched.journal.segments import GZIP_SUFFIX, Segment
 
 _CHUNK_BYTES: Final = 1 << 20

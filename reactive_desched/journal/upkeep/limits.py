@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 _FILE: Final = "retention.json"
@@ -26,7 +26,7 @@ _decoder: Final = msgspec.json.Decoder(RetentionLimits)
 
 def write(directory: Path, limits: RetentionLimits) -> None:
     """Say which limits are kept from now on; blocks, and raises OSError."""
-    durable.replace(directory / _FILE, msgspec.json.encode(limits))
+    atomic_files.replace(directory / _FILE, msgspec.json.encode(limits))
 
 
 def read(directory: Path) -> RetentionLimits | None:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.api.event import JOURNAL_LOST, JournalLost
-from reactive_desched.journal import durable
+from reactive_desched.journal import atomic_files
 from reactive_desched.journal.cursors import follower_file
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.segments import DAMAGE_ERRORS, Segment, list_segments, read_lines
@@ -86,8 +86,8 @@ class LossLog:
 
     def _save(self, sink: str, state: _LossState) -> None:
         path = follower_file(self._directory, sink)
-        durable.make_directory(self._directory)
-        durable.replace(path, msgspec.json.encode(state))
+        atomic_files.make_directory(self._directory)
+        atomic_files.replace(path, msgspec.json.encode(state))
 
 
 def _losses_in(segment: Segment) -> Iterator[Loss]:

@@ -17,18 +17,18 @@ from reactive_desched.kube.client.placeholders import keep_place, make_room, rea
 from reactive_desched.kube.client.reservations import give_up, reserve, set_order
 from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.orders import NewJob
-from reactive_desched.migration.steps import (
-    Admit,
-    Delete,
-    GiveUpPlace,
-    KeepPlace,
-    MakeRoom,
-    Reserve,
-    SetOrder,
+from reactive_desched.migration.actions import (
+    Action,
+    CreatePlaceholder,
+    CreateReservation,
+    DeleteJob,
+    DeletePlaceholder,
+    DeleteReservation,
+    PassArbitration,
+    SetReservationOrder,
     SetStatus,
-    Step,
 )
+from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.model.migration_jobs import (
     ABORT,
     API_VERSION,
@@ -77,36 +77,36 @@ class MigrationJobWriter:
         )
         return self._decode(await create_job(self._session, body))
 
-    async def carry_out(self, step: Step) -> MigrationJob | None:
+    async def carry_out(self, step: Action) -> MigrationJob | None:
         """Carry a step out; return the job as it is then, None where it is gone or was overtaken.
 
         The job that a placeholder belongs to stays as it is: the watch of pods brings the pod.
         """
         match step:
-            case Admit(job, uid):
+            case PassArbitration(job, uid):
                 return await self._patch(job, _admission(job, uid))
             case SetStatus(job, status):
                 return await self._patch(job, {"status": _wire(status)}, "/status")
-            case KeepPlace(job):
+            case CreatePlaceholder(job):
                 is_there = await keep_place(self._session, step, self._settings.placeholder)
                 return job if is_there else None
-            case MakeRoom(job, placeholder, successor):
+            case DeletePlaceholder(job, placeholder, successor):
                 await make_room(self._session, placeholder, successor)
                 return job
-            case Reserve():
+            case CreateReservation():
                 return await self._reserve(step)
-            case SetOrder(job, kept):
+            case SetReservationOrder(job, kept):
                 await set_order(self._session, kept, self._now_ms())
                 return job
-            case GiveUpPlace(job, kept):
+            case DeleteReservation(job, kept):
                 await give_up(self._session, kept)
                 return job
-            case Delete(job):
+            case DeleteJob(job):
                 body = msgspec.json.encode({"preconditions": {"uid": job.uid}})
                 _answer(await self._session.request("DELETE", _path(job), body=body), job)
                 return None
 
-    async def _reserve(self, step: Reserve) -> MigrationJob | None:
+    async def _reserve(self, step: CreateReservation) -> MigrationJob | None:
         """Make the job's Reservation, and name it in the job; a pod that is gone has none."""
         job = step.job
         if (written := await read_pod(self._session, step.pod)) is None:

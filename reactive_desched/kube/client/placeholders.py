@@ -19,7 +19,7 @@ import msgspec
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.steps import KeepPlace
+from reactive_desched.migration.actions import CreatePlaceholder
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
     KIND,
@@ -68,7 +68,7 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
 async def keep_place(
-    session: Transport, step: KeepPlace, settings: PlaceholderSettings | None
+    session: Transport, step: CreatePlaceholder, settings: PlaceholderSettings | None
 ) -> bool:
     """Make the placeholder of a job, unless there is one; raises ClusterError.
 
@@ -127,7 +127,7 @@ async def read_pod(session: Transport, pod: Pod) -> _JsonObject | None:
 
 
 def placeholder(
-    written: _JsonObject, step: KeepPlace, settings: PlaceholderSettings
+    written: _JsonObject, step: CreatePlaceholder, settings: PlaceholderSettings
 ) -> _JsonObject:
     """Return the placeholder of a job on a pod, given the pod as the API server has it."""
     job, pod, spec = step.job, step.pod, written["spec"]
@@ -159,7 +159,7 @@ def placeholder(
     }
 
 
-def _spread_constraints(written: _JsonObject, step: KeepPlace) -> list[_JsonObject]:
+def _spread_constraints(written: _JsonObject, step: CreatePlaceholder) -> list[_JsonObject]:
     """Return constraints that count the pods which the replacement's constraints will count.
 
     As the placeholder has none of the pod's labels, the keys of labels to match become their

@@ -16,7 +16,7 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import away_from
 from reactive_desched.kube.client.responses import ApiResponse, is_web_page
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.migration.steps import Reserve
+from reactive_desched.migration.actions import CreateReservation
 from reactive_desched.model.migration_jobs import API_VERSION, KIND
 from reactive_desched.model.reservations import (
     CREATED_BY,
@@ -36,7 +36,11 @@ _JsonObject = dict[str, Any]  # any JSON below the named members
 
 
 async def reserve(
-    session: Transport, step: Reserve, template: _JsonObject, pod: _JsonObject, now_ms: int
+    session: Transport,
+    step: CreateReservation,
+    template: _JsonObject,
+    pod: _JsonObject,
+    now_ms: int,
 ) -> _JsonObject:
     """Make the Reservation of a job, or adopt the one that there is; return a reference to it.
 
@@ -73,7 +77,9 @@ async def give_up(session: Transport, kept: Reservation) -> None:
     _body_unless_gone(reply, kept.name)
 
 
-def reservation(step: Reserve, template: _JsonObject, pod: _JsonObject, now_ms: int) -> _JsonObject:
+def reservation(
+    step: CreateReservation, template: _JsonObject, pod: _JsonObject, now_ms: int
+) -> _JsonObject:
     """Return the Reservation of a job, as koordinator's controller makes it."""
     job = step.job
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}

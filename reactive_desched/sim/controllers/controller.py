@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from reactive_desched.sim.agenda import AT_ONCE, Agenda
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.pods import Key
 from reactive_desched.sim.store import Event, Store
+from reactive_desched.sim.work_set import AT_ONCE, WorkSet
 
 __all__ = ["Controller", "Reconciler", "write_status"]
 
@@ -40,20 +40,20 @@ class Reconciler(ABC):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.agenda: Agenda[Key] = Agenda()
+        self.work_set: WorkSet[Key] = WorkSet()
 
     def due(self) -> float | None:
         """Return the earliest moment at which an object is to be looked at, or None."""
-        return self.agenda.due()
+        return self.work_set.due()
 
     def step(self, now: float) -> None:
         """Reconcile up to a hundred objects."""
-        for key in self.agenda.take_due(now, _BATCH):
+        for key in self.work_set.take_due(now, _BATCH):
             self.reconcile(key, now)
 
     def soon(self, key: Key, at: float = AT_ONCE) -> None:
         """Look at an object at that moment, or earlier if something else asks for it."""
-        self.agenda.add(key, at)
+        self.work_set.add(key, at)
 
     @abstractmethod
     def reconcile(self, key: Key, now: float) -> None:

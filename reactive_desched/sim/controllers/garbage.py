@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from reactive_desched.sim.agenda import Agenda
 from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.pods import is_terminating
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.store import DeleteOptions, Event, Store
+from reactive_desched.sim.work_set import WorkSet
 
 __all__ = ["Garbage"]
 
@@ -26,7 +26,7 @@ class Garbage:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._agenda: Agenda[_Ref] = Agenda()
+        self._work_set: WorkSet[_Ref] = WorkSet()
         self._living: dict[str, _Ref] = {}
         self._owners: dict[_Ref, tuple[str, ...]] = {}
         self._dependents: dict[str, dict[_Ref, None]] = {}
@@ -40,23 +40,23 @@ class Garbage:
             self._link(ref, ())
             self._living.pop(uid, None)
             for dependent in self._dependents.get(uid, ()):
-                self._agenda.add(dependent)
+                self._work_set.add(dependent)
             return
         self._living[uid] = ref
         owners = tuple(owner["uid"] for owner in obj["metadata"].get("ownerReferences") or ())
         if self._owners.get(ref, ()) != owners:
             self._link(ref, owners)
-            self._agenda.add(ref)
+            self._work_set.add(ref)
         if is_terminating(obj) and _waits(obj):
-            self._agenda.add(ref)
+            self._work_set.add(ref)
 
     def due(self) -> float | None:
         """Return when there is something to collect, or None."""
-        return self._agenda.due()
+        return self._work_set.due()
 
     def step(self, now: float) -> None:
         """Look at up to two hundred objects."""
-        for ref in self._agenda.take_due(now, _BATCH):
+        for ref in self._work_set.take_due(now, _BATCH):
             obj = self._store.get(*ref)
             if obj is None:
                 continue
@@ -80,7 +80,7 @@ class Garbage:
     def _recheck(self, uid: str) -> None:
         """Look again at an owner that may have waited for this dependent to go."""
         if (owner := self._living.get(uid)) is not None:
-            self._agenda.add(owner)
+            self._work_set.add(owner)
 
     def _judge(self, ref: _Ref, obj: Obj) -> None:
         """Delete an object whose owners are all gone; drop references to those that are."""

@@ -9,10 +9,10 @@ from aiohttp.typedefs import Handler, Middleware
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.sim.faults import Fault, FaultPlan
 from reactive_desched.sim.http import openapi, pod_actions, reading, watching, writing
+from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import answer, refusal
 from reactive_desched.sim.http.negotiate import accepted, wants_aggregated_discovery
 from reactive_desched.sim.http.options import ListOptions, parse_list_options
-from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.rendering import Rendering, rendering_for
 from reactive_desched.sim.http.reviews import Reviews
 from reactive_desched.sim.http.target import Target, parse_target
@@ -29,7 +29,7 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 _log = logging.getLogger(__name__)
 
 
-def api_application(parts: Parts, faults: FaultPlan) -> web.Application:
+def api_application(parts: HandlerContext, faults: FaultPlan) -> web.Application:
     """Return the whole API server as one application."""
     app = web.Application(
         client_max_size=parts.settings.most_body_bytes,
@@ -86,7 +86,7 @@ async def _answering_errors(request: web.Request, handler: Handler) -> web.Strea
 class _Server:
     """Routes by hand, as the real server does: the URL grammar has more shapes than routes."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: HandlerContext) -> None:
         self._parts = parts
         self._reviews = Reviews(parts.store, parts.identities)
 

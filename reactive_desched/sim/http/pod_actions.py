@@ -6,9 +6,9 @@ from aiohttp import web
 
 from reactive_desched.sim.binding import bind_as_asked
 from reactive_desched.sim.eviction import evict
+from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import answer, json_body, success
 from reactive_desched.sim.http.options import dry_run_asked
-from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.http.writing import options_from
 from reactive_desched.sim.objects import Obj
@@ -29,7 +29,9 @@ _WANTED = MappingProxyType(
 _EVICTION_VERSIONS = (None, "", "policy/v1", "policy/v1beta1")
 
 
-async def bind_pod(parts: Parts, request: web.Request, target: Target) -> web.StreamResponse:
+async def bind_pod(
+    parts: HandlerContext, request: web.Request, target: Target
+) -> web.StreamResponse:
     """Give a pod its node: 201."""
     body = await json_body(request)
     if not isinstance(body, dict):
@@ -39,7 +41,9 @@ async def bind_pod(parts: Parts, request: web.Request, target: Target) -> web.St
     return answer(request, success(201), 201)
 
 
-async def evict_pod(parts: Parts, request: web.Request, target: Target) -> web.StreamResponse:
+async def evict_pod(
+    parts: HandlerContext, request: web.Request, target: Target
+) -> web.StreamResponse:
     """Evict a pod if its disruption budget allows: 201."""
     body = await json_body(request)
     if not isinstance(body, dict):
@@ -54,7 +58,7 @@ async def evict_pod(parts: Parts, request: web.Request, target: Target) -> web.S
     return answer(request, success(201), 201)
 
 
-def reach_container(parts: Parts, target: Target) -> web.StreamResponse:
+def reach_container(parts: HandlerContext, target: Target) -> web.StreamResponse:
     """Refuse with 501 and a sentence, or with 404 where there is not even a pod."""
     if parts.store.get("pods", target.key_namespace, target.name) is None:
         raise not_found(target.resource, target.name)

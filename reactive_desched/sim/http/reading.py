@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from aiohttp import web
 
+from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import answer
 from reactive_desched.sim.http.options import ListOptions
-from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.rendering import Rendering, encode
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj
@@ -19,14 +19,14 @@ __all__ = ["get_one", "list_many", "wait_for_version"]
 _SLICE = 200
 
 
-async def wait_for_version(parts: Parts, rv: int) -> None:
+async def wait_for_version(parts: HandlerContext, rv: int) -> None:
     """Wait briefly for a version the client has seen elsewhere; raise 504 if it does not come."""
     if not await parts.hub.reached(rv, parts.settings.freshness_wait_s):
         raise too_large_version(rv, parts.store.rv)
 
 
 async def get_one(
-    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+    parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Answer with one object, or its scale."""
     version = request.query.get("resourceVersion", "")
@@ -42,7 +42,11 @@ async def get_one(
 
 
 async def list_many(
-    parts: Parts, request: web.Request, target: Target, options: ListOptions, rendering: Rendering
+    parts: HandlerContext,
+    request: web.Request,
+    target: Target,
+    options: ListOptions,
+    rendering: Rendering,
 ) -> web.StreamResponse:
     """Answer with a list, or a page of one; long ones are sent as they are encoded."""
     await wait_for_version(parts, options.rv)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from reactive_desched.errors import SelectorError
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.http.parts import Parts, Usage
+from reactive_desched.sim.http.handler_context import HandlerContext, Usage
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.status import StatusError, bad_request
 
@@ -17,7 +17,7 @@ _WINDOW = "15s"
 _TERMINAL = ("Succeeded", "Failed")
 
 
-def metrics_answer(parts: Parts, path: str, selector: str) -> Obj | None:
+def metrics_answer(parts: HandlerContext, path: str, selector: str) -> Obj | None:
     """Answer a GET below the metrics root; None when nothing is served there."""
     if parts.usage is None:
         return None
@@ -52,7 +52,9 @@ def _many(kind: str, items: list[Obj]) -> Obj:
     return {"kind": f"{kind}List", "apiVersion": _VERSION, "metadata": {}, "items": items}
 
 
-def _selected(parts: Parts, resource: str, namespace: str | None, selector: str) -> list[Obj]:
+def _selected(
+    parts: HandlerContext, resource: str, namespace: str | None, selector: str
+) -> list[Obj]:
     try:
         wanted = parse_selector(selector)
     except SelectorError as error:
@@ -60,7 +62,7 @@ def _selected(parts: Parts, resource: str, namespace: str | None, selector: str)
     return [o for o in parts.store.list(resource, namespace) if wanted.matches(labels_of(o))]
 
 
-def _nodes(parts: Parts, usage: Usage, selector: str) -> list[Obj]:
+def _nodes(parts: HandlerContext, usage: Usage, selector: str) -> list[Obj]:
     return [
         {**_head("NodeMetrics", node, parts), "usage": dict(used)}
         for node in _selected(parts, "nodes", None, selector)
@@ -68,7 +70,7 @@ def _nodes(parts: Parts, usage: Usage, selector: str) -> list[Obj]:
     ]
 
 
-def _pods(parts: Parts, usage: Usage, namespace: str | None, selector: str) -> list[Obj]:
+def _pods(parts: HandlerContext, usage: Usage, namespace: str | None, selector: str) -> list[Obj]:
     found = []
     for pod in _selected(parts, "pods", namespace, selector):
         used = usage.pod(namespace_of(pod), name_of(pod))
@@ -81,7 +83,7 @@ def _containers(used: Sequence[tuple[str, Mapping[str, str]]]) -> list[Obj]:
     return [{"name": name, "usage": dict(amounts)} for name, amounts in used]
 
 
-def _head(kind: str, obj: Obj, parts: Parts) -> Obj:
+def _head(kind: str, obj: Obj, parts: HandlerContext) -> Obj:
     now = rfc3339(parts.store.clock.now())
     meta: Obj = {"name": name_of(obj), "creationTimestamp": now, "labels": labels_of(obj)}
     if namespace := namespace_of(obj):

@@ -5,8 +5,8 @@ import asyncio
 from aiohttp import web
 from msgspec import Struct
 
+from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.options import ListOptions
-from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.reading import wait_for_version
 from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
@@ -29,7 +29,11 @@ class _Opening(Struct, frozen=True):
 
 
 async def watch_many(
-    parts: Parts, request: web.Request, target: Target, options: ListOptions, rendering: Rendering
+    parts: HandlerContext,
+    request: web.Request,
+    target: Target,
+    options: ListOptions,
+    rendering: Rendering,
 ) -> web.StreamResponse:
     """Serve one watch; versions that cannot be served become an ERROR event, not a status code."""
     response = web.StreamResponse(
@@ -56,7 +60,7 @@ async def watch_many(
 
 
 async def _open(
-    parts: Parts, target: Target, options: ListOptions, rendering: Rendering
+    parts: HandlerContext, target: Target, options: ListOptions, rendering: Rendering
 ) -> _Opening:
     """Take the state and begin to listen in one step, so that nothing falls between."""
     store, hub, resource = parts.store, parts.hub, target.view.storage
@@ -84,7 +88,7 @@ class _Stream:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: HandlerContext,
         response: web.StreamResponse,
         options: ListOptions,
         rendering: Rendering,

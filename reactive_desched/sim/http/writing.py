@@ -7,9 +7,9 @@ from aiohttp import web
 
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.http.field_validation import Typed, typed_result
+from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import answer, json_body, object_body, success
 from reactive_desched.sim.http.options import ListOptions, dry_run_asked
-from reactive_desched.sim.http.parts import Parts
 from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
@@ -32,7 +32,7 @@ _POLICIES = ("Background", "Foreground", "Orphan")
 
 
 async def create(
-    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+    parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Create an object: 201."""
     sent = await object_body(request, target.resource)
@@ -41,7 +41,9 @@ async def create(
     return answer(request, shown, 201, warnings=sent.warnings)
 
 
-async def create_token(parts: Parts, request: web.Request, target: Target) -> web.StreamResponse:
+async def create_token(
+    parts: HandlerContext, request: web.Request, target: Target
+) -> web.StreamResponse:
     """Issue a token for a ServiceAccount: 201."""
     body = await json_body(request)
     if not isinstance(body, dict) or not isinstance(body.get("spec") or {}, dict):
@@ -53,7 +55,7 @@ async def create_token(parts: Parts, request: web.Request, target: Target) -> we
 
 
 async def update(
-    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+    parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Replace an object, or the part of it a subresource owns: 200."""
     if target.subresource == "scale":
@@ -67,7 +69,7 @@ async def update(
 
 
 async def patch(
-    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+    parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Change an object as described: 200; server-side apply creates what is missing: 201."""
     media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -102,7 +104,7 @@ def _patched(request: web.Request, target: Target, changed: Obj) -> Typed:
 
 
 async def delete_one(
-    parts: Parts, request: web.Request, target: Target, rendering: Rendering
+    parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Delete an object: 200 with the object, or with a `Status`, as a real API server answers."""
     options = await delete_options(request)
@@ -118,7 +120,11 @@ async def delete_one(
 
 
 async def delete_many(
-    parts: Parts, request: web.Request, target: Target, chosen: ListOptions, rendering: Rendering
+    parts: HandlerContext,
+    request: web.Request,
+    target: Target,
+    chosen: ListOptions,
+    rendering: Rendering,
 ) -> web.StreamResponse:
     """Delete everything selected: 200 with the list of what was there."""
     options = await delete_options(request)
@@ -207,17 +213,17 @@ def _placed(obj: Obj, target: Target) -> Obj:
     return {**obj, "metadata": meta}
 
 
-def _current(parts: Parts, target: Target) -> Obj | None:
+def _current(parts: HandlerContext, target: Target) -> Obj | None:
     return parts.store.get(target.view.storage, target.key_namespace, target.name)
 
 
-def _create(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj:
+def _create(parts: HandlerContext, request: web.Request, target: Target, obj: Obj) -> Obj:
     parts.identities.check_write(request, target.resource, obj, None)
     dry_run = dry_run_asked(request.query.getall("dryRun", []))
     return parts.store.create(target.view.storage, target.view.taken(obj), dry_run=dry_run)
 
 
-def _update(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj:
+def _update(parts: HandlerContext, request: web.Request, target: Target, obj: Obj) -> Obj:
     parts.identities.check_write(request, target.resource, obj, _current(parts, target))
     return parts.store.update(
         target.view.storage,
@@ -227,14 +233,18 @@ def _update(parts: Parts, request: web.Request, target: Target, obj: Obj) -> Obj
     )
 
 
-async def _update_scale(parts: Parts, request: web.Request, target: Target) -> web.Response:
+async def _update_scale(
+    parts: HandlerContext, request: web.Request, target: Target
+) -> web.Response:
     scale: Any = await json_body(request)
     if not isinstance(scale, dict):
         raise bad_request("the request body must be a Scale object")
     return _store_scale(parts, request, target, scale)
 
 
-def _store_scale(parts: Parts, request: web.Request, target: Target, scale: Obj) -> web.Response:
+def _store_scale(
+    parts: HandlerContext, request: web.Request, target: Target, scale: Obj
+) -> web.Response:
     current = _current(parts, target)
     if current is None:
         raise not_found(target.resource, target.name)

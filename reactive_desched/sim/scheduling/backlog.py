@@ -3,8 +3,8 @@
 from heapq import heappop, heappush
 from typing import Final
 
-from reactive_desched.sim.agenda import AT_ONCE, Agenda
 from reactive_desched.sim.pods import Key
+from reactive_desched.sim.work_set import AT_ONCE, WorkSet
 
 __all__ = ["Backlog"]
 
@@ -34,7 +34,7 @@ class Backlog:
     def __init__(self) -> None:
         self._waiting: dict[Key, _Waiting] = {}
         self._ready: list[tuple[int, int, Key, str]] = []
-        self._later: Agenda[Key] = Agenda()
+        self._later: WorkSet[Key] = WorkSet()
         self._arrivals = 0
 
     def __len__(self) -> int:

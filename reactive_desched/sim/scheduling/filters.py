@@ -13,7 +13,7 @@ from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, untolerated
 from reactive_desched.sim.scheduling.needs import PodNeeds
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
 
 __all__ = ["NOT_MATCHED", "Candidate", "Check", "Filter", "reasons_against"]
 
@@ -34,7 +34,7 @@ class Candidate(Struct, frozen=True):
 Check: TypeAlias = Callable[[NodeRoom], Iterable[str]]
 """The reasons against one node; none means that it passes."""
 
-Filter: TypeAlias = Callable[[Candidate, Picture], Check | None]
+Filter: TypeAlias = Callable[[Candidate, SchedulerCache], Check | None]
 
 
 def reasons_against(checks: Iterable[Check], room: NodeRoom) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def reasons_against(checks: Iterable[Check], room: NodeRoom) -> tuple[str, ...]:
     return ()
 
 
-def node_unschedulable(pod: Candidate, _: Picture) -> Check | None:
+def node_unschedulable(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Keep off cordoned nodes."""
     if any(toleration.tolerates(_UNSCHEDULABLE) for toleration in pod.needs.tolerations):
         return None
@@ -53,7 +53,7 @@ def node_unschedulable(pod: Candidate, _: Picture) -> Check | None:
     return lambda room: no if room.is_unschedulable else ()
 
 
-def node_name(pod: Candidate, _: Picture) -> Check | None:
+def node_name(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Accept only the node the pod names, if it names one."""
     if not pod.node:
         return None
@@ -61,7 +61,7 @@ def node_name(pod: Candidate, _: Picture) -> Check | None:
     return lambda room: () if room.name == pod.node else no
 
 
-def taint_toleration(pod: Candidate, _: Picture) -> Check | None:
+def taint_toleration(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Keep off nodes with a hard taint that the pod does not tolerate."""
     no = ("node(s) had untolerated taint(s)",)
     tolerations = pod.needs.tolerations
@@ -73,7 +73,7 @@ def taint_toleration(pod: Candidate, _: Picture) -> Check | None:
     return check
 
 
-def node_affinity(pod: Candidate, _: Picture) -> Check | None:
+def node_affinity(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Honour nodeSelector and required node affinity."""
     selector, affinity = pod.needs.node_selector, pod.needs.node_affinity
     if not selector and (affinity is None or affinity.required is None):
@@ -82,7 +82,7 @@ def node_affinity(pod: Candidate, _: Picture) -> Check | None:
     return lambda room: () if satisfies_required(selector, affinity, room.name, room.labels) else no
 
 
-def node_ports(pod: Candidate, _: Picture) -> Check | None:
+def node_ports(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Keep off nodes where a wanted host port is taken."""
     wanted = pod.needs.host_ports
     if not wanted:
@@ -93,7 +93,7 @@ def node_ports(pod: Candidate, _: Picture) -> Check | None:
     )
 
 
-def node_resources_fit(pod: Candidate, _: Picture) -> Check | None:
+def node_resources_fit(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Keep within what a node can allocate; a request of zero always fits."""
     wanted = [(resource, amount) for resource, amount in pod.needs.requests.items() if amount > 0]
 

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
 from reactive_desched.sim.scheduling.filters import Candidate, Check
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture, PodGroup
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, PodGroup, SchedulerCache
 
 __all__ = ["Domain", "domain_counts", "inter_pod_affinity", "term_covers"]
 
@@ -33,7 +33,7 @@ def term_covers(
     return namespace in term.namespaces or term.namespace_selector.matches(namespace_labels)
 
 
-def inter_pod_affinity(pod: Candidate, picture: Picture) -> Check | None:
+def inter_pod_affinity(pod: Candidate, picture: SchedulerCache) -> Check | None:
     """Honour the pod's own required terms, and those of the pods that are there already."""
     wanted = _wanted_domains(pod, picture)
     avoided = _avoided_domains(pod, picture)
@@ -57,7 +57,7 @@ def inter_pod_affinity(pod: Candidate, picture: Picture) -> Check | None:
     return check
 
 
-def domain_counts(group: PodGroup, key: str, picture: Picture) -> Mapping[Domain, int]:
+def domain_counts(group: PodGroup, key: str, picture: SchedulerCache) -> Mapping[Domain, int]:
     """Count a group's pods per domain of a topology key; nodes without the key do not count."""
     counts: dict[Domain, int] = {}
     for node, number in group.on.items():
@@ -72,13 +72,13 @@ def _domain(key: str, room: NodeRoom) -> Domain | None:
     return None if value is None else (key, value)
 
 
-def _covers(term: PodTerm, pod: Candidate, group: PodGroup, picture: Picture) -> bool:
+def _covers(term: PodTerm, pod: Candidate, group: PodGroup, picture: SchedulerCache) -> bool:
     """Say whether a term of the incoming pod speaks of a group of existing ones."""
     there = picture.namespaces.get(group.namespace, {})
     return term_covers(term, pod.namespace, group.namespace, there, group.needs.labels)
 
 
-def _wanted_domains(pod: Candidate, picture: Picture) -> set[Domain]:
+def _wanted_domains(pod: Candidate, picture: SchedulerCache) -> set[Domain]:
     """Return the domains of existing pods that match all affinity terms at once."""
     terms = pod.needs.affinity
     domains: set[Domain] = set()
@@ -91,7 +91,7 @@ def _wanted_domains(pod: Candidate, picture: Picture) -> set[Domain]:
     return domains
 
 
-def _accepts_itself(pod: Candidate, picture: Picture) -> bool:
+def _accepts_itself(pod: Candidate, picture: SchedulerCache) -> bool:
     """Say whether the first pod of a group may start alone: it matches all its own terms."""
     here = picture.namespaces.get(pod.namespace, {})
     return all(
@@ -110,7 +110,7 @@ def _is_wanted(
     return True
 
 
-def _avoided_domains(pod: Candidate, picture: Picture) -> set[Domain]:
+def _avoided_domains(pod: Candidate, picture: SchedulerCache) -> set[Domain]:
     """Return the domains that hold a pod which the incoming one must not sit with."""
     domains: set[Domain] = set()
     if not pod.needs.anti_affinity:
@@ -122,7 +122,7 @@ def _avoided_domains(pod: Candidate, picture: Picture) -> set[Domain]:
     return domains
 
 
-def _refusing_domains(pod: Candidate, picture: Picture) -> set[Domain]:
+def _refusing_domains(pod: Candidate, picture: SchedulerCache) -> set[Domain]:
     """Return the domains that hold a pod which must not sit with the incoming one."""
     here = picture.namespaces.get(pod.namespace, {})
     domains: set[Domain] = set()

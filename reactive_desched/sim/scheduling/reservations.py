@@ -15,12 +15,12 @@ from msgspec import Struct
 from reactive_desched.model.labels import parse_label_selector
 from reactive_desched.model.resources import CPU, add_resources, parse_resource_list
 from reactive_desched.primitives.durations import DurationError, parse_duration
-from reactive_desched.sim.agenda import Agenda
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
-from reactive_desched.sim.scheduling.picture import Picture
+from reactive_desched.sim.scheduling.scheduler_cache import SchedulerCache
 from reactive_desched.sim.store import Store
+from reactive_desched.sim.work_set import WorkSet
 
 __all__ = ["KOORDINATOR_SCHEDULER", "Place", "ReservationBook", "pod_of"]
 
@@ -48,11 +48,11 @@ class Place(Struct, frozen=True):
 class ReservationBook:
     """Every Reservation, and the room that those which are Available take in the picture."""
 
-    def __init__(self, store: Store, picture: Picture) -> None:
+    def __init__(self, store: Store, picture: SchedulerCache) -> None:
         self._store: Final = store
         self._picture: Final = picture
         self._available: Final[dict[str, Obj]] = {}
-        self._expiries: Final[Agenda[str]] = Agenda()
+        self._expiries: Final[WorkSet[str]] = WorkSet()
 
     def see(self, reservation: Obj, *, gone: bool) -> None:
         """Take note of a Reservation as it is now, or that it no longer exists."""

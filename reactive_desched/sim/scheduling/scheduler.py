@@ -39,7 +39,6 @@ from reactive_desched.sim.scheduling.filters import (
     taint_toleration,
 )
 from reactive_desched.sim.scheduling.neighbours import inter_pod_affinity
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
 from reactive_desched.sim.scheduling.reservations import (
     KOORDINATOR_SCHEDULER,
     PENDING,
@@ -47,6 +46,7 @@ from reactive_desched.sim.scheduling.reservations import (
     ReservationBook,
     pod_of,
 )
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, best_of
 from reactive_desched.sim.scheduling.spread import pod_topology_spread
 from reactive_desched.sim.scheduling.volumes import VolumeBook
@@ -98,7 +98,7 @@ class Scheduler:
         tie_break: random.Random | None = None,
         scoring: str = LEAST_ALLOCATED,
     ) -> None:
-        self.picture = Picture()
+        self.picture = SchedulerCache()
         self.volumes = VolumeBook()
         self.reservations = ReservationBook(store, self.picture)
         self._store = store

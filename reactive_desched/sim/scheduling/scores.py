@@ -17,7 +17,7 @@ from reactive_desched.model.taints import PREFER_NO_SCHEDULE, untolerated
 from reactive_desched.sim.scheduling.filters import Candidate
 from reactive_desched.sim.scheduling.needs import SpreadConstraint, WeightedTerm
 from reactive_desched.sim.scheduling.neighbours import domain_counts, term_covers
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture, PodGroup
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, PodGroup, SchedulerCache
 from reactive_desched.sim.scheduling.spread import takes_part
 
 __all__ = [
@@ -35,13 +35,13 @@ MOST_ALLOCATED: Final = "MostAllocated"
 """The scoring strategies of NodeResourcesFit, as the configuration of the scheduler has them."""
 
 Rooms: TypeAlias = Sequence[NodeRoom]
-Score: TypeAlias = Callable[[Candidate, Rooms, Picture], Sequence[float]]
+Score: TypeAlias = Callable[[Candidate, Rooms, SchedulerCache], Sequence[float]]
 
 _FULL: Final = 100
 
 
 def best_of(
-    pod: Candidate, rooms: Rooms, picture: Picture, scoring: str = LEAST_ALLOCATED
+    pod: Candidate, rooms: Rooms, picture: SchedulerCache, scoring: str = LEAST_ALLOCATED
 ) -> list[NodeRoom]:
     """Return the nodes that share the highest total score, in the order given."""
     totals = [0.0] * len(rooms)
@@ -55,19 +55,19 @@ def best_of(
     return [room for room, total in zip(rooms, totals, strict=True) if total == highest]
 
 
-def least_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
+def least_allocated(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Prefer nodes with much left: the mean free share of cpu and memory, in whole points."""
     more = {CPU: pod.needs.scored_cpu_m, MEMORY: pod.needs.scored_memory}
     return [node_scores.least_allocated(*_held(room, room.scored, more)) for room in rooms]
 
 
-def most_allocated(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
+def most_allocated(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Prefer nodes with little left: the mean used share of cpu and memory, in whole points."""
     more = {CPU: pod.needs.scored_cpu_m, MEMORY: pod.needs.scored_memory}
     return [node_scores.most_allocated(*_held(room, room.scored, more)) for room in rooms]
 
 
-def balanced_allocation(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
+def balanced_allocation(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Prefer nodes whose cpu and memory fill up alike; pods without requests do not care."""
     requests = pod.needs.requests
     if not node_scores.is_scored_by_balance(requests):
@@ -85,7 +85,7 @@ def _held(
         yield room.allocatable.get(resource, 0), held
 
 
-def taints_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
+def taints_preferred(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Avoid nodes with soft taints that the pod does not tolerate."""
     tolerations = tuple(t for t in pod.needs.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
     counts = [
@@ -96,7 +96,7 @@ def taints_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float
     return [points[count] for count in counts]
 
 
-def affinity_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[float]:
+def affinity_preferred(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Follow preferred node affinity."""
     affinity = pod.needs.node_affinity
     if affinity is None or not affinity.preferred:
@@ -106,7 +106,7 @@ def affinity_preferred(pod: Candidate, rooms: Rooms, _: Picture) -> Sequence[flo
     return [points[weight] for weight in sums]
 
 
-def neighbours_preferred(pod: Candidate, rooms: Rooms, picture: Picture) -> Sequence[float]:
+def neighbours_preferred(pod: Candidate, rooms: Rooms, picture: SchedulerCache) -> Sequence[float]:
     """Follow preferred affinity and anti-affinity between the pod and others, in both directions.
 
     The required affinity of a pod that is there pulls a little, too.
@@ -146,7 +146,7 @@ class _Spread(Struct, frozen=True):
     per_node: Mapping[str, int]
 
 
-def evenly_spread(pod: Candidate, rooms: Rooms, picture: Picture) -> Sequence[float]:
+def evenly_spread(pod: Candidate, rooms: Rooms, picture: SchedulerCache) -> Sequence[float]:
     """Follow ScheduleAnyway constraints, or the built-in ones for an owner's pods."""
     spreads = [_Spread(c, _matching(c, pod, picture)) for c in pod.needs.spread if not c.is_hard]
     if not spreads and pod.owner and not pod.needs.spread:
@@ -168,7 +168,9 @@ def evenly_spread(pod: Candidate, rooms: Rooms, picture: Picture) -> Sequence[fl
     return [points[rounded[room.name]] if room.name in rounded else 0 for room in rooms]
 
 
-def _matching(constraint: SpreadConstraint, pod: Candidate, picture: Picture) -> Mapping[str, int]:
+def _matching(
+    constraint: SpreadConstraint, pod: Candidate, picture: SchedulerCache
+) -> Mapping[str, int]:
     per_node: dict[str, int] = {}
     if constraint.counts_no_pod:
         return per_node
@@ -180,7 +182,11 @@ def _matching(constraint: SpreadConstraint, pod: Candidate, picture: Picture) ->
 
 
 def _costs(
-    spread: _Spread, pod: Candidate, counted: Rooms, required: Sequence[str], picture: Picture
+    spread: _Spread,
+    pod: Candidate,
+    counted: Rooms,
+    required: Sequence[str],
+    picture: SchedulerCache,
 ) -> Iterable[tuple[NodeRoom, float]]:
     """Weigh each node's domain: fuller costs more, and more so the more domains there are.
 

@@ -7,7 +7,7 @@ from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 from reactive_desched.sim.scheduling.filters import Candidate, Check
 from reactive_desched.sim.scheduling.needs import PodNeeds, SpreadConstraint
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
 
 __all__ = ["pod_topology_spread", "takes_part"]
 
@@ -15,7 +15,7 @@ _UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 _UNLABELLED: Final = f"{_UNEVEN} (missing required label)"
 
 
-def pod_topology_spread(pod: Candidate, picture: Picture) -> Check | None:
+def pod_topology_spread(pod: Candidate, picture: SchedulerCache) -> Check | None:
     """Keep the number of matching pods per domain within maxSkew of the emptiest domain."""
     constraints = [c for c in pod.needs.spread if c.is_hard]
     if not constraints:
@@ -44,7 +44,7 @@ class _Tally:
         constraint: SpreadConstraint,
         pod: Candidate,
         rooms: Iterable[NodeRoom],
-        picture: Picture,
+        picture: SchedulerCache,
     ) -> None:
         self.key = constraint.topology_key
         self._max_skew = constraint.max_skew
@@ -67,7 +67,7 @@ class _Tally:
         constraint: SpreadConstraint,
         namespace: str,
         rooms: Iterable[NodeRoom],
-        picture: Picture,
+        picture: SchedulerCache,
     ) -> None:
         domains = {room.name: room.labels[self.key] for room in rooms}
         for group in picture.groups():

@@ -10,7 +10,7 @@ from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.pods import Key, key_of
 from reactive_desched.sim.scheduling.filters import Candidate, Check
-from reactive_desched.sim.scheduling.picture import NodeRoom
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom
 
 __all__ = ["VolumeBook"]
 

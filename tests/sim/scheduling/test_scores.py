@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.sim.scheduling.filters import Candidate
 from reactive_desched.sim.scheduling.needs import PodNeeds
-from reactive_desched.sim.scheduling.picture import NodeRoom, Picture
+from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
 from reactive_desched.sim.scheduling.scores import (
     MOST_ALLOCATED,
     balanced_allocation,
@@ -42,7 +42,7 @@ def asks(cpu_m: int, memory: int) -> Candidate:
     ],
 )
 def test_least_allocated(cpu_m: int, memory: int, points: int) -> None:
-    assert least_allocated(asks(cpu_m, memory), [room()], Picture()) == [points]
+    assert least_allocated(asks(cpu_m, memory), [room()], SchedulerCache()) == [points]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_least_allocated(cpu_m: int, memory: int, points: int) -> None:
     ],
 )
 def test_most_allocated(cpu_m: int, memory: int, points: int) -> None:
-    assert most_allocated(asks(cpu_m, memory), [room()], Picture()) == [points]
+    assert most_allocated(asks(cpu_m, memory), [room()], SchedulerCache()) == [points]
 
 
 def test_a_scheduler_that_packs_fills_one_node_first() -> None:
@@ -74,7 +74,7 @@ def test_a_scheduler_that_packs_fills_one_node_first() -> None:
     ],
 )
 def test_balanced_allocation(cpu_m: int, memory: int, points: int) -> None:
-    assert balanced_allocation(asks(cpu_m, memory), [room()], Picture()) == [points]
+    assert balanced_allocation(asks(cpu_m, memory), [room()], SchedulerCache()) == [points]
 
 
 def chosen(world: SimulatedCluster, **template: Any) -> str:

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from typing import Final
 
 from reactive_desched.kube.client.placeholders import placeholder_name
-from reactive_desched.migration.orders import NewJob
-from reactive_desched.migration.steps import (
-    Delete,
-    GiveUpPlace,
-    KeepPlace,
-    MakeRoom,
-    Reserve,
+from reactive_desched.migration.actions import (
+    Action,
+    CreatePlaceholder,
+    CreateReservation,
+    DeleteJob,
+    DeletePlaceholder,
+    DeleteReservation,
     SetStatus,
-    Step,
 )
+from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.model.kube_events import Regarding
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
@@ -46,7 +46,7 @@ class MigrationSteps:
     def __init__(self, view: ClusterView, record: Callable[[MigrationStep], None]) -> None:
         self._view = view
         self._record = record
-        self._refused: OrderedDict[tuple[str, type[Step]], str] = OrderedDict()
+        self._refused: OrderedDict[tuple[str, type[Action]], str] = OrderedDict()
 
     def ordered(self, order: NewJob, job: MigrationJob | None, error: str = "") -> None:
         """A job was made for a finding, or could not be."""
@@ -55,7 +55,7 @@ class MigrationSteps:
         step = MigrationStep(CREATE, about, order.name, order.pod, result, error or order.cause)
         self._write(step, order.trigger)
 
-    def refused(self, step: Step, error: str) -> None:
+    def refused(self, step: Action, error: str) -> None:
         """The API server refused a step, or did not answer."""
         key = step.job.name, type(step)
         if self._refused.get(key) == error:
@@ -65,32 +65,32 @@ class MigrationSteps:
             self._refused.popitem(last=False)
         self._record_step(step, step.job, NOT_DONE, error)
 
-    def carried_out(self, step: Step, written: MigrationJob | None) -> None:
+    def carried_out(self, step: Action, written: MigrationJob | None) -> None:
         """A step was carried out; `written` is the job as it is then."""
         self._refused.pop((step.job.name, type(step)), None)
-        if written is not None or isinstance(step, Delete):
+        if written is not None or isinstance(step, DeleteJob):
             self._record_step(step, written or step.job, DONE)
 
     def _record_step(
-        self, step: Step, written: MigrationJob, result: str, message: str = ""
+        self, step: Action, written: MigrationJob, result: str, message: str = ""
     ) -> None:
         job, reason = step.job, ""
         match step:
-            case KeepPlace(pod=pod):
+            case CreatePlaceholder(pod=pod):
                 action = CREATE
                 about = Regarding("Pod", pod.namespace, placeholder_name(job))
-            case Reserve():
+            case CreateReservation():
                 if result == DONE and not written.reservation:
                     return  # its pod is gone
                 action, name = CREATE, written.reservation or job.uid
                 about = Regarding(RESERVATION_KIND, "", name, "", RESERVATION_API)
-            case MakeRoom(placeholder=placeholder):
+            case DeletePlaceholder(placeholder=placeholder):
                 action = DELETE
                 about = Regarding("Pod", placeholder.namespace, placeholder.name, placeholder.uid)
-            case GiveUpPlace(reservation=kept):
+            case DeleteReservation(reservation=kept):
                 action = DELETE
                 about = Regarding(RESERVATION_KIND, "", kept.name, kept.uid, RESERVATION_API)
-            case Delete():
+            case DeleteJob():
                 action, about = DELETE, _regarding(job)
             case SetStatus(status=status) if status.phase in ENDED and result == DONE:
                 if job.phase in ENDED:

@@ -33,7 +33,7 @@ class _NodeTimes:
         self.labels: dict[str, tuple[float, str | None]] = {}
 
 
-class StandingTimes:
+class NodeChangeTimes:
     """Follows the nodes one by one; what is asked of a node that is not known stands for ever.
 
     `clock` gives monotonic seconds and `wall_clock` the time of day, by which the times that the

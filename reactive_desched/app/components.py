@@ -9,7 +9,7 @@ from typing import Final
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
-from reactive_desched.app import edges
+from reactive_desched.app import openings
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.migration import MigrationRunner, build_migration
@@ -34,11 +34,11 @@ LIVENESS_TIMEOUT_S: Final = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
 
 
-class Parts(Struct, frozen=True):
+class Components(Struct, frozen=True):
     """What runs in tasks, built before any of them starts."""
 
     pipeline: Pipeline
-    reflectors: Mapping[str, edges.AnyReflector]
+    reflectors: Mapping[str, openings.AnyReflector]
     late_watches: LateWatches
     probe: ServerProbe
     usage: UsagePolling
@@ -50,14 +50,14 @@ class Parts(Struct, frozen=True):
     pulse: EventLoopPulse
 
 
-async def build_parts(
+async def build_components(
     deps: Dependencies,
     session: Session,
     active: ActiveConfig,
     recorder: RecorderSlot,
     work_available: Wakeup,
     events: EventRecorder,
-) -> Parts:
+) -> Components:
     """Build the parts, in several turns of the loop; `recorder` is filled with the journal open."""
     evictor, probe, interned = (
         ApiEvictor(session),
@@ -78,7 +78,7 @@ async def build_parts(
     )
     await checkpoint()
     late_watches = LateWatches(SystemClock())
-    reflectors = edges.build_reflectors(
+    reflectors = openings.build_reflectors(
         session, pipeline, interned, probe, late_watches, deps.observer
     )
     health = build_health(pipeline, active, dry_run=deps.dry_run)
@@ -87,7 +87,7 @@ async def build_parts(
     migration = build_migration(deps, session, pipeline, interned, events, recorder)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
-    return Parts(
+    return Components(
         pipeline,
         reflectors,
         late_watches,

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.sim.scheduling.picture import Picture
+from reactive_desched.sim.scheduling.scheduler_cache import SchedulerCache
 from tests.support.sim_world import node, pod_template
 
 
@@ -34,13 +34,13 @@ steps = st.one_of(
 )
 
 
-def tell(picture: Picture, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
+def tell(picture: SchedulerCache, kind: str, obj: dict[str, Any], *, gone: bool) -> None:
     """Tell a picture of one event."""
     see = picture.see_pod if kind == "pod" else picture.see_node
     see(obj, gone=gone)
 
 
-def seen(picture: Picture) -> dict[str, Any]:
+def seen(picture: SchedulerCache) -> dict[str, Any]:
     """Return everything that filters and scores can read."""
     groups: dict[tuple[str, str], Any] = {}
     for group in picture.groups():
@@ -57,12 +57,12 @@ def seen(picture: Picture) -> dict[str, Any]:
 def test_the_picture_equals_one_made_afresh_from_what_exists(
     story: list[tuple[str, dict[str, Any], bool]],
 ) -> None:
-    told, left = Picture(), {}
+    told, left = SchedulerCache(), {}
     for kind, obj, gone in story:
         tell(told, kind, obj, gone=gone)
         left[kind, obj["metadata"]["name"]] = None if gone else obj
 
-    fresh = Picture()
+    fresh = SchedulerCache()
     for (kind, _), last in left.items():
         if last is not None:
             tell(fresh, kind, last, gone=False)
@@ -70,7 +70,7 @@ def test_the_picture_equals_one_made_afresh_from_what_exists(
 
 
 def test_zones_take_turns() -> None:
-    picture = Picture()
+    picture = SchedulerCache()
     for name in ("n1/a", "n2/a", "n3/a", "n4/b", "n5/c"):
         picture.see_node(node(name))
 

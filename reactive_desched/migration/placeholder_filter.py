@@ -27,7 +27,7 @@ LOOK_AGAIN_S: Final = 5.0
 """So long after a refusal the place is looked at again, whatever changed."""
 
 
-class KeptPlaceFilter:
+class PlaceholderFilter:
     """Lets a pod of a job that keeps a place go only while its replacement can take that place."""
 
     name = NO_PLACE.gate

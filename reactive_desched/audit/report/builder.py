@@ -41,7 +41,7 @@ from reactive_desched.audit.rows import micros
 from reactive_desched.audit.status import JournalStatus, journal_status
 from reactive_desched.journal.summary import EventFilter
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN
-from reactive_desched.primitives.moments import format_moment
+from reactive_desched.primitives.timestamps import format_timestamp
 
 MAX_BARS: Final = 200
 """So many bars at most show the evictions over time; a longer period has longer bars."""
@@ -109,7 +109,7 @@ def as_json(report: PeriodReport) -> str:
 
 
 def _moment(time_us: int) -> str:
-    return format_moment(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us))
+    return format_timestamp(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us))
 
 
 def _selection(event_filter: EventFilter) -> dict[str, list[str]]:

@@ -72,7 +72,7 @@ class JobRules:
         pod, migrations = finding.pod, self._migrations
         if (job := migrations.open_job_of(pod)) is not None:
             return moved(finding, job)
-        if wait_s := migrations.orders.seconds_to_next(pod):
+        if wait_s := migrations.pending_jobs.seconds_to_next(pod):
             message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
             return JOB_FAILED.defer(finding, message, now + wait_s)
         if (rejection := migrations.rejects(pod)) is not None:
@@ -109,7 +109,7 @@ class JobRules:
         return RATE_TOO_SLOW.defer(finding, message, until, setting=f"budgets.{empty.scope}")
 
 
-class JobMakingGate:
+class JobGate:
     """The gates of one profile, cheap and final ones first; what passes them all makes a job.
 
     `rules` are asked last. Budgets and rates are asked when the job's pod is to be evicted.

@@ -12,7 +12,7 @@ from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import Job
-from reactive_desched.plan.live import list_snapshot
+from reactive_desched.plan.live_snapshot import list_snapshot
 from reactive_desched.plan.progress import Progress
 from tests.support.golden import Golden
 

@@ -13,7 +13,7 @@ from reactive_desched.sim.http.settings import Settings
 from reactive_desched.sim.http.watchers import WatchHub
 from reactive_desched.sim.store import Store
 
-__all__ = ["Parts", "Usage"]
+__all__ = ["HandlerContext", "Usage"]
 
 
 class Usage(Protocol):
@@ -28,7 +28,7 @@ class Usage(Protocol):
         ...
 
 
-class Parts(Struct, frozen=True, eq=False):
+class HandlerContext(Struct, frozen=True, eq=False):
     """The server's parts; one for each running server."""
 
     store: Store

@@ -61,7 +61,7 @@ class Wait(Struct, frozen=True, gc=False):
     since_s: float
 
 
-class Sight(Struct, frozen=True, gc=False):
+class JobState(Struct, frozen=True, gc=False):
     """A job, and what is known about it besides; `now_s` is seconds since the epoch.
 
     `pod` is the pod that it names, None where there is none. `placeholder` or `reservation` keeps a

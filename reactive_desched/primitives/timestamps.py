@@ -5,14 +5,14 @@ from typing import Final
 
 from reactive_desched.primitives.durations import parse_duration
 
-MOMENT_FORMATS_HELP: Final = (
+TIMESTAMP_FORMATS_HELP: Final = (
     "an RFC 3339 time such as 2026-05-01T12:00:00Z, a day such as 2026-05-01 (UTC), or how long ago"
     " such as 10m, 72h or 7d"
 )
 """How a moment is written, for messages and help."""
 
 
-def parse_moment(text: str, now: datetime) -> datetime:
+def parse_timestamp(text: str, now: datetime) -> datetime:
     """Return a moment in UTC; a time without an offset is UTC, a day is its beginning.
 
     A duration is how long before `now`. Raises ValueError or OverflowError for a text that is none.
@@ -30,7 +30,7 @@ def utc_time(epoch_s: float) -> datetime:
     return datetime.fromtimestamp(round(epoch_s, 3), UTC)
 
 
-def format_moment(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """Write a moment as RFC 3339 in UTC, with what fraction of a second it has."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 

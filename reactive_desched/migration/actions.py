@@ -8,7 +8,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.migration.life import WAIT_WRITTEN_AFTER_S, next_status
+from reactive_desched.migration.job_state import (
+    EVICTION,
+    RESERVATION_SCHEDULED,
+    JobState,
+    Modes,
+    is_for_pending_pod,
+)
 from reactive_desched.migration.rules import (
     LAG_GRACE_S,
     MISSING_GRACE_S,
@@ -20,13 +26,7 @@ from reactive_desched.migration.rules import (
     seconds_of,
     times_out_at,
 )
-from reactive_desched.migration.sight import (
-    EVICTION,
-    RESERVATION_SCHEDULED,
-    Modes,
-    Sight,
-    is_for_pending_pod,
-)
+from reactive_desched.migration.state_machine import WAIT_WRITTEN_AFTER_S, next_status
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase
 from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.objects import Pod
@@ -39,7 +39,7 @@ KEPT_WITHOUT_TTL_S: Final = 1800.0
 DELETE_AGAIN_S: Final = 60.0
 
 
-class Admit(Struct, frozen=True, gc=False):
+class PassArbitration(Struct, frozen=True, gc=False):
     """Write that arbitration let the job through, and the uid of its pod."""
 
     job: MigrationJob
@@ -53,7 +53,7 @@ class SetStatus(Struct, frozen=True, gc=False):
     status: JobStatus
 
 
-class KeepPlace(Struct, frozen=True, gc=False):
+class CreatePlaceholder(Struct, frozen=True, gc=False):
     """Make a placeholder for the replacement of the job's pod; its node matches each selector.
 
     `spread_keys` are the labels of nodes by which the kube-scheduler spreads pods that have no
@@ -67,7 +67,7 @@ class KeepPlace(Struct, frozen=True, gc=False):
     avoided: tuple[str, ...] = ()
 
 
-class Reserve(Struct, frozen=True, gc=False):
+class CreateReservation(Struct, frozen=True, gc=False):
     """Make a Reservation for the replacement of the job's pod, and name it in the job.
 
     It is on none of the `avoided` nodes.
@@ -78,21 +78,21 @@ class Reserve(Struct, frozen=True, gc=False):
     avoided: tuple[str, ...] = ()
 
 
-class SetOrder(Struct, frozen=True, gc=False):
+class SetReservationOrder(Struct, frozen=True, gc=False):
     """Write koordinator's order label on the Reservation that a job names."""
 
     job: MigrationJob
     reservation: Reservation
 
 
-class GiveUpPlace(Struct, frozen=True, gc=False):
+class DeleteReservation(Struct, frozen=True, gc=False):
     """Delete the job's Reservation: the job came to nothing."""
 
     job: MigrationJob
     reservation: Reservation
 
 
-class MakeRoom(Struct, frozen=True, gc=False):
+class DeletePlaceholder(Struct, frozen=True, gc=False):
     """Delete the job's placeholder; its node is meant for the successor, where one waits."""
 
     job: MigrationJob
@@ -100,62 +100,75 @@ class MakeRoom(Struct, frozen=True, gc=False):
     successor: Pod | None = None
 
 
-class Delete(Struct, frozen=True, gc=False):
+class DeleteJob(Struct, frozen=True, gc=False):
     """Delete the job: it is old, or one ended job too many."""
 
     job: MigrationJob
 
 
-Step = Admit | SetStatus | KeepPlace | Reserve | SetOrder | MakeRoom | GiveUpPlace | Delete
+Action = (
+    PassArbitration
+    | SetStatus
+    | CreatePlaceholder
+    | CreateReservation
+    | SetReservationOrder
+    | DeletePlaceholder
+    | DeleteReservation
+    | DeleteJob
+)
 
 
-def next_step(seen: Sight) -> Step | None:
+def next_action(state: JobState) -> Action | None:
     """Return what is to be written of a job next; None while it waits, or for good."""
-    job = seen.job
-    if (placeholder := seen.placeholder) is not None and _may_make_room(seen):
-        return None if placeholder.is_terminating else MakeRoom(job, placeholder, seen.successor)
-    if (kept := seen.reservation) is not None and _has_failed(job) and kept.is_ours:
-        return None if kept.is_terminating else GiveUpPlace(job, kept)
-    if seen.now_s >= deleted_at(job) or seen.is_surplus:
-        return Delete(job)
-    if (status := next_status(seen)) != job.status:
+    job = state.job
+    if (placeholder := state.placeholder) is not None and _may_make_room(state):
+        return (
+            None
+            if placeholder.is_terminating
+            else DeletePlaceholder(job, placeholder, state.successor)
+        )
+    if (kept := state.reservation) is not None and _has_failed(job) and kept.is_ours:
+        return None if kept.is_terminating else DeleteReservation(job, kept)
+    if state.now_s >= deleted_at(job) or state.is_surplus:
+        return DeleteJob(job)
+    if (status := next_status(state)) != job.status:
         return SetStatus(job, status)
-    if job.is_paused or job.has_ended or seen.pod is None:
+    if job.is_paused or job.has_ended or state.pod is None:
         return None
-    may_begin = job.is_pending and (seen.may_begin or job.has_passed)
+    may_begin = job.is_pending and (state.may_begin or job.has_passed)
     if may_begin and not (job.has_passed and job.pod.uid):
-        return Admit(job, seen.pod.uid)
-    keeps_place = seen.modes.keeps_place(job) and job.phase is Phase.RUNNING
-    return _place_step(seen, seen.pod) if keeps_place and not seen.is_evicting else None
+        return PassArbitration(job, state.pod.uid)
+    keeps_place = state.modes.keeps_place(job) and job.phase is Phase.RUNNING
+    return _placeholder_action(state, state.pod) if keeps_place and not state.is_evicting else None
 
 
-def _place_step(seen: Sight, pod: Pod) -> Step | None:
+def _placeholder_action(state: JobState, pod: Pod) -> Action | None:
     """Return what is to be done for the place of a job that runs; what failed is tried later."""
-    job = seen.job
-    if seen.failed_attempt is not None and seen.now_s < seen.failed_attempt.next_at_s:
+    job = state.job
+    if state.failed_attempt is not None and state.now_s < state.failed_attempt.next_at_s:
         return None
-    if not seen.reserves:
-        is_made = seen.placeholder is not None or bool(seen.reach.error)
-        return None if is_made else KeepPlace(job, pod, seen.reach.selectors)
+    if not state.reserves:
+        is_made = state.placeholder is not None or bool(state.reach.error)
+        return None if is_made else CreatePlaceholder(job, pod, state.reach.selectors)
     if not job.reservation:
-        return Reserve(job, pod)
-    kept = seen.reservation
-    return SetOrder(job, kept) if kept is not None and not kept.has_order else None
+        return CreateReservation(job, pod)
+    kept = state.reservation
+    return SetReservationOrder(job, kept) if kept is not None and not kept.has_order else None
 
 
 def _has_failed(job: MigrationJob) -> bool:
     return job.phase in (Phase.FAILED, Phase.ABORTED)
 
 
-def _may_make_room(seen: Sight) -> bool:
+def _may_make_room(state: JobState) -> bool:
     """Say whether a placeholder serves no more: a replacement can take its place, or none can."""
-    if seen.job.has_ended or seen.now_s >= deleted_at(seen.job):
+    if state.job.has_ended or state.now_s >= deleted_at(state.job):
         return True
-    if place_fits_no_more(seen):
+    if place_fits_no_more(state):
         return True
-    if not seen.is_evicting or awaits_first_attempt(seen):
+    if not state.is_evicting or awaits_first_attempt(state):
         return False
-    return seen.successor is not None or not may_be_replaced(seen)
+    return state.successor is not None or not may_be_replaced(state)
 
 
 def wants_eviction(job: MigrationJob, modes: Modes) -> bool:
@@ -182,18 +195,18 @@ def deleted_at(job: MigrationJob) -> float:
     return job.created_s + kept_s
 
 
-def next_change_at(seen: Sight) -> float:
+def next_change_at(state: JobState) -> float:
     """Return when time alone changes what is to be written; a deletion is tried again."""
-    job = seen.job
+    job = state.job
     times = [job.created_s + MISSING_GRACE_S, times_out_at(job), deleted_at(job)]
-    if seen.wait is not None:
-        since_s = seen.wait.since_s
+    if state.wait is not None:
+        since_s = state.wait.since_s
         times += (since_s + WAIT_WRITTEN_AFTER_S, since_s + PLACE_GRACE_S)
-    if seen.failed_attempt is not None:
-        times.append(seen.failed_attempt.next_at_s)
-    if seen.successor is not None:
-        times.append(seen.successor.created_s + LAG_GRACE_S)
+    if state.failed_attempt is not None:
+        times.append(state.failed_attempt.next_at_s)
+    if state.successor is not None:
+        times.append(state.successor.created_s + LAG_GRACE_S)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
         gone_s = seconds_of(evicted)
         times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)
-    return min((time for time in times if time > seen.now_s), default=seen.now_s + DELETE_AGAIN_S)
+    return min((time for time in times if time > state.now_s), default=state.now_s + DELETE_AGAIN_S)

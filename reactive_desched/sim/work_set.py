@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-__all__ = ["AT_ONCE", "Agenda"]
+__all__ = ["AT_ONCE", "WorkSet"]
 
 AT_ONCE = 0.0
 """A moment before every moment of a simulated clock."""
@@ -14,7 +14,7 @@ _SLACK = 64
 K = TypeVar("K", bound=Hashable)
 
 
-class Agenda(Generic[K]):
+class WorkSet(Generic[K]):
     """Each key at most once, at the earliest moment asked for; equal moments in order of arrival.
 
     Holds one entry per key, so it is bounded by the objects its owner watches; superseded heap

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.plan.file_snapshot import read_files
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.reading import read_files
 from reactive_desched.plan.report import PlanReport
 from tests.support.golden import Golden
 

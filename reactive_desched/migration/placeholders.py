@@ -10,10 +10,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.migration.actions import (
+    Action,
+    CreatePlaceholder,
+    CreateReservation,
+    DeletePlaceholder,
+)
+from reactive_desched.migration.job_state import JobState
 from reactive_desched.migration.place_attempts import FailedAttempt, PlaceAttempts
 from reactive_desched.migration.rules import awaits_first_attempt
-from reactive_desched.migration.sight import Sight
-from reactive_desched.migration.steps import KeepPlace, MakeRoom, Reserve, Step
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
@@ -81,49 +86,51 @@ class JobPlaces:
 
     # --- what is to be done for a place ---
 
-    def prepare(self, step: Step | None, seen: Sight) -> Step | None:
+    def prepare(self, action: Action | None, state: JobState) -> Action | None:
         """Return a step as it is to be carried out, and remember what it promises.
 
         None stands for a placeholder that waits, for changed nodes are still being evaluated.
         """
-        name = seen.job.name
+        name = state.job.name
         self._given_up.discard(name)
-        if isinstance(step, MakeRoom) and step.successor is not None:
-            self._promise(name, step.successor)
-        elif seen.successor is not None and seen.is_evicting and awaits_first_attempt(seen):
-            self._promise(name, seen.successor)
-        elif isinstance(step, MakeRoom) and not (seen.is_evicting or seen.job.has_ended):
+        if isinstance(action, DeletePlaceholder) and action.successor is not None:
+            self._promise(name, action.successor)
+        elif state.successor is not None and state.is_evicting and awaits_first_attempt(state):
+            self._promise(name, state.successor)
+        elif isinstance(action, DeletePlaceholder) and not (
+            state.is_evicting or state.job.has_ended
+        ):
             self._given_up.add(name)
-        match step:
-            case KeepPlace():
-                return self._in_open_domains(replace(step, avoided=self._emptied_nodes()))
-            case Reserve():
-                return replace(step, avoided=self._emptied_nodes())
+        match action:
+            case CreatePlaceholder():
+                return self._in_open_domains(replace(action, avoided=self._emptied_nodes()))
+            case CreateReservation():
+                return replace(action, avoided=self._emptied_nodes())
             case _:
-                return step
+                return action
 
     def _emptied_nodes(self) -> tuple[str, ...]:
         """Name the nodes that are being deleted or emptied, where a scheduler would bind pods."""
         names = self._view.index(EmptiedNodes).names
         return tuple(sorted(names)) if len(names) <= MAX_AVOIDED_NODES else ()
 
-    def _in_open_domains(self, step: KeepPlace) -> KeepPlace | None:
+    def _in_open_domains(self, action: CreatePlaceholder) -> CreatePlaceholder | None:
         """Return the step with the domains left out that are closed to the replacement.
 
         The kube-scheduler would not see that: a placeholder has none of the pod's labels.
         """
         if not self._node_fit.sync():
             return None
-        closed = self._node_fit.closed_domains(step.pod)
+        closed = self._node_fit.closed_domains(action.pod)
         selectors = (
             NodeSelector((NodeSelectorTerm((Requirement(key, "NotIn", tuple(sorted(values))),)),))
             for key, values in closed.items()
             if len(values) <= MAX_CLOSED_DOMAINS
         )
         return replace(
-            step,
-            selectors=(*step.selectors, *selectors),
-            spread_keys=self._default_spread_keys(step.pod),
+            action,
+            selectors=(*action.selectors, *selectors),
+            spread_keys=self._default_spread_keys(action.pod),
         )
 
     def _default_spread_keys(self, pod: Pod) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def findings_with_turns(
     yield found
 
 
-class Forecast:
+class TurnForecast:
     """Foresees turns in slices, in a large cluster once a second at most; `clock` is monotonic."""
 
     def __init__(self, controller: Controller, clock: Callable[[], float]) -> None:

@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.sim.agenda import Agenda
+from reactive_desched.sim.work_set import WorkSet
 
 
-def take(agenda: Agenda[str], now: float, limit: int = 99) -> list[str]:
+def take(agenda: WorkSet[str], now: float, limit: int = 99) -> list[str]:
     """Return what is due."""
     return list(agenda.take_due(now, limit))
 
 
 def test_equal_moments_come_in_order_of_arrival() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
     for key in "cab":
         agenda.add(key)
 
@@ -20,7 +20,7 @@ def test_equal_moments_come_in_order_of_arrival() -> None:
 
 
 def test_the_earlier_of_two_moments_wins() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
     agenda.add("a", 10)
     agenda.add("a", 5)
     agenda.add("a", 20)
@@ -31,7 +31,7 @@ def test_the_earlier_of_two_moments_wins() -> None:
 
 
 def test_a_key_taken_may_come_again_later() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
     agenda.add("a", 10)
     agenda.add("a", 5)
     take(agenda, 5)
@@ -43,7 +43,7 @@ def test_a_key_taken_may_come_again_later() -> None:
 
 
 def test_no_more_than_the_limit_is_taken() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
     for key in "abc":
         agenda.add(key)
 
@@ -52,7 +52,7 @@ def test_no_more_than_the_limit_is_taken() -> None:
 
 
 def test_what_is_dropped_is_not_due() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
     agenda.add("a")
     agenda.drop("a")
     agenda.drop("never there")
@@ -61,7 +61,7 @@ def test_what_is_dropped_is_not_due() -> None:
 
 
 def test_moments_that_are_brought_forward_do_not_pile_up() -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
 
     for at in range(1000, 0, -1):
         agenda.add("a", at)
@@ -78,7 +78,7 @@ moves = st.lists(
 
 @given(moves)
 def test_it_behaves_as_a_plain_map_of_moments(story: list[tuple[str, str, int]]) -> None:
-    agenda: Agenda[str] = Agenda()
+    agenda: WorkSet[str] = WorkSet()
     plain: dict[str, float] = {}
     for move, key, at in story:
         if move == "add":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.app.edges import open_api_session
+from reactive_desched.app.openings import open_api_session
 from reactive_desched.kube.client.evictor import WEBHOOK_TIMEOUT_S, ApiEvictor
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits

@@ -7,30 +7,30 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.migration.life import (
+from reactive_desched.migration.job_state import (
+    EVICTION,
+    RESERVATION_BOUND,
+    RESERVATION_CREATED,
+    RESERVATION_SCHEDULED,
+    JobState,
+    Modes,
+    Wait,
+)
+from reactive_desched.migration.place_attempts import FailedAttempt
+from reactive_desched.migration.state_machine import (
     BEFORE,
     BOUND,
     CREATED,
     EVICTED,
     EVICTING,
-    LIFE,
     PENDING,
     RUNNING,
     SCHEDULED,
-    State,
-    next_arrow,
+    TRANSITIONS,
+    Stage,
     next_status,
-    state_of,
-)
-from reactive_desched.migration.place_attempts import FailedAttempt
-from reactive_desched.migration.sight import (
-    EVICTION,
-    RESERVATION_BOUND,
-    RESERVATION_CREATED,
-    RESERVATION_SCHEDULED,
-    Modes,
-    Sight,
-    Wait,
+    next_transition,
+    stage_of,
 )
 from reactive_desched.model.eviction_options import DeleteOptions
 from reactive_desched.model.migration_jobs import (
@@ -87,7 +87,7 @@ CONDITIONS = {
 }
 
 
-def job(state: State, **fields: Any) -> MigrationJob:
+def job(state: Stage, **fields: Any) -> MigrationJob:
     """Return a job in a state, that arbitration let through if it runs."""
     phase = Phase.PENDING if state is PENDING else Phase.RUNNING
     written = tuple(JobCondition(*each) for each in CONDITIONS.get(state, ()))
@@ -103,28 +103,32 @@ def job(state: State, **fields: Any) -> MigrationJob:
     return replace(made, **fields)
 
 
-def sight(of: MigrationJob, modes: Modes, **known: Any) -> Sight:
+def sight(of: MigrationJob, modes: Modes, **known: Any) -> JobState:
     """Return what is known of a job; its pod is there."""
-    return Sight(of, modes, NOW, **{"pod": POD, **known})
+    return JobState(of, modes, NOW, **{"pod": POD, **known})
 
 
 def test_the_diagram_has_the_arrows_of_the_code_in_their_order() -> None:
-    arrows = re.findall(r"^    (\w.*) -- (\w+) --> (\w+)$", DIAGRAM.read_text(), re.MULTILINE)
-    drawn = [(tuple(sources.split(" & ")), reason, target) for sources, reason, target in arrows]
+    transitions = re.findall(r"^    (\w.*) -- (\w+) --> (\w+)$", DIAGRAM.read_text(), re.MULTILINE)
+    drawn = [
+        (tuple(sources.split(" & ")), reason, target) for sources, reason, target in transitions
+    ]
 
-    written = [(arrow.sources, arrow.reason, arrow.target) for arrow in LIFE]
+    written = [
+        (transition.sources, transition.reason, transition.target) for transition in TRANSITIONS
+    ]
     assert drawn == list(dict.fromkeys(written))
 
 
 @pytest.mark.parametrize("state", [PENDING, *CONDITIONS])
-def test_the_state_of_a_job_follows_from_its_status(state: State) -> None:
-    assert state_of(job(state)) is state
+def test_the_state_of_a_job_follows_from_its_status(state: Stage) -> None:
+    assert stage_of(job(state)) is state
 
 
 DOES_NOT_FIT = replace(job(SCHEDULED).status, reason="PlaceDoesNotFit", node="n2", message="full")
 ABORT = {"is_to_be_aborted": True}
 ANOTHER = PodReference("shop", "web-2")
-TAKEN_ARROWS = [
+TAKEN_TRANSITIONS = [
     *((sight(job(each, **ABORT), DIRECTLY), "AbortedByPerson") for each in (PENDING, *BEFORE)),
     *((sight(job(each, ttl_s=60.0), DIRECTLY), "Timeout") for each in (PENDING, *CONDITIONS)),
     (sight(job(PENDING, pod=PodReference("shop")), DIRECTLY), "InvalidPodRef"),
@@ -248,39 +252,45 @@ TAKEN_ARROWS = [
 
 
 @pytest.mark.parametrize(
-    ("seen", "reason"),
+    ("state", "reason"),
     [
-        pytest.param(seen, reason, id=f"{number}-{state_of(seen.job)}-{reason}")
-        for number, (seen, reason) in enumerate(TAKEN_ARROWS)
+        pytest.param(state, reason, id=f"{number}-{stage_of(state.job)}-{reason}")
+        for number, (state, reason) in enumerate(TAKEN_TRANSITIONS)
     ],
 )
 def test_a_job_takes_the_arrow_of_what_is_known_and_its_status_leads_to_the_target(
-    seen: Sight, reason: str
+    state: JobState, reason: str
 ) -> None:
-    taken = next_arrow(seen)
+    taken = next_transition(state)
 
     assert taken is not None
-    arrow, message = taken
-    assert arrow.reason == reason
-    after = replace(seen.job, status=next_status(seen))
-    assert state_of(after) is arrow.target
+    transition, message = taken
+    assert transition.reason == reason
+    after = replace(state.job, status=next_status(state))
+    assert stage_of(after) is transition.target
     if reason != "PassedArbitration":
         assert message in (
             after.status.message,
             *(each.message for each in after.status.conditions),
         )
-    if arrow.target is State.FAILED or arrow.target in arrow.sources:
+    if transition.target is Stage.FAILED or transition.target in transition.sources:
         assert after.status.reason == reason
 
 
 def test_every_arrow_of_the_life_is_taken_here_from_every_state_that_it_leaves() -> None:
-    arrows = {(state_of(seen.job), arrow) for seen, _ in TAKEN_ARROWS for arrow, _ in taken(seen)}
+    transitions = {
+        (stage_of(state.job), transition)
+        for state, _ in TAKEN_TRANSITIONS
+        for transition, _ in taken(state)
+    }
 
-    assert arrows == {(source, arrow) for arrow in LIFE for source in arrow.sources}
+    assert transitions == {
+        (source, transition) for transition in TRANSITIONS for source in transition.sources
+    }
 
 
-def taken(seen: Sight) -> list[Any]:
-    found = next_arrow(seen)
+def taken(state: JobState) -> list[Any]:
+    found = next_transition(state)
     return [] if found is None else [found]
 
 
@@ -288,10 +298,10 @@ def test_a_job_waits_while_the_eviction_of_its_pod_is_requested_or_a_person_paus
     requested = sight(job(RUNNING), DIRECTLY, pod=None, is_requested=True)
     paused = sight(job(PENDING, is_paused=True, has_passed=True), DIRECTLY)
 
-    assert next_arrow(requested) is None
-    assert next_arrow(paused) is None
+    assert next_transition(requested) is None
+    assert next_transition(paused) is None
     going_on = sight(job(EVICTING, is_paused=True, reservation=""), DIRECTLY, pod=None)
-    assert next_arrow(replace(going_on, is_evicted=True)) is not None
+    assert next_transition(replace(going_on, is_evicted=True)) is not None
 
 
 def test_the_status_of_a_job_that_waits_says_for_what_after_a_while_and_once() -> None:

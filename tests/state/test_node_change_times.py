@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.standing import LONGEST_S, MAX_LABELS, StandingTimes
+from reactive_desched.state.node_change_times import LONGEST_S, MAX_LABELS, NodeChangeTimes
 from reactive_desched.testing.builders import node, taint
 
 GPU = Taint("gpu", "NoSchedule")
@@ -26,7 +26,7 @@ class Seen:
         )
 
     @property
-    def standing(self) -> StandingTimes:
+    def standing(self) -> NodeChangeTimes:
         return self.state.nodes.standing
 
     def at(self, now_s: float, *nodes: Node) -> "Seen":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint, parse_pinned
-from reactive_desched.audit.verifying import verify
+from reactive_desched.audit.verification import verify
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.records import digest
 from reactive_desched.journal.signing.signed_note import parse_key

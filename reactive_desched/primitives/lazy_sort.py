@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 T = TypeVar("T", bound=Any)  # that two of them can be compared no type says
 
 
-def in_order(items: Iterable[T]) -> Iterator[T]:
+def lazily_sorted(items: Iterable[T]) -> Iterator[T]:
     """Yield items, the smallest first; each is looked for when it is its turn.
 
     The first of 15,000 names of nodes comes after a tenth of the time that sorting them takes.

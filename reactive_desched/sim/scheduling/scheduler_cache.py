@@ -20,7 +20,7 @@ from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import controller_uid, is_terminal, is_terminating, node_of
 from reactive_desched.sim.scheduling.needs import HostPort, NeedsReader, PodNeeds
 
-__all__ = ["NodeRoom", "Picture", "PodGroup"]
+__all__ = ["NodeRoom", "PodGroup", "SchedulerCache"]
 
 _GroupKey: TypeAlias = tuple[str, str, int]
 
@@ -102,7 +102,7 @@ class _Seat(Struct, frozen=True):
     is_ending: bool
 
 
-class Picture:
+class SchedulerCache:
     """The scheduler's cache: bounded by the pods, nodes and namespaces that exist."""
 
     def __init__(self) -> None:

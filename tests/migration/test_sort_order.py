@@ -1,6 +1,6 @@
 """The order in which waiting jobs are looked at."""
 
-from reactive_desched.migration.order import MovesByBatchJob, RankedJob, in_order
+from reactive_desched.migration.sort_order import MovesByBatchJob, RankedJob, in_order
 from reactive_desched.model.migration_jobs import (
     JobOfPod,
     JobStatus,

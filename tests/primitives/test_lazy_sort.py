@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.in_order import in_order
+from reactive_desched.primitives.lazy_sort import lazily_sorted
 
 
 class Counted(str):
@@ -20,13 +20,13 @@ class Counted(str):
 
 @given(st.lists(st.integers()))
 def test_the_order_is_that_of_a_sort(items: list[int]) -> None:
-    assert list(in_order(items)) == sorted(items)
+    assert list(lazily_sorted(items)) == sorted(items)
 
 
 def test_the_first_item_comes_after_a_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counted, "comparisons", 0)
     names = [Counted(f"node-{number * 7919 % 4096}") for number in range(4096)]
 
-    assert next(in_order(names)) == "node-0"
+    assert next(lazily_sorted(names)) == "node-0"
 
     assert Counted.comparisons < 2.5 * 4096

@@ -24,7 +24,7 @@ class NewJob(Struct, frozen=True, gc=False):
     cause: str
 
 
-class JobOrders:
+class PendingJobs:
     """Holds at most one order for each pod, from its finding until the job is made or is not."""
 
     def __init__(self, wall_clock: Callable[[], float]) -> None:

@@ -9,7 +9,7 @@ from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.resources import ResourceList, add_resources
 
 
-class KeptPlaces(Index):
+class KoordinatorReservations(Index):
     """Sums, by node, what its Reservations keep; empty where they are not watched."""
 
     kinds = (Reservation,)
