@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.changes import (
     Change,
+    CompletedPodDeleted,
     PendingPodDeleted,
     PodChange,
     PodGone,
@@ -61,9 +62,9 @@ from reactive_desched.state.view import ClusterView
 MAX_REMEMBERED: Final = 10_000
 """So many ends of pods are remembered; then the oldest is forgotten."""
 
-MAX_DONE: Final = 20_000
+MAX_DONE: Final = 10_000
 """So many pods are remembered whose end is no disruption, or is recorded long ago: those that we
-evicted above all; then the oldest is forgotten."""
+evicted above all, until they are gone; of more the oldest is forgotten."""
 
 MAX_UNCERTAIN: Final = 10_000
 """So many evictions whose outcome a later end of the pod may correct; then the oldest is not."""
@@ -80,6 +81,9 @@ ADOPTED_S: Final = 3600.0
 """What ended a pod before this process began is recorded where it began so short a time ago."""
 
 _ENDS: Final = frozenset({PodTerminating, PodGone, PendingPodDeleted})
+_LAST: Final = frozenset({PodGone, PendingPodDeleted, CompletedPodDeleted})
+"""The changes of which one is the last of a pod."""
+
 _SEEN_LATER: Final = (POD_GONE.code, POD_DISRUPTED.code)
 """The reasons of an unknown outcome after which the end of the pod says more, or something else."""
 
@@ -138,6 +142,10 @@ class Disruptions:
                 pod = change.pod
                 if not (type(change) is PodTerminating and pod.has_ended):  # it is cleaned up
                     self._look_at(pod)
+            if type(change) in _LAST:
+                assert isinstance(change, PodChange), "each is the change of a pod"
+                if self._view.pod(change.pod.uid) is None:  # it had not only ended
+                    self._done.pop(change.pod.uid, None)
 
     def adopt(self, pods: Iterable[Pod]) -> None:
         """Look at pods as they were found: those that are ending, as of a short time ago.
@@ -206,7 +214,8 @@ class Disruptions:
         uid, pod = past.pod_uid, self._deferred.pop(past.pod_uid, None)
         if past.result == EVICTED or (past.result == UNKNOWN and past.reason not in _SEEN_LATER):
             self._uncertain.pop(uid, None)
-            self._note_done(uid)  # the outcome says what was seen
+            if self._view.pod(uid) is not None:
+                self._note_done(uid)  # the outcome says what was seen
             return
         if past.reason in (POD_GONE.code, POD_STILL_RUNNING.code):
             self._uncertain[uid] = past

@@ -161,6 +161,10 @@ class SingleMove(Struct, frozen=True, gc=False):
     controller_uid: str
     began_at: float
 
+    def is_over(self, now: float) -> bool:
+        """Say whether nothing waits any longer for the pod of the workload."""
+        return now >= self.began_at + SINGLE_TIMEOUT_S
+
 
 class Workloads:
     """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
@@ -329,11 +333,10 @@ class Workloads:
         """
         now, moves = self._clock(), self._singles.get(pod.namespace, {})
         for uid, move in list(moves.items()):
-            until = move.began_at + SINGLE_TIMEOUT_S
-            if now >= until or self._is_back(move, uid):
+            if move.is_over(now) or self._is_back(move, uid):
                 del moves[uid]
             elif move.owner.uid != workload.owner.uid:
-                return move, min(until - now, SINGLE_RECHECK_S)
+                return move, min(move.began_at + SINGLE_TIMEOUT_S - now, SINGLE_RECHECK_S)
         return None
 
     def began_lately(self, move: SingleMove) -> bool:
@@ -380,6 +383,7 @@ class Workloads:
         if (own := controller_of(pod.owners)) is None:
             return
         now, uid = self._clock(), own.uid
+        self._leaving_unseen(uid)  # forgets those that are gone: no guard may ask for them
         _put(self._leaving, uid, self._leaving.get(uid, {}))[pod.uid] = now
         if own.kind in WITHOUT_REPLICAS:
             return
@@ -388,6 +392,8 @@ class Workloads:
         if known is not None and known.replicas == 1:
             move = SingleMove(pod.uid, owner, uid, now)
             moves = self._singles.get(pod.namespace, {})
+            for each in [each for each, begun in moves.items() if begun.is_over(now)]:
+                del moves[each]
             _put(self._singles, pod.namespace, moves)[pod.uid] = move
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
