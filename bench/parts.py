@@ -314,6 +314,8 @@ def failures(results: Results) -> Iterator[str]:
         yield "the polling peer did not see every pod"
     if "balance" in results:
         yield from _balance_failures(results["balance"], pods)
+    for pod in results.get("soak", {"lost": ()})["lost"]:
+        yield f"soak: not evicted: {pod}"
     for what, run in reaction_runs(results):
         if not run.get("unsettled") and (run["evicted"] != run["expected"] or run.get("twice")):
             counts = f"{run['evicted']} of {run['expected']} evicted, {run.get('twice', 0)} twice"
