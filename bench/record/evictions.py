@@ -78,7 +78,7 @@ def _uid(text: str) -> str:
 async def record_eviction(recorder: JournalRecorder, context: DecisionContext) -> None:
     """Record one eviction that succeeds at once; return when its outcome is on disk."""
     recorder.record_decision(context, Evict(context.finding))
-    intent = await recorder.begin_intent(Intent(context))
+    intent = await recorder.record_intent(Intent(context))
     await recorder.record_outcome(intent, Outcome(EVICTED))
 
 

@@ -109,7 +109,7 @@ class _EvictionTimer:
     async def evict(self, context: DecisionContext, due: float) -> None:
         """Record one eviction."""
         self._recorder.record_decision(context, Evict(context.finding))
-        intent = await self._recorder.begin_intent(Intent(context))
+        intent = await self._recorder.record_intent(Intent(context))
         answered = perf_counter()
         await self._recorder.record_outcome(intent, Outcome(EVICTED))
         self.took_ms += [(answered - due) * 1e3, (perf_counter() - answered) * 1e3]

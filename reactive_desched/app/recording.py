@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -112,11 +113,13 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
     settings in force. Raises JournalError where the directory cannot be used or holds
     the records of another cluster, and ConfigError for a key that cannot sign.
     """
-    if rebuilt := check_cluster(directory, cluster):
+    check = partial(check_cluster, directory, cluster)
+    if rebuilt := await anyio.to_thread.run_sync(check, abandon_on_cancel=True):
         log.warning("a cluster of this name was built anew", message=rebuilt)
     config = journal_config(settings, cluster.name or UNNAMED)
     async with open_journal(directory, config, clock=utc_now, recovered=work_available) as journal:
-        await anyio.to_thread.run_sync(_mark_cluster, directory, cluster, log)
+        mark = partial(_mark_cluster, directory, cluster, log)
+        await anyio.to_thread.run_sync(mark, abandon_on_cancel=True)
         recording = _build_recording(
             directory,
             settings,

@@ -15,7 +15,7 @@ TIME_SLICE_S = 0.0008
 """How long evaluating may hold the event loop before other tasks run.
 
 Two slices in a row are less than 2 ms. One change of a pod takes less than one, with all plugins
-and caches that are cold: its eviction request leaves in the turn that read the change.
+and caches that are cold: it is evaluated in the turn that read the change.
 """
 
 _NEVER = float("inf")

@@ -1,6 +1,5 @@
 """What sends eviction requests: the API server's client, or a preview of its answers."""
 
-from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from reactive_desched.model.outcomes import (
@@ -19,7 +18,7 @@ class Evictor(Protocol):
     """Sends one eviction request, once, and never raises; reads a pod back.
 
     `effect_timeout_s` is how long after a request of unknown effect the request may still evict the
-    pod. One that cannot send at once inherits `send_now`.
+    pod.
     """
 
     effect_timeout_s: float = EFFECT_TIMEOUT_S
@@ -27,14 +26,6 @@ class Evictor(Protocol):
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""
         ...
-
-    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
-        """Send the request before this returns; None where that takes a wait, and nothing is sent.
-
-        Awaiting the response never raises either.
-        """
-        del request
-        return None
 
     def now(self) -> RequestTime:
         """Return when a request is sent that is sent now, as far as the clocks are known."""

@@ -1,13 +1,12 @@
 """Executes evictions: journaled first, sent once, ended exactly once."""
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Callable
 
 import anyio
 
 from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
 from reactive_desched.eviction.evictor import Evictor
-from reactive_desched.eviction.recorder import BegunIntent, Recorder
+from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     FAILED,
@@ -15,7 +14,6 @@ from reactive_desched.model.outcomes import (
     RECORD_UNWRITABLE,
     SHUTTING_DOWN,
     EvictionRequest,
-    EvictionResponse,
     Outcome,
     outcome_from_lookup,
     outcome_from_response,
@@ -29,15 +27,6 @@ Cancelled = Callable[[], Outcome | None]
 """Returns the outcome of an intent that must not be sent after all; None when it may."""
 
 
-class BegunEviction(NamedTuple):
-    """An eviction whose intent is on disk, or on its way there, and whose request may be sent."""
-
-    intent: BegunIntent
-    request: EvictionRequest
-    response: Awaitable[EvictionResponse] | None
-    sent_at: float
-
-
 class EvictionExecutor:
     """Executes one eviction: journal the intent, call the API, journal the outcome."""
 
@@ -46,16 +35,6 @@ class EvictionExecutor:
         self._evictor = evictor
         self._clock = clock
 
-    def begin(self, intent: Intent, cancelled: Cancelled) -> BegunEviction:
-        """Journal the intent, with its decision, and send the request, as far as no step waits.
-
-        `finish` does the rest. `cancelled` is asked between the two.
-        """
-        begun, request = self._recorder.begin_intent(intent), self._request(intent)
-        may_send = begun.is_durable and cancelled() is None
-        response = self._evictor.send_now(request) if may_send else None
-        return BegunEviction(begun, request, response, self._clock())
-
     async def execute(self, intent: Intent, cancelled: Cancelled) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
 
@@ -63,25 +42,15 @@ class EvictionExecutor:
         """
         if (outcome := cancelled()) is not None:
             return EvictionResult(intent, outcome, self._clock())
-        return await self.finish(intent, self.begin(intent, cancelled), cancelled)
-
-    async def finish(
-        self, intent: Intent, begun: BegunEviction, cancelled: Cancelled
-    ) -> EvictionResult:
-        """Wait for the durable intent, send the request unless it was sent, journal the outcome."""
         try:
-            intent_id = await begun.intent
+            intent_id = await self._recorder.record_intent(intent)
         except JournalError as error:
             reason = (
                 RECORD_UNWRITABLE if isinstance(error, RecordUnwritable) else JOURNAL_UNAVAILABLE
             )
             return EvictionResult(intent, reason.outcome(str(error)), self._clock())
-        if begun.response is not None:
-            sent_at, request = begun.sent_at, begun.request
-            outcome = await self._outcome(request, begun.response)
-        else:
-            sent_at, withheld, request = self._clock(), cancelled(), self._request(intent)
-            outcome = withheld or await self._outcome(request, self._evictor.evict(request))
+        sent_at, request = self._clock(), self._request(intent)
+        outcome = cancelled() or await self._outcome(request)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)
 
@@ -96,11 +65,9 @@ class EvictionExecutor:
         reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
         return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options, sent)
 
-    async def _outcome(
-        self, request: EvictionRequest, response: Awaitable[EvictionResponse]
-    ) -> Outcome:
+    async def _outcome(self, request: EvictionRequest) -> Outcome:
         """Return what the response says of the pod, or what the pod shows where it says nothing."""
-        if (outcome := outcome_from_response(await response)) is not None:
+        if (outcome := outcome_from_response(await self._evictor.evict(request))) is not None:
             return outcome
         deadline = anyio.current_time() + self._evictor.effect_timeout_s
         return await confirm_by_reading(self._evictor, request, deadline)

@@ -1,6 +1,6 @@
 """Where decisions, intents and outcomes are recorded: the open journal, or none on a standby."""
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from reactive_desched.api.event import EventData, PolicyFile
 
 NOT_OPEN: Final = "the journal is not open"
-
-
-class BegunIntent(Awaitable[str], Protocol):
-    """An intent on its way to disk; awaited, it gives its id once it is there."""
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether it is on disk."""
-        ...
 
 
 class DecisionRecorder(Protocol):
@@ -70,11 +61,10 @@ class DecisionRecorder(Protocol):
 class Recorder(DecisionRecorder, Protocol):
     """The durable record of decisions, of intents and of their outcomes."""
 
-    def begin_intent(self, intent: Intent) -> BegunIntent:
-        """Have an intent written; awaited, it gives the intent's id once it is on disk.
+    async def record_intent(self, intent: Intent) -> str:
+        """Return the intent's id once it is on disk, behind the decisions recorded so far.
 
-        It stands behind the decisions recorded so far. Awaiting raises JournalError when it
-        cannot be written.
+        Raises JournalError when it cannot be written.
         """
         ...
 
@@ -142,9 +132,9 @@ class RecorderSlot:
         """Have a brake's engagement or release written soon; raises as `record_decision`."""
         self._open().record_brake(notice)
 
-    def begin_intent(self, intent: Intent) -> BegunIntent:
-        """Have an intent written; raises as `record_decision`."""
-        return self._open().begin_intent(intent)
+    async def record_intent(self, intent: Intent) -> str:
+        """Return the intent's id once it is on disk; raises as `record_decision`."""
+        return await self._open().record_intent(intent)
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""

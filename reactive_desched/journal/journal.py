@@ -1,7 +1,7 @@
 """The asynchronous half of the journal: many append, one writer puts it on disk together."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -10,13 +10,14 @@ from typing import TypeVar
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
+from anyio.lowlevel import checkpoint
 
 from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.envelope import journal_event
-from reactive_desched.journal.log import MAX_BRIEF_RECORDS, CommitResult
+from reactive_desched.journal.log import CommitResult
 from reactive_desched.journal.open_intents import OpenIntents
 from reactive_desched.journal.opened import (
     JournalConfig,
@@ -28,7 +29,7 @@ from reactive_desched.journal.records import AnyEvent, EncodedEvent, encode, enc
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.signing.checkpointer import Unrecorded
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.journal.write_health import WriteHealth, WriteSpeed
+from reactive_desched.journal.write_health import WriteHealth
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
@@ -66,7 +67,6 @@ FSYNC_SECONDS = histogram("journal_fsync_seconds", "Duration of one journal writ
 
 _T = TypeVar("_T")
 _CLOSED = "the journal is closed"
-_FULL = f"{MAX_BUFFERED} records are on their way to the disk"
 _REAL_DISK = Disk()
 
 
@@ -83,11 +83,6 @@ class PendingRecord:
         self.seq = 0
         self.failure = ""
         self._done: Wakeup | None = None
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether the record is on disk."""
-        return self.is_done and not self.failure
 
     async def durable(self) -> int:
         """Return the seq once the record is on disk; raises JournalUnavailable if it is not.
@@ -153,9 +148,7 @@ class Journal:
         self._now = loop_clock()
         self._intents = OpenIntents(recovery.open_intents.values())
         self._health = WriteHealth(recovered)
-        self._speed = WriteSpeed()
         self._buffer: list[PendingRecord] = []
-        self._unpublished: list[CommitResult] = []
         self._unrecorded = Unrecorded()
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
@@ -165,7 +158,6 @@ class Journal:
         self._stopped = anyio.Event()
         self._stopped.set()
         self._disk_stuck = False
-        self._is_committing = False
 
     @classmethod
     async def open(
@@ -248,31 +240,14 @@ class Journal:
         when the disk does not take it; a waiting caller may be cancelled, but the record may
         reach the disk all the same.
         """
-        self._raise_if_unhealthy()
-        await self._slots.acquire()
-        try:
-            self._raise_if_unhealthy()
-        except JournalError:
-            self._slots.release()
-            raise
-        return await self._enqueue(event, encode_cut).durable()
+        return await self._append(event, encode_cut)
 
-    def begin_append(self, event: AnyEvent) -> PendingRecord:
-        """Queue a record in this turn of the event loop; its `durable` waits for the disk.
+    async def append_whole(self, event: AnyEvent) -> int:
+        """Append a record of what is to be done, which is done only if its record is whole.
 
-        On a fast disk it is there on return, with all that was queued before.
-        Raises JournalUnavailable, also while MAX_BUFFERED records are on their way, and
-        RecordUnwritable: what is announced is done only if its record is whole.
+        Raises RecordUnwritable where `append` would cut it.
         """
-        self._raise_if_unhealthy()
-        try:
-            self._slots.acquire_nowait()
-        except anyio.WouldBlock:
-            self.records_refused += 1
-            raise JournalUnavailable(_FULL) from None
-        pending = self._enqueue(event, encode)
-        self._write_at_once()
-        return pending
+        return await self._append(event, encode)
 
     async def append_until_durable(self, event: AnyEvent) -> int:
         """Append, and retry until the disk accepts it: the event states what already happened.
@@ -334,23 +309,26 @@ class Journal:
         with anyio.CancelScope(shield=True):
             await self.finish()
             self._fail_batch(self._take_pending(), _CLOSED)
+            if not self._disk_stuck:  # else the thread uses the file until the process ends
+                with anyio.move_on_after(FLUSH_TIMEOUT_S), suppress(OSError):
+                    await self._thread.run(self.close_files)
             self._thread.close()
-            if (
-                not self._disk_stuck
-            ):  # else a thread still uses the file: the process's end frees it
-                self._writer.close()
-                self._lock.close()
+
+    def close_files(self) -> None:
+        """Let the directory go; it blocks, and nothing is written any more."""
+        self._writer.close()
+        self._lock.close()
 
     def _request_stop(self) -> None:
         self._is_stopping = True
         self._stop.set()
         self._work_available.notify()
 
-    def _enqueue(
-        self, event: AnyEvent, encoded: Callable[[AnyEvent], EncodedEvent]
-    ) -> PendingRecord:
-        """Queue a record that a caller waits for and that has its place."""
+    async def _append(self, event: AnyEvent, encoded: Callable[[AnyEvent], EncodedEvent]) -> int:
+        self._raise_if_unhealthy()
+        await self._slots.acquire()
         try:
+            self._raise_if_unhealthy()
             pending = PendingRecord(event, encoded(event), is_awaited=True)
             self._intents.admit(event)
         except JournalError:
@@ -358,7 +336,7 @@ class Journal:
             raise
         self._buffer.append(pending)
         self._work_available.notify()
-        return pending
+        return await pending.durable()
 
     def _raise_if_unhealthy(self) -> None:
         if reason := self.reason:
@@ -374,17 +352,16 @@ class Journal:
         try:
             with flushing:
                 while not (self._is_stopping and not self._buffer):
-                    self._publish()
                     if self._buffer or self._writer.checkpoint_due():
                         await self._commit(self._take_pending(MAX_BATCH))
                     else:
                         await self._work_available.wait()
+                        await checkpoint()  # a decision and its intent share one write
                     if self._is_stopping and self._health.reason(self._now):
                         break
                 if self._health.reason(self._now) == "":
                     await self._commit([], force_checkpoint=True)
         finally:
-            self._publish()
             self._fail_batch(self._take_pending(), _CLOSED)
             self._health.notify_waiters()
             self._stopped.set()
@@ -396,59 +373,28 @@ class Journal:
                 await self._stop.wait()
             self._work_available.notify()
 
-    def _write_at_once(self) -> None:
-        """Write all that is queued in this turn of the event loop, if that is short.
-
-        An eviction request waits for it: the journal's task, which was woken, does what can follow.
-        What fails stays queued, for the disk's thread to repair the file and try again.
-        """
-        if self._is_committing:
-            return
-        try:
-            written = self._write_here(self._buffer)
-        except OSError:
-            self._speed.reset()
-            return
-        if written is not None:
-            batch, self._buffer = self._buffer, []
-            self._end_batch(batch, written)
-
     async def _commit(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
-        self._is_committing = True
         try:
             await self._write(batch, force_checkpoint=force_checkpoint)
         except OSError as error:
-            self._speed.reset()
             refused_before = self.records_refused
             self._fail_batch([*batch, *self._take_pending()], os_error_text(error))
             await self._retry_until_recovered(error, refused_before)
         except BaseException:
             self._fail_batch(batch, _CLOSED)
             raise
-        finally:
-            self._is_committing = False
 
     async def _write(self, batch: list[PendingRecord], *, force_checkpoint: bool = False) -> None:
-        """Write a batch and wake the tasks that wait for it.
+        """Write a batch in the disk's thread and wake the tasks that wait for it.
 
-        A short batch is written in this turn of the event loop while the disk is fast, everything
-        else in the disk's thread.
+        The event loop never waits for the disk, which may hang: probes and the Lease go on.
         """
-        if not force_checkpoint and (written := self._write_here(batch)) is not None:
-            self._complete_batch(batch, written)
-            return
         commit = self._commit_call(batch, force_checkpoint=force_checkpoint)
         self._health.write_started(self._now())
         try:
             await self._on_disk_thread(commit, partial(self._complete_batch, batch))
         finally:
             self._health.write_finished(self._now())
-
-    def _write_here(self, batch: Sequence[PendingRecord]) -> CommitResult | None:
-        """Write a short batch in this turn of the event loop, while the disk is fast; else None."""
-        if not self._speed.is_fast or len(batch) > MAX_BRIEF_RECORDS:
-            return None
-        return self._writer.commit_brief([one.encoded for one in batch])
 
     def _commit_call(
         self, batch: Sequence[PendingRecord], *, force_checkpoint: bool = False
@@ -458,29 +404,16 @@ class Journal:
         return partial(self._writer.commit, encoded, context_for, force_checkpoint=force_checkpoint)
 
     def _complete_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
-        """Take in that a batch is durable, and let readers have it."""
-        self._end_batch(batch, written)
-        self._publish()
-
-    def _end_batch(self, batch: list[PendingRecord], written: CommitResult) -> None:
-        """Let the callers go on that wait for a batch, which is durable."""
-        if len(batch) <= MAX_BRIEF_RECORDS:
-            self._speed.record(written.synced_in_s)
+        """Let the callers go on that wait for a batch, which is durable, and readers have it."""
         self._unrecorded = self._unrecorded.minus(written.unrecorded_reported)
         for seq, pending in enumerate(batch, written.first_seq):
             pending.seq = seq
             self._intents.committed(pending.event, seq)
             self._release(pending)
-        self._unpublished.append(written)
-
-    def _publish(self) -> None:
-        """Let those who follow the tail have what is durable; count it."""
-        unpublished, self._unpublished = self._unpublished, []
-        for written in unpublished:
-            if written.records:
-                self.records_written += len(written.records)
-                self.write_times.observe(written.synced_in_s)
-                self.tail.publish(written.records)
+        if written.records:
+            self.records_written += len(written.records)
+            self.write_times.observe(written.synced_in_s)
+            self.tail.publish(written.records)
         if self._segment_first_seq != self._writer.first_seq:
             self._segment_first_seq = self._writer.first_seq
             self.segments.advance("a segment was begun")

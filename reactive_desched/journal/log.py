@@ -45,9 +45,6 @@ class CommitResult(NamedTuple):
     synced_in_s: float
 
 
-MAX_BRIEF_RECORDS: Final = 16
-"""Chaining and writing so many records takes less than a quarter of a millisecond of CPU."""
-
 _MICROSECONDS: Final = len("2026-01-01T00:00:00.000000")
 
 ContextProvider = Callable[[int | None], CheckpointContext]
@@ -149,20 +146,6 @@ class SegmentWriter:
         if checkpoint_is_due:
             self._checkpoint_written(size, root, context)
         self._records_since_checkpoint = 0 if checkpoint_is_due else since_checkpoint
-        return self._take_result(entries, first)
-
-    def commit_brief(self, events: Sequence[EncodedEvent]) -> CommitResult | None:
-        """Write the events durably if their lines are all there is to write.
-
-        Returns None, and writes nothing, where a file or a checkpoint is due, or a repair.
-        """
-        now, since_checkpoint = self._clock(), self._records_since_checkpoint + len(events)
-        if self._must_repair or self._is_full(now) or self._checkpointer.is_due(since_checkpoint):
-            return None
-        first = self._next_seq
-        entries, root = self._chain_records(events, _recorded_time(now))
-        self._write(entries, root)
-        self._records_since_checkpoint = since_checkpoint
         return self._take_result(entries, first)
 
     def repair(self) -> None:

@@ -1,7 +1,7 @@
 """Records findings, decisions, intents and outcomes in the journal for the controller."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,7 +41,6 @@ from reactive_desched.api.event import (
     PolicyRejected,
     type_of,
 )
-from reactive_desched.errors import JournalError
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.journal.correlation import Case, OpenCases
 from reactive_desched.journal.envelope import (
@@ -51,7 +50,7 @@ from reactive_desched.journal.envelope import (
     journal_epoch,
     journal_event,
 )
-from reactive_desched.journal.journal import Journal, PendingRecord
+from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.payloads import (
     action_payload,
     decision_payload,
@@ -114,35 +113,6 @@ MAX_BY_CHARS = 200
 
 _CORRECTABLE = (POD_GONE.code, POD_STILL_RUNNING.code)
 """The reasons of outcomes that the end of the pod may correct."""
-
-
-class _BegunIntent:
-    """An intent on its way to disk, or there already; `started_at` gets when it is, by `clock`."""
-
-    def __init__(
-        self,
-        id_: str,
-        pending: PendingRecord | JournalError,
-        started_at: dict[str, float],
-        clock: Callable[[], float],
-    ) -> None:
-        self.is_durable = isinstance(pending, PendingRecord) and pending.is_durable
-        self._id = id_
-        self._pending = pending
-        self._started_at = started_at
-        self._clock = clock
-        if self.is_durable:
-            started_at[id_] = clock()
-
-    def __await__(self) -> Generator[Any, Any, str]:
-        return self._durable().__await__()
-
-    async def _durable(self) -> str:
-        if isinstance(self._pending, JournalError):
-            raise self._pending
-        await self._pending.durable()
-        self._started_at.setdefault(self._id, self._clock())
-        return self._id
 
 
 class _Recent(Struct, frozen=True, gc=False):
@@ -339,11 +309,10 @@ class JournalRecorder:
         )
         self._journal.append_nowait(event)
 
-    def begin_intent(self, intent: Intent) -> "_BegunIntent":
-        """Have an intent written; it is awaited for its id, which it has once it is on disk.
+    async def record_intent(self, intent: Intent) -> str:
+        """Return the intent's id once it is on disk; only then may the pod be evicted.
 
-        Only then may the pod be evicted. Awaiting raises JournalError when the intent cannot be
-        written: at once while the journal cannot write.
+        Raises JournalError when it cannot be written: at once while the journal cannot write.
         """
         context = intent.context
         case = self._cases.find(context) or self._open_case(context)
@@ -361,11 +330,9 @@ class JournalRecorder:
         event = self._pod_event(
             EVICTION_REQUESTED, about, data, id_=case.request_id, causation_id=case.decision_id
         )
-        try:
-            pending: PendingRecord | JournalError = self._journal.begin_append(event)
-        except JournalError as error:
-            pending = error
-        return _BegunIntent(event.id, pending, self._started_at, self._now)
+        await self._journal.append_whole(event)
+        self._started_at[event.id] = self._now()
+        return event.id
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return when the intent's outcome is on disk, however long the disk takes."""

@@ -1,4 +1,4 @@
-"""Whether the disk takes records just now, and how fast it lately took them."""
+"""Whether the disk takes records just now."""
 
 from collections.abc import Callable
 
@@ -6,38 +6,6 @@ from reactive_desched.primitives.wakeup import Wakeup
 
 STALLED_AFTER_S = 1.0
 """A write that takes longer makes the journal unfit until it returns."""
-
-FAST_WRITE_S = 0.0003
-"""A synced write that takes no longer is fast: memory, or a disk with a protected cache."""
-
-MAX_CREDIT_S = 0.01
-"""So much longer than fast ones, in sum, writes may take before the disk's thread makes them."""
-
-
-class WriteSpeed:
-    """Whether a short write may be made in the event loop itself: `is_fast`.
-
-    Handing a write to another thread and back costs more than a fast write takes. Each write adds
-    `FAST_WRITE_S` to a credit and takes off what it lasted. The loop makes short writes from when
-    the credit is full, after dozens of fast ones, until it is used up. So a single slow write, as
-    any disk has, changes nothing, and a disk that turns slow holds the loop for `MAX_CREDIT_S` in
-    sum, or for one write that takes longer.
-    """
-
-    def __init__(self) -> None:
-        self._credit_s = 0.0
-        self.is_fast = False
-
-    def record(self, took_s: float) -> None:
-        """Take in one short synced write, by the seconds that it took."""
-        credit_s = self._credit_s + FAST_WRITE_S - took_s
-        self._credit_s = min(MAX_CREDIT_S, max(0.0, credit_s))
-        if self._credit_s in (0.0, MAX_CREDIT_S):
-            self.is_fast = self._credit_s > 0
-
-    def reset(self) -> None:
-        """Begin anew: a write failed."""
-        self._credit_s, self.is_fast = 0.0, False
 
 
 class WriteHealth:

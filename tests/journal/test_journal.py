@@ -1,5 +1,6 @@
 """What is appended is on disk, numbered and readable by others, many records at a time."""
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED, EVICTION_SUCCEEDED
 from reactive_desched.errors import RecordUnwritable
 from reactive_desched.journal import journal
+from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
@@ -84,9 +86,57 @@ async def test_an_intent_shares_the_write_of_the_records_just_before_it(
     async with running() as book:
         book.append_nowait(finding("first"))
         book.append_nowait(finding("second"))
-        assert await book.begin_append(intent("third")).durable() == 4  # behind the heading
+        assert await book.append_whole(intent("third")) == 4  # behind the heading
 
     assert next(filter(None, disk.records_per_write)) == 3
+
+
+async def test_an_intent_that_a_waiting_task_records_shares_the_write_of_its_decision(
+    running: Running, intent: MakeIntent, finding: MakeIntent, disk: Any
+) -> None:
+    async with running() as book, anyio.create_task_group() as group:
+        decided = anyio.Event()
+
+        async def execute() -> None:
+            await decided.wait()
+            await book.append_whole(intent("second"))
+
+        group.start_soon(execute)
+        await anyio.wait_all_tasks_blocked()
+        disk.appends.clear()
+        book.append_nowait(finding("first"))
+        decided.set()
+
+    assert next(filter(None, disk.records_per_write)) == 2
+
+
+async def test_no_file_is_written_or_synced_in_the_event_loop_however_fast_the_disk_is(
+    running: Running,
+    intent: MakeIntent,
+    finding: MakeIntent,
+    disk: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: set[str] = set()
+
+    def note(name: str) -> Callable[..., Any]:
+        original = getattr(Disk, name)
+
+        def noted(*arguments: Any) -> Any:
+            threads.add(threading.current_thread().name)
+            return original(*arguments)
+
+        return noted
+
+    async with running(every_records=20, max_segment_bytes=20_000) as book:
+        for name in ("append", "create", "reopen", "file_id", "check_same_file", "close"):
+            monkeypatch.setattr(Disk, name, note(name))
+        for number in range(200):  # each takes no time to speak of
+            book.append_nowait(finding(str(number)))
+            await book.append_whole(intent(str(number)))
+        await book.finish()
+
+    assert threads == {"journal disk"}
 
 
 async def test_a_write_takes_a_bounded_number_of_records(
@@ -193,6 +243,6 @@ async def test_an_intent_whose_record_cannot_be_written_whole_is_refused(
             whole, data=replace(whole.data, why=replace(whole.data.why, numbers=numbers))
         )
         with pytest.raises(RecordUnwritable, match="too long"):
-            book.begin_append(too_long)
-        await book.begin_append(whole).durable()
+            await book.append_whole(too_long)
+        await book.append_whole(whole)
         assert [each.event.id for each in book.open_intents] == ["a"]

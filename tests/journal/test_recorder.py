@@ -90,7 +90,7 @@ async def test_records_from_trigger_to_outcome_are_under_one_case(
             ACCOUNT, Defer(FINDING, "EvictionRateLimit", "EvictionRateLimited", "spent", 9.0)
         )
         ledger.record_decision(ACCOUNT, Evict(FINDING))
-        key = await ledger.begin_intent(Intent(ACCOUNT, grace_period_s=7))
+        key = await ledger.record_intent(Intent(ACCOUNT, grace_period_s=7))
         assert [intent.id for intent in ledger.open_intents()] == [key]
         await ledger.record_outcome(key, Outcome(EVICTED))
         assert ledger.open_intents() == ()
@@ -131,7 +131,7 @@ async def test_every_event_about_a_pod_says_who_why_and_what_led_to_it(
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        key = await ledger.begin_intent(Intent(ACCOUNT))
+        key = await ledger.record_intent(Intent(ACCOUNT))
         await ledger.record_outcome(key, Outcome(PDB_REFUSED, "web needs 2 pods"))
 
     for event in told(tmp_path):
@@ -173,7 +173,7 @@ async def test_an_eviction_has_the_uptime_of_the_machine_and_the_servers_time_at
             uptime=lambda: api.Uptime(boot_id="a boot", milliseconds=next(up_ms)),
             server_time=lambda: next(times),
         )
-        intent_id = await recorder.begin_intent(Intent(ACCOUNT))
+        intent_id = await recorder.record_intent(Intent(ACCOUNT))
         await recorder.record_outcome(intent_id, Outcome(EVICTED))
         recorder.record_follow_up(intent_id, MoveEnd("moved"))
 
@@ -198,7 +198,7 @@ async def test_the_type_of_an_outcome_says_how_it_ended(
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(result))
+        await ledger.record_outcome(await ledger.record_intent(Intent(ACCOUNT)), Outcome(result))
 
     assert told(tmp_path)[-1].type == type_
 
@@ -209,7 +209,7 @@ async def test_a_dry_run_never_says_that_an_eviction_succeeded(
     async with running() as journal:
         ledger = make(journal, dry_run=True)
         ledger.record_decision(ACCOUNT, Evict(FINDING))
-        await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(DRY_RUN))
+        await ledger.record_outcome(await ledger.record_intent(Intent(ACCOUNT)), Outcome(DRY_RUN))
 
     last = told(tmp_path)[-1]
     assert (last.type, last.data.outcome.result) == (api.EVICTION_DRY_RUN, "dry_run")
@@ -223,7 +223,9 @@ async def test_a_refused_eviction_is_tried_again_within_its_case_and_a_new_case_
         ledger = make(journal)
         for result in (PDB_REFUSED, EVICTED, EVICTED):
             ledger.record_decision(ACCOUNT, Evict(FINDING))
-            await ledger.record_outcome(await ledger.begin_intent(Intent(ACCOUNT)), Outcome(result))
+            await ledger.record_outcome(
+                await ledger.record_intent(Intent(ACCOUNT)), Outcome(result)
+            )
 
     events = told(tmp_path)
     first, second, third = (e for e in events if e.type == api.EVICTION_REQUESTED)
@@ -279,7 +281,7 @@ async def test_an_intent_that_was_left_open_says_how_its_pod_was_asked_to_leave(
 ) -> None:
     finding = msgspec.structs.replace(FINDING, options=EvictionOptions(policy))
     async with running() as journal:
-        await make(journal).begin_intent(Intent(DecisionContext(finding, "nightly")))
+        await make(journal).record_intent(Intent(DecisionContext(finding, "nightly")))
 
     async with running() as journal:
         assert [intent.options.policy for intent in journal.open_intents] == [policy]
@@ -383,7 +385,7 @@ async def test_no_text_is_so_long_that_its_record_is_refused(
         ledger.record_decision(
             account, Defer(finding, "EvictionRateLimit", "EvictionRateLimited", long, 9.0)
         )
-        key = await ledger.begin_intent(Intent(account))
+        key = await ledger.record_intent(Intent(account))
         await ledger.record_outcome(key, Outcome(NOT_FOUND, long))
 
     *_, ended = told(tmp_path)
@@ -413,7 +415,7 @@ async def test_an_event_of_a_pod_joins_the_case_that_is_open_of_it(
 ) -> None:
     async with running() as journal:
         ledger = make(journal)
-        key = await ledger.begin_intent(Intent(ACCOUNT))
+        key = await ledger.record_intent(Intent(ACCOUNT))
         found = next(event for event in told(tmp_path) if event.type == api.FINDING_MADE)
         assert ledger.open_intents()[0].id == key
         data = api.DisruptionObserved(cause="Deleted", who=found.data.who)
@@ -526,7 +528,7 @@ async def test_a_correction_names_the_outcome_that_it_corrects_and_is_followed_u
 ) -> None:
     async with running() as journal:
         recorder = make(journal)
-        request = await recorder.begin_intent(Intent(ACCOUNT))
+        request = await recorder.record_intent(Intent(ACCOUNT))
         await recorder.record_outcome(request, POD_STILL_RUNNING.outcome("still there"))
         recorder.record_correction(request, EVICTED_LATE.outcome("evicted later"))
         recorder.record_correction(request, EVICTED_LATE.outcome("evicted later"))
@@ -550,7 +552,7 @@ async def test_an_outcome_that_the_api_server_gave_is_not_corrected(
 ) -> None:
     async with running() as journal:
         recorder = make(journal)
-        request = await recorder.begin_intent(Intent(ACCOUNT))
+        request = await recorder.record_intent(Intent(ACCOUNT))
         await recorder.record_outcome(request, Outcome(PDB_REFUSED))
         recorder.record_correction(request, EVICTED_LATE.outcome("evicted later"))
 
@@ -566,7 +568,7 @@ async def test_what_is_done_for_a_migration_job_belongs_to_the_case_of_its_findi
         recorder = make(journal)
         recorder.record_decision(ACCOUNT, Refuse(FINDING, "MigrationJob", "Moved", "job"))
         recorder.record_migration_step(step)
-        key = await recorder.begin_intent(Intent(ACCOUNT))
+        key = await recorder.record_intent(Intent(ACCOUNT))
         await recorder.record_outcome(key, Outcome(EVICTED))
         recorder.record_migration_step(msgspec.structs.replace(step, action="end"))
         recorder.record_migration_step(msgspec.structs.replace(step, job="another"))

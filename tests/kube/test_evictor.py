@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +9,12 @@ import pytest
 from reactive_desched.errors import RequestRejected, Unreachable
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.rate_limiter import RateLimit, RequestPriority
-from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
+from reactive_desched.kube.client.session import (
+    KubeConfigOptions,
+    RequestLimits,
+    Session,
+    open_session,
+)
 from reactive_desched.model.eviction_options import (
     SOFT_EVICTION,
     DeleteOptions,
@@ -105,10 +110,8 @@ async def test_the_policy_delete_deletes_the_pod_that_was_judged(
     api.answer_next("DELETE", ScriptedReply(200))
     options = DeleteOptions(5, "Foreground", preconditions=Preconditions("another", "77"))
     request = msgspec.structs.replace(WEB, options=EvictionOptions(EvictionPolicy.DELETE, options))
-    evictor = ApiEvictor(session)
 
-    assert evictor.send_now(request) is None
-    assert await evictor.evict(request) == Accepted()
+    assert await ApiEvictor(session).evict(request) == Accepted()
     (asked,) = api.requests
     assert (asked.kind, asked.path) == ("DELETE", "/api/v1/namespaces/shop/pods/web-1")
     assert msgspec.json.decode(asked.body) == {
@@ -280,6 +283,57 @@ async def test_every_reply_is_distinguished(
 
 async def test_a_broken_line_leaves_the_effect_unknown(api: ScriptedApi, session: Session) -> None:
     assert isinstance(await evict(api, session, ScriptedReply(after_body="cut")), EffectUnknown)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reply"),
+    [
+        pytest.param(
+            RequestLimits(total_s=0.2),
+            ScriptedReply(201, b"{", {"Content-Length": "9"}, "hang"),
+            id="late",
+        ),
+        pytest.param(RequestLimits(body_bytes=10), ScriptedReply(201, b"x" * 100), id="too long"),
+    ],
+)
+async def test_a_response_beyond_the_limits_leaves_the_effect_unknown(
+    api: ScriptedApi, kubeconfig: Callable[..., Path], limits: RequestLimits, reply: ScriptedReply
+) -> None:
+    options = KubeConfigOptions(kubeconfig=str(kubeconfig(api.url)))
+    async with open_session(options, limits=limits) as session:
+        assert isinstance(await evict(api, session, reply), EffectUnknown)
+
+
+@pytest.fixture
+async def not_http() -> AsyncIterator[str]:
+    """Serve lines that are no HTTP."""
+
+    async def answer(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"SSH-2.0-OpenSSH_9.9\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, answer)
+        yield f"http://127.0.0.1:{port}"
+        group.cancel_scope.cancel()
+
+
+async def test_what_is_no_http_leaves_the_effect_unknown(
+    not_http: str, kubeconfig: Callable[..., Path]
+) -> None:
+    options = KubeConfigOptions(kubeconfig=str(kubeconfig(not_http)))
+    async with open_session(options) as session:
+        assert isinstance(await ApiEvictor(session).evict(WEB), EffectUnknown)
+
+
+async def test_credentials_that_an_eviction_found_rejected_are_read_again(
+    api: ScriptedApi, session: Session
+) -> None:
+    await evict(api, session, ScriptedReply(401))
+    assert session.credentials._invalidated
 
 
 async def test_a_server_that_cannot_be_reached_was_not_asked(

@@ -62,7 +62,7 @@ async def refusal(session: Session) -> str:
         async with session.stream("/version", {}):
             pass
     with pytest.raises(Unreachable) as in_post:
-        await session.post("/version", b"{}")
+        await session.request("POST", "/version", body=b"{}")
     told = str(caught.value)
     assert str(in_stream.value) == told
     assert str(in_post.value) == told.replace("GET", "POST")
@@ -76,7 +76,7 @@ async def test_requests_streams_and_evictions_reach_the_server_through_the_proxy
     api, opened = behind
     async with HttpProxy().serving() as proxy, opened(HTTPS_PROXY=proxy.url) as session:
         assert (await session.request("GET", FakeCodec.path)).ok
-        assert (await session.post("/none", b"{}")).status == 404
+        assert (await session.request("POST", "/none", body=b"{}")).status == 404
         async with session.stream(FakeCodec.path, {"watch": "true"}):
             pass
     assert set(proxy.asked) == {f"CONNECT {HOST}:{urlsplit(api.url).port}"}

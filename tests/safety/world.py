@@ -32,7 +32,7 @@ from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
 from reactive_desched.journal.history import read_history
-from reactive_desched.journal.journal import open_journal
+from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
@@ -93,7 +93,8 @@ class _SimulatedDisk:
         await anyio.sleep(self.world.disk_delay_s)
         if self._life is not None and self._life.has_crashed:
             raise OSError(5, "the machine is gone")
-        if self.world.disk_is_full and not self._is_opening:
+        is_closing = getattr(work, "__func__", None) is Journal.close_files
+        if self.world.disk_is_full and not (self._is_opening or is_closing):
             raise OSError(28, "No space left on device")
         result = work()
         if then is not None:
@@ -102,30 +103,6 @@ class _SimulatedDisk:
         return result
 
     def close(self) -> None:
-        pass
-
-
-class _SimulatedSpeed:
-    """Says of every second life that its disk is fast, unless it has trouble.
-
-    A fast disk is written to without the thread.
-    """
-
-    world: "World"
-
-    def __init__(self) -> None:
-        self._life = self.world.life
-
-    @property
-    def is_fast(self) -> bool:
-        world, life = self.world, self._life
-        is_well = life is not None and not life.has_crashed and not world.disk_is_full
-        return is_well and world.lives % 2 == 0 and world.disk_delay_s <= FAST_S
-
-    def record(self, took_s: float) -> None:
-        pass
-
-    def reset(self) -> None:
         pass
 
 
@@ -394,7 +371,6 @@ class World(Evictor):
     @contextmanager
     def _simulated_disk(self) -> Iterator[None]:
         disk = type("Disk", (_SimulatedDisk,), {"world": self})
-        speed = type("Speed", (_SimulatedSpeed,), {"world": self})
 
         def lock(directory: Path) -> _Lock:
             self.locks.append(_Lock(directory))
@@ -402,7 +378,6 @@ class World(Evictor):
 
         with (
             patch.object(journal_module, "DiskThread", disk),
-            patch.object(journal_module, "WriteSpeed", speed),
             patch.object(opened_module, "DirectoryLock", lock),
         ):
             yield

@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import signal
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
@@ -20,7 +20,6 @@ from reactive_desched.api.event import (
     JOURNAL_LOST,
 )
 from reactive_desched.audit.index import AuditIndex
-from reactive_desched.eviction.recorder import BegunIntent
 from reactive_desched.journal import atomic_files, recovery
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.disk import Disk
@@ -176,19 +175,21 @@ def record_promises(path: Path) -> None:
     def write(line: str) -> None:
         os.write(file, f"{line}\n".encode())
 
-    atomic_files, begin, end = (
+    durable, begin, end = (
         PendingRecord.durable,
-        JournalRecorder.begin_intent,
+        JournalRecorder.record_intent,
         JournalRecorder.record_outcome,
     )
 
     async def appended(self: PendingRecord) -> int:
-        seq = await atomic_files(self)
+        seq = await durable(self)
         write(f"appended {seq} {self.event.id}")
         return seq
 
-    def begun(self: JournalRecorder, intent: Any) -> "_Reported":  # as begin_intent
-        return _Reported(begin(self, intent), intent.pod.uid, write)
+    async def begun(self: JournalRecorder, intent: Any) -> str:  # as record_intent
+        id_ = await begin(self, intent)
+        write(f"begun {id_} {intent.pod.uid}")
+        return id_
 
     async def outcome_recorded(
         self: JournalRecorder, intent_id: str, outcome: Any
@@ -197,24 +198,8 @@ def record_promises(path: Path) -> None:
         write(f"ended {intent_id} {outcome.result}")
 
     monkeypatch(PendingRecord, "durable", appended)
-    monkeypatch(JournalRecorder, "begin_intent", begun)
+    monkeypatch(JournalRecorder, "record_intent", begun)
     monkeypatch(JournalRecorder, "record_outcome", outcome_recorded)
-
-
-class _Reported:
-    """A begun intent; that it is durable is written down as soon as it is seen to be."""
-
-    def __init__(self, intent: BegunIntent, uid: str, write: Callable[[str], object]) -> None:
-        self._intent, self._uid, self._write = intent, uid, write
-
-    @property
-    def is_durable(self) -> bool:
-        return self._intent.is_durable
-
-    def __await__(self) -> Generator[Any, Any, str]:
-        id_ = yield from self._intent.__await__()
-        self._write(f"begun {id_} {self._uid}")
-        return id_
 
 
 def kill_at(name: str, nth: int, path: Path) -> None:

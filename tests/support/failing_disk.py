@@ -1,8 +1,8 @@
 """The command line on a disk that fails as a file says at that moment.
 
 Run as a program, it takes the arguments of `reactive-desched`; the variable FAILING_DISK names the
-file. That holds nothing, or `slow SECONDS`, or the name of an error and how many bytes are written
-before it: `ENOSPC 300`.
+file. That holds nothing, or `slow SECONDS`, or `hang` for as long as it does, or the name of an
+error and how many bytes are written before it: `ENOSPC 300`.
 """
 
 import errno
@@ -26,6 +26,10 @@ def install_faults(orders: Path) -> None:
 
     def failing(self: Disk, descriptor: int, data: bytes) -> None:
         order, _, number = orders.read_text(encoding="utf-8").strip().partition(" ")
+        if order == "hang":
+            while orders.read_text(encoding="utf-8"):
+                time.sleep(0.05)
+            order = ""
         if order in ("", "slow"):
             append(self, descriptor, data)
             time.sleep(float(number or 0))

@@ -1,7 +1,5 @@
 """A ledger whose disk fails and heals while evictions are under way; outcomes wait it out."""
 
-from functools import partial
-
 import anyio
 
 from reactive_desched.api.event import EventData
@@ -14,7 +12,6 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.wakeup import Wakeup
-from tests.support.begun_intent import BegunIntentFake
 
 __all__ = ["FailingIntentStore"]
 
@@ -46,11 +43,8 @@ class FailingIntentStore:
         self.fault, self.slow_s = fault, slow_s
         self._recovered.notify()
 
-    def begin_intent(self, intent: Intent) -> BegunIntentFake:
-        """Begin to write an intent."""
-        return BegunIntentFake(partial(self._write_intent, intent))
-
-    async def _write_intent(self, intent: Intent) -> str:
+    async def record_intent(self, intent: Intent) -> str:
+        """Write an intent."""
         await anyio.sleep(self.slow_s)
         if self.fault:
             raise JournalUnavailable(self.fault)

@@ -1,8 +1,7 @@
 """The whole pipeline in memory: a fake cluster edge, a fake recorder, and the real rest."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Self
 
 import anyio
@@ -44,7 +43,6 @@ from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import WATCHED_KINDS
-from tests.support.begun_intent import BegunIntentFake
 from tests.support.configurations import UNGUARDED, make_configuration, make_profile_of
 
 
@@ -57,15 +55,14 @@ class MemoryIntentStore:
     """Keeps intents and outcomes in memory, in the order they were written.
 
     It can take `slow_s` to write, or have a `fault`, for which it refuses intents; those on pods
-    whose names are `unwritable` are refused for what their records hold. While it
-    `is_fast`, an intent is written before `begin_intent` returns. `on_write` is called first.
+    whose names are `unwritable` are refused for what their records hold. `on_write` is called
+    before an intent is written.
     """
 
     def __init__(self) -> None:
         self.fault = ""
         self.unwritable: set[str] = set()
         self.slow_s = 0.0
-        self.is_fast = False
         self.on_write: Callable[[], None] = lambda: None
         self.begun: list[str] = []
         self.intents: list[Intent] = []
@@ -91,22 +88,14 @@ class MemoryIntentStore:
         """Keep what a brake did."""
         self.brakes.append(notice)
 
-    def begin_intent(self, intent: Intent) -> BegunIntentFake:
-        """Begin to write an intent; on a fast disk it is there at once."""
+    async def record_intent(self, intent: Intent) -> str:
+        """Write an intent."""
         self.begun.append(intent.pod.name)
-        if self.is_fast:
-            return BegunIntentFake(id_=self._write(intent))
-        return BegunIntentFake(partial(self._write_intent, intent))
-
-    async def _write_intent(self, intent: Intent) -> str:
         await anyio.sleep(self.slow_s)
         if self.fault:
             raise JournalUnavailable(self.fault)
         if intent.pod.name in self.unwritable:
             raise RecordUnwritable("the record is too long")
-        return self._write(intent)
-
-    def _write(self, intent: Intent) -> str:
         self.on_write()
         self.intents.append(intent)
         intent_id = f"i{len(self._names) + 1}"
@@ -156,27 +145,16 @@ class FakeEvictor(Evictor):
         self.open, self.max_open = 0, 0
         self.pods: dict[str, Pod] = {}
         self.called = Wakeup()
-        self.has_connection = False
-
-    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
-        """Take a request at once, with a connection."""
-        if not self.has_connection:
-            return None
-        self._called(request)
-        return self._answer(request)
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Answer one request."""
         await anyio.lowlevel.checkpoint()
-        self._called(request)
-        return await self._answer(request)
-
-    def _called(self, request: EvictionRequest) -> None:
         self.requests.append(request)
         self.calls.append((request.name, anyio.current_time()))
         self.called.notify()
         self.open += 1
         self.max_open = max(self.max_open, self.open)
+        return await self._answer(request)
 
     async def _answer(self, request: EvictionRequest) -> EvictionResponse:
         await anyio.sleep(self.slow_s)

@@ -23,6 +23,8 @@ from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.failing_disk import VARIABLE
 from tests.support.limits import UNLIMITED
 
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/descheduler"
+
 
 class Ours:
     """The controller, its journal, and what a probe and a scrape say of it."""
@@ -169,6 +171,39 @@ def test_whatever_is_wrong_with_the_disk_no_pod_is_evicted_until_it_is_right_aga
 
     assert ours.program.stop() == 0
     check_record(ours.journal, due)
+
+
+@pytest.mark.timeout(180)
+def test_a_disk_that_hangs_holds_neither_the_probes_nor_the_lease(
+    cluster: Any, start: Callable[..., Any], policy: Path, tmp_path: Path, orders: Path
+) -> None:
+    program = start(
+        "run",
+        *("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)),
+        *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
+        *("--log-format", "json", "--leader-elect", "--leader-elect-retry-period=1s"),
+        module="tests.support.failing_disk",
+    )
+    program.wait_for("acquired the lease")
+    ours = Ours(program, tmp_path / "journal")
+    program.wait_until(lambda: ours.get("/readyz")[0] == 200)
+
+    with told_to_fail(orders, "hang"):
+        cluster.taint("node-1", "gpu")
+        program.wait_until(lambda: bool(ours.unready_because))
+        for _ in range(3):
+            before = renewed_at(cluster)
+            program.wait_until(lambda before=before: renewed_at(cluster) != before)
+            assert ours.get("/livez") == (200, "ok")
+            assert ours.healthy == 0.0
+    program.wait_until(lambda: ours.healthy == 1.0)
+
+    assert program.stop() == 0
+    assert program.output.count("acquired the lease") == 1
+
+
+def renewed_at(cluster: Any) -> str:  # from the fixture
+    return str(cluster.call("GET", LEASE)["spec"]["renewTime"])
 
 
 def is_empty(cluster: Any, node: str, of: set[str]) -> bool:  # from the fixture

@@ -4,10 +4,10 @@ It sends one request: whether and when to repeat it is decided where the budgets
 """
 
 import re
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -20,7 +20,6 @@ from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import WEB_PAGE, ApiStatus, is_web_page
 from reactive_desched.kube.client.responses import ApiResponse as Reply
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.client.warm_connections import SentPost
 from reactive_desched.model.eviction_options import (
     SOFT_EVICTION,
     DeleteOptions,
@@ -83,16 +82,6 @@ class ApiEvictor:
         self._dry_run = ("All",) if dry_run else ()
         self._encode = msgspec.json.Encoder().encode
 
-    def send_now(self, request: EvictionRequest) -> Awaitable[EvictionResponse] | None:
-        """Send one eviction before this returns; None where that takes a wait, and nothing is sent.
-
-        Awaiting the response raises nothing that the server can cause.
-        """
-        if request.options.policy is not EvictionPolicy.EVICTION:
-            return None
-        post = self._session.post_now(_eviction_path(request), self._eviction_body(request))
-        return None if post is None else _SentEviction(self, self._session, post)
-
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Send one eviction and return how it ended; raises nothing that the server can cause.
 
@@ -108,7 +97,8 @@ class ApiEvictor:
             )
             return await self.response_to(deletion)
         path, body = _eviction_path(request), self._eviction_body(request)
-        return await self.response_to(self._session.post(path, body))
+        post = self._session.request("POST", path, body=body, priority=RequestPriority.CRITICAL)
+        return await self.response_to(post)
 
     async def _evict_softly(self, request: EvictionRequest) -> EvictionResponse:
         """Annotate the pod as koordinator does."""
@@ -215,18 +205,6 @@ class ApiEvictor:
                 return ServerError(status, message)
             case status:
                 return EffectUnknown(f"{status}: {message}")
-
-
-class _SentEviction:
-    """An eviction whose request was sent; awaited, it returns the response."""
-
-    def __init__(self, evictor: ApiEvictor, session: Session, post: SentPost) -> None:
-        self._evictor = evictor
-        self._session = session
-        self._post = post
-
-    def __await__(self) -> Generator[Any, Any, EvictionResponse]:
-        return self._evictor.response_to(self._session.response_to(self._post)).__await__()
 
 
 _TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)

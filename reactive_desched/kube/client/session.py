@@ -40,7 +40,6 @@ from reactive_desched.kube.client.failures import (
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, Body
-from reactive_desched.kube.client.warm_connections import PostLimits, SentPost, WarmConnections
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 __all__ = [
@@ -187,11 +186,6 @@ class Session:
         self.credentials = credentials
         self._http = http
         self.limits = limits
-        self._warm = WarmConnections(
-            http,
-            PostLimits(limits.connect_s, limits.read_s, limits.total_s, limits.body_bytes),
-            cluster,
-        )
         self._requests: Counter[tuple[str, ...]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
@@ -251,53 +245,6 @@ class Session:
         self._look_at_status(access, answer)
         return answer
 
-    def post_now(self, path: str, body: bytes) -> SentPost | None:
-        """Send a POST of JSON, with the highest priority, in this turn of the event loop.
-
-        Returns None, and sends nothing, where no connection is unused or the rate limit is reached.
-        """
-        access, priority = self.credentials.config, RequestPriority.CRITICAL
-        if not self._warm.has_unused(access) or not self.rate_limiter.try_accept(priority):
-            return None
-        return self._warm.send_now(access, path, body)
-
-    async def response_to(self, post: SentPost) -> ApiResponse:
-        """Return the response to a POST; raises Unreachable."""
-        return await self._exchange(post.path, post.response)
-
-    async def post(self, path: str, body: bytes) -> ApiResponse:
-        """Send a POST of JSON, with the highest priority; raises Unreachable or RateLimited.
-
-        Its connection stays open for `post_now`.
-        """
-        access, priority = self.credentials.config, RequestPriority.CRITICAL
-        if not self._warm.reaches(access):
-            return await self.request("POST", path, body=body, priority=priority)
-        await self.rate_limiter.wait(priority)
-
-        async def exchange() -> ApiResponse:
-            return await (await self._warm.send(access, path, body)).response()
-
-        return await self._exchange(path, exchange)
-
-    async def _exchange(
-        self, path: str, exchange: Callable[[], Awaitable[ApiResponse]]
-    ) -> ApiResponse:
-        code, access = "none", self.credentials.config
-        try:
-            response = await exchange()
-            code = str(response.status)
-        except CONNECTION_ERRORS as error:
-            raise self._unreachable("POST", path, error) from error
-        finally:
-            self._requests["POST", code] += 1
-        self._look_at_status(access, response)
-        return response
-
-    def close(self) -> None:
-        """Close the connections that are kept for `post_now`."""
-        self._warm.close()
-
     @asynccontextmanager
     async def stream(
         self,
@@ -328,18 +275,10 @@ class Session:
             _abort(reply)
 
     async def confirm_cluster(self) -> None:
-        """Have the server asked which cluster it is; raises Unreachable where it is not known.
-
-        The connection that was asked is the one that the next `post_now` takes.
-        """
-        access = self.credentials.config
-        try:
-            if self._warm.reaches(access):
-                await self._warm.ask_again(access)
-                return
-        except CONNECTION_ERRORS as error:
-            raise self._unreachable("GET", NAMESPACES, error) from error
+        """Have the server asked which cluster it is; raises Unreachable where it is not known."""
         response = await self.request("GET", NAMESPACES, params=ONE_NAMESPACE)
+        if response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return  # it is too busy to say it again; the connection was asked before this request
         try:
             self.cluster.confirm(response)
         except ClusterNotConfirmed as error:
@@ -453,10 +392,7 @@ async def open_session(
             guard,
         )
         async with _background_task(_confirm_forever(session, clock)):
-            try:
-                yield session
-            finally:
-                session.close()
+            yield session
 
 
 async def _confirm_forever(session: Session, clock: Clock) -> None:
