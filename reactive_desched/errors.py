@@ -11,6 +11,7 @@ ReactiveDeschedError
 │   ├── RateLimited        too many calls already wait for our own rate limiter
 │   ├── Unreachable        no whole answer came back
 │   └── UsageUnavailable   a source of measured use gives none
+├── IndexUnavailable       an index of a plugin failed, and answers nothing any more
 ├── ConversionError        a converted policy would not say what the old one says
 ├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
 ├── JournalError           the record could not be made durable, or cannot be read
@@ -51,6 +52,10 @@ class SelectorError(ConfigError):
 
 class ClusterError(ReactiveDeschedError):
     """The cluster edge failed."""
+
+
+class IndexUnavailable(ReactiveDeschedError):  # noqa: N818  the state of a part, as in HTTP 503
+    """An index raised an exception before, so that what it would answer may be wrong."""
 
 
 class ConversionError(ReactiveDeschedError):

@@ -125,11 +125,16 @@ def _table(fields: "Sequence[FieldDescription]", width: int) -> Iterator[str]:
 
 
 def _plugins() -> Iterator[tuple[str, str]]:
+    from reactive_desched.errors import PluginError
     from reactive_desched.plugins.registry import plugin_registry
 
     registry = plugin_registry()
     for name in sorted(registry):
-        plugin = registry[name].plugin
+        try:
+            plugin = registry[name].plugin
+        except PluginError as error:
+            yield name, str(error)
+            continue
         yield name, (inspect.getdoc(plugin) or "").partition("\n")[0] if plugin else "not here"
 
 

@@ -83,7 +83,7 @@ class Controller:
             config, self.state, self.gates, wall_clock, self.migrations, dry_run=dry_run
         )
         self.evaluator = Evaluator(
-            instances, self._backoff, self.gates.node_fit, flapping_config(config)
+            instances, self._backoff, self.gates.node_fit, flapping_config(config), clock
         )
         self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator, clock)
         self.pauses = EvictionPauses(
@@ -112,6 +112,8 @@ class Controller:
         self._work_available = work_available
         self._clock = clock
         self._superseded: set[PodKey] = set()
+        self._index_faults = 0
+        self._switch_off_readers()
         observer.on_plugins({each.name for each in instances})
 
     def _build_migrations(self) -> "Migrations | None":
@@ -136,6 +138,7 @@ class Controller:
         if self.ignores_changes:
             return False
         self._observer.on_changes(changes)
+        self._switch_off_readers()
         now = self._clock()
         concerns_brakes = self.gates.apply_changes(changes)
         self.disruptions.apply_changes(changes)
@@ -166,6 +169,7 @@ class Controller:
 
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`."""
+        self._switch_off_readers()
         if not self.evaluator.started:
             self.gates.rate_limiter.begin_warm_up(now)
             self.gates.brakes.start(now)
@@ -197,10 +201,21 @@ class Controller:
         if not should_yield():
             self._turns.work(now, should_yield)
 
+    def _switch_off_readers(self) -> None:
+        """Switch off the plugins that read an index which failed since the last call."""
+        faults = self.state.index_faults
+        if len(faults) != self._index_faults:
+            self._index_faults = len(faults)
+            self.evaluator.switch_off_readers(faults)
+            self._report_faults()
+
     def _report_faults(self) -> None:
         if self.evaluator.faults.new:
             for fault in self.evaluator.faults.take_new():
                 self._observer.on_plugin_fault(fault)
+        if self.evaluator.slow_plugins.new:
+            for slow in self.evaluator.slow_plugins.take_new():
+                self._observer.on_slow_plugin(slow)
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
@@ -335,6 +350,8 @@ class Controller:
             dry_run=self._dry_run,
         )
         self.evaluator.reconfigure(instances, self.gates.node_fit, now, flapping_config(config))
+        self._index_faults = 0
+        self._switch_off_readers()
         self._observer.on_plugins({each.name for each in instances})
         if self.evaluator.started:
             changes = [Resynced(), *changes]

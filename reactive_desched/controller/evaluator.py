@@ -14,7 +14,13 @@ from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
 from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, FlappingConfig
 from reactive_desched.controller.pending import PendingFinding
-from reactive_desched.controller.plugin_faults import WHOLE, MissedChange, PluginFaults
+from reactive_desched.controller.plugin_faults import (
+    WHOLE,
+    MissedChange,
+    PluginFaults,
+    describe_subject,
+)
+from reactive_desched.controller.slow_plugins import SLOW_CALL_S, SlowPlugins
 from reactive_desched.controller.subscriptions import (
     FindingKey,
     PluginInstance,
@@ -42,6 +48,7 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 
 BACKING_OFF: Final = GateReason(
@@ -116,7 +123,8 @@ class Evaluator:
 
     Until `resync` is called nothing is evaluated: the initial list is state, not a change.
     `evaluations` counts how often a subject was evaluated. An exception of a plugin becomes one of
-    its `faults`; one of a gate, an index or the state ends the process.
+    its `faults`, and so does one of an index that only plugins read; one of a gate, another index
+    or the state ends the process.
     """
 
     def __init__(
@@ -125,6 +133,7 @@ class Evaluator:
         backoff: PodBackoff,
         capacity: CapacitySource,
         flapping: FlappingConfig = NEVER_FLAPPING,
+        plugin_clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._backoff = backoff
         self._capacity = capacity
@@ -132,6 +141,8 @@ class Evaluator:
         self.started = False
         self.evaluations = 0
         self.faults = PluginFaults()
+        self.slow_plugins = SlowPlugins(plugin_clock)
+        self._plugin_clock = plugin_clock
         self._install(instances, flapping)
 
     def _install(self, instances: Iterable[PluginInstance], flapping: FlappingConfig) -> None:
@@ -181,6 +192,7 @@ class Evaluator:
         yield from self._blocked.collect()
         yield from self._backoff.collect()
         yield from self.faults.collect()
+        yield from self.slow_plugins.collect()
 
     def resync(self, now: float) -> None:
         """Look at everything, spread over the coming work."""
@@ -339,7 +351,8 @@ class Evaluator:
 
     def _enqueue_subjects(self, change: Change, trigger: ChangeTrigger, now: float) -> None:
         """Enqueue what the plugins say that a change concerns."""
-        enqueue = self._queue.enqueue
+        enqueue, clock = self._queue.enqueue, self._plugin_clock
+        began = clock()
         for matters, instance in self._subscriptions.by_kind[type(change)]:
             try:
                 if matters is None or matters(change):
@@ -347,6 +360,9 @@ class Evaluator:
                         enqueue((instance, subject), now, trigger)
             except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
                 self._missed(instance, trigger, error, now)
+            if (ended := clock()) - began > SLOW_CALL_S:
+                self._note_slow((instance, change), ended - began)
+            began = ended
 
     def _enqueue_evictability(self, view: ProfileView, change: Change, now: float) -> None:
         """Enqueue what a changed evictability concerns, of this profile alone."""
@@ -364,15 +380,31 @@ class Evaluator:
     def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
         if self.faults.is_off(instance):
             return
+        began = self._plugin_clock()
         try:
             for subject in instance.plugin.subjects(Resynced(), instance.view):
                 hash(subject)
+                self._time_call((instance, WHOLE), began)
                 yield instance, subject
+                began = self._plugin_clock()
             self.faults.named_all(instance)
         except Exception as error:  # noqa: BLE001 -- as above
             self._failed((instance, WHOLE), error, now)
 
     # --- what plugins fail on ---
+
+    def _time_call(self, key: SubjectKey, began: float) -> None:
+        """Note a call of a plugin that held the event loop."""
+        if (took_s := self._plugin_clock() - began) > SLOW_CALL_S:
+            self._note_slow(key, took_s)
+
+    def _note_slow(self, key: SubjectKey, took_s: float) -> None:
+        instance, subject = key
+        if isinstance(subject, Change):
+            what = f"a change of {subject.object_name or 'everything'}"
+        else:
+            what = describe_subject(instance, subject)
+        self.slow_plugins.note(instance.name, what, took_s)
 
     def _is_in_force(self, instance: PluginInstance) -> bool:
         return instance in self._instances and not self.faults.is_off(instance)
@@ -409,6 +441,15 @@ class Evaluator:
             return False
         self._timers.set_if_sooner(key, until)
         return True
+
+    def switch_off_readers(self, failed: Mapping[IndexKey, IndexFault]) -> None:
+        """Switch off the plugins that read one of these indexes: what they would find is wrong."""
+        for instance in self._instances:
+            read = instance.plugin.required_indexes
+            fault = next((failed[key] for key in read if key in failed), None)
+            if fault is not None and not self.faults.is_off(instance):
+                self.faults.switch_off(instance, str(fault), fault.error)
+                self._switch_off(instance)
 
     def _switch_off(self, instance: PluginInstance) -> None:
         """Drop what waits for a plugin's next evaluation; evictions that it began are settled."""
@@ -495,10 +536,12 @@ class Evaluator:
         self._timers.cancel(key)
         for outdated in previous:
             self._timers.cancel(outdated[:2])
+        began = self._plugin_clock()
         try:
             self._under_way = _EvaluationUnderWay(key, trigger, previous, now)
         except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
             self._failed(key, error, now)
+        self._time_call(key, began)
         return True
 
     def _resume(self, now: float) -> None:
@@ -537,6 +580,7 @@ class Evaluator:
 
     def _next_opinion(self, under_way: _EvaluationUnderWay, now: float) -> Opinion | None:
         """Return the plugin's next opinion; None at the end, also where that is an exception."""
+        began = self._plugin_clock()
         try:
             opinion = next_opinion(under_way.opinions, under_way.decision)
             return None if opinion is None else checked_opinion(opinion)
@@ -544,6 +588,8 @@ class Evaluator:
             self._under_way = None
             self._failed(under_way.key, error, now)
             return None
+        finally:
+            self._time_call(under_way.key, began)
 
     def _timer_key(self, key: SubjectKey) -> SubjectKey:
         """Return the key of a subject's timer, to have fewer timers.

@@ -47,6 +47,7 @@ def plugin_instances(
     """
     instances: list[PluginInstance] = []
     indexes: list[IndexKey] = []
+    of_plugins: list[IndexKey] = []
     rules = config.controller.guards.reason_rules
     for profile in config.policy.profiles:
         evictor = gates.evictor(profile.evictor)
@@ -55,7 +56,7 @@ def plugin_instances(
         indexes += ((kind, None) for kind in gate.indexes)
         indexes += gates.brakes.indexes
         for plugin in profile.plugins:
-            indexes += plugin.required_indexes
+            of_plugins += plugin.required_indexes
             instances.append(_instance(profile.name, plugin, gate, view, config))
     if migrations is not None:
         from reactive_desched.controller.job_instances import job_plugin
@@ -64,7 +65,7 @@ def plugin_instances(
         instances.append(_instance(MIGRATION_PROFILE, jobs, job_gate, view, config))
         indexes += ((kind, None) for kind in migrations.indexes)
         indexes += ((kind, None) for kind in job_gate.indexes)
-    state.keep_indexes(indexes)
+    state.keep_indexes(indexes, of_plugins)
     return instances
 
 

@@ -12,7 +12,12 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
-from reactive_desched.model.plugin_faults import PluginFault, describe_error, traceback_of
+from reactive_desched.model.plugin_faults import (
+    PluginFault,
+    ask_for_text,
+    describe_error,
+    traceback_of,
+)
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.bounded_text import bounded_name
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -109,7 +114,7 @@ class PluginFaults:
         fault = PluginFault(
             instance.profile,
             instance.name,
-            _described(instance, subject),
+            describe_subject(instance, subject),
             describe_error(error),
             traceback_of(error) if self._is_new_kind(instance.name, error) else "",
             record.is_off,
@@ -119,6 +124,19 @@ class PluginFaults:
         record.last = fault
         self.new.append(fault)
         return fault
+
+    def switch_off(self, instance: PluginInstance, what: str, error: Exception) -> None:
+        """Switch a plugin off at once: what it would find is wrong since `what` failed."""
+        self.any = True
+        self._counts[instance.name] += 1
+        record = self._records.setdefault(instance, _Record())
+        record.is_off = True
+        traceback = traceback_of(error) if self._is_new_kind(instance.name, error) else ""
+        cause = describe_error(error)
+        record.last = PluginFault(
+            instance.profile, instance.name, what, cause, traceback, is_off=True
+        )
+        self.new.append(record.last)
 
     def rests_until(self, key: SubjectKey, now: float) -> float | None:
         """Return until when a subject is left alone after a fault; None where it is not."""
@@ -187,7 +205,8 @@ class PluginFaults:
         return True
 
 
-def _described(instance: PluginInstance, subject: object) -> str:
+def describe_subject(instance: PluginInstance, subject: object) -> str:
+    """Name what a plugin was asked about, for people."""
     match subject:
         case NodeSubject(node=node):
             return f"node {node}"
@@ -195,4 +214,4 @@ def _described(instance: PluginInstance, subject: object) -> str:
             pod = instance.view.pod(uid)
             return f"pod {uid if pod is None else pod}"
         case _:
-            return bounded_name(str(subject))
+            return bounded_name(ask_for_text(lambda: str(subject)))

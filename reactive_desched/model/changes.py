@@ -253,3 +253,14 @@ class PodsChange(Change, frozen=True, gc=False):
 
 class TimePassed(Change, frozen=True, gc=False):
     """A plugin asked to look again after a time, and it has passed."""
+
+
+class IndexFailed(Change, frozen=True, gc=False):
+    """An index of plugins raised an exception: what they would find by it may be wrong."""
+
+    index: str
+
+    @property
+    def object_name(self) -> str:
+        """The index."""
+        return f"index {self.index}"

@@ -10,7 +10,7 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.model.plugin_faults import PluginFault
+from reactive_desched.model.plugin_faults import PluginFault, SlowPlugin
 
 
 class Observer:
@@ -51,6 +51,9 @@ class Observer:
 
     def on_plugin_fault(self, fault: PluginFault) -> None:
         """A plugin raised an exception; the other plugins go on."""
+
+    def on_slow_plugin(self, slow: SlowPlugin) -> None:
+        """Calls of a plugin held the event loop for long."""
 
     def on_unread(self, kind: str, name: str, unread: str) -> None:
         """Parts of this object are too long to be read; pods that it concerns are held."""

@@ -1,13 +1,16 @@
 """What a plugin may not do, and what is said of one that does: its faults stay its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import inf
 from traceback import format_exception
+from types import NoneType
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.eviction_options import EvictionOptions
+from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS, bounded_name, escaped, truncate
 
@@ -17,6 +20,20 @@ MAX_DETAILS: Final = 64
 MAX_ERROR_CHARS: Final = 400
 MAX_TRACEBACK_CHARS: Final = 8000
 
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "pod": (Pod,),
+    "plugin": (str,),
+    "message": (str,),
+    "targets": (frozenset, AllNodesBut, NoneType),
+    "node_limit": (int, NoneType),
+    "conflicts_with": (tuple,),
+    "details": (Mapping,),
+    "options": (EvictionOptions, NoneType),
+    "counts_from_s": (int, float),
+    "place_rank": (int, NoneType),
+}
+"""What gates and records rely on of a finding."""
+
 Opinion = Finding | RequeueAfter | YieldPoint
 
 
@@ -25,7 +42,8 @@ class PluginFault(Struct, frozen=True):
 
     `subject` names what the plugin was asked about, `cause` the exception. The `traceback` is empty
     where the plugin had such an exception at that line before. The subject is evaluated again in
-    `retry_s`, unless the plugin `is_off` from now on; a sweep tries nothing again.
+    `retry_s`, unless the plugin `is_off` from now on; a sweep tries nothing again. With none
+    `in_a_row`, the `subject` says what of the plugin failed so that it is off at once.
     """
 
     profile: str
@@ -41,13 +59,36 @@ class PluginFault(Struct, frozen=True):
     def message(self) -> str:
         """Say what happens now, for people."""
         if self.is_off:
+            since = f"it failed {self.in_a_row} times in a row, last on {self.subject}"
             return (
-                f"off since it failed {self.in_a_row} times in a row, last on {self.subject}:"
+                f"off since {since if self.in_a_row else self.subject}:"
                 f" {self.cause}; mend it and restart, or take it out of the policy"
             )
         if not self.retry_s:
             return f"failed in {self.subject}: {self.cause}; the other plugins went on"
         return f"failed on {self.subject}: {self.cause}; tried again in {self.retry_s:.0f} s"
+
+
+class SlowPlugin(Struct, frozen=True):
+    """The calls of a plugin that held the event loop since the last such report.
+
+    `subject` names what the longest of them was about.
+    """
+
+    plugin: str
+    subject: str
+    longest_s: float
+    calls: int
+
+    @property
+    def message(self) -> str:
+        """Say what happened, for people, and what to do."""
+        calls = "one call" if self.calls == 1 else f"{self.calls} calls, the longest"
+        return (
+            f"{calls} held the event loop for {self.longest_s:.2f} s, on {self.subject}: nothing"
+            " else ran meanwhile; its author can make its calls shorter, and a CPU limit that is"
+            " too low looks the same"
+        )
 
 
 def describe_error(error: BaseException) -> str:
@@ -94,18 +135,29 @@ def sweep_fault(profile: str, plugin: str, error: Exception) -> PluginFault:
 
 def checked_opinion(opinion: object) -> Opinion:
     """Return a plugin's opinion with texts of a length; raises TypeError for what is none."""
-    if isinstance(opinion, (RequeueAfter, YieldPoint)):
+    if isinstance(opinion, YieldPoint):
+        return opinion
+    if isinstance(opinion, RequeueAfter):
+        _require("delay_s of RequeueAfter", opinion.delay_s, (int, float))
+        if not 0 <= opinion.delay_s < inf:
+            raise ValueError(f"delay_s of RequeueAfter is {opinion.delay_s}: no time to wait")
         return opinion
     return checked_finding(opinion)
+
+
+def _require(what: str, value: object, kinds: tuple[type, ...]) -> None:
+    if not isinstance(value, kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
+        raise TypeError(f"{what} is {type(value).__name__}, not {expected}")
 
 
 def checked_finding(finding: object) -> Finding:
     """Return a plugin's finding with texts of a length; raises TypeError for what is none."""
     if not isinstance(finding, Finding):
         raise TypeError(f"it yielded {type(finding).__name__}, which is no Finding")
+    for name, kinds in _KINDS.items():
+        _require(f"{name} of a finding", getattr(finding, name), kinds)
     message, details = finding.message, finding.details
-    if not isinstance(message, str):
-        raise TypeError(f"the message of a finding is {type(message).__name__}, not a text")
     for name, value in details.items():
         if not isinstance(value, (int, str)):
             raise TypeError(f"{name} of a finding is {type(value).__name__}: no number, no text")

@@ -14,11 +14,14 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final, get_args
 
 from reactive_desched.api.args import PluginArgs
+from reactive_desched.api.index import Index
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
-from reactive_desched.policy.registry import PluginSpec
+from reactive_desched.model.changes import Change
+from reactive_desched.policy.registry import PACKAGE_REMEDY, PluginSpec, blamed
 
 GROUP: Final = "reactive_desched.plugins"
+_POINTS: Final = ("deschedule", "balance")
 _BUILT_IN: Final = f"{__package__}."
 
 PLANNED_PLUGINS: Final[Mapping[str, str]] = {}
@@ -73,17 +76,14 @@ def _load(name: str, entries: list[EntryPoint]) -> PluginSpec:
     if name in PLANNED_PLUGINS or len(entries) > 1:
         raise PluginError(_clash(name, entries))
     [entry] = entries
-    remedy = "; upgrade that package, or uninstall it and take the plugin out of the policy"
-    try:
+    origin = f"the plugin {name} ({entry.value}) of {_package(entry)}"
+    with blamed(origin, "cannot be loaded"):
         plugin = entry.load()
-    except Exception as error:  # whatever the code of another package raises
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise PluginError(
-            f"{_described(name, entry)} cannot be loaded: {reason}{remedy}"
-        ) from error
-    if (wrong := _contract_error(name, plugin)) is not None:
-        raise PluginError(f"{_described(name, entry)} is not a plugin: {wrong}{remedy}")
-    return PluginSpec(_args_type(plugin), frozenset({plugin.extension_point}), plugin=plugin)
+        wrong = _contract_error(name, plugin)
+    if wrong is not None:
+        raise PluginError(f"{origin} is not a plugin: {wrong}; {PACKAGE_REMEDY}")
+    points = frozenset({plugin.extension_point})
+    return PluginSpec(_args_type(plugin), points, plugin=plugin, origin=origin)
 
 
 def _contract_error(name: str, plugin: object) -> str | None:
@@ -95,7 +95,20 @@ def _contract_error(name: str, plugin: object) -> str | None:
     if (own := getattr(plugin, "name", None)) != name:
         return f"{plugin.__name__}.name is {own!r}, but its entry point is called {name!r}"
     lacks = [member for member in ("extension_point", "reacts_to") if not hasattr(plugin, member)]
-    return f"{plugin.__name__} does not define {', '.join(lacks)}" if lacks else None
+    if lacks:
+        return f"{plugin.__name__} does not define {', '.join(lacks)}"
+    if (point := plugin.extension_point) not in _POINTS:
+        return f"{plugin.__name__}.extension_point is {point!r}; it is one of {', '.join(_POINTS)}"
+    for member, base in (("reacts_to", Change), ("indexes", Index)):
+        if not _is_tuple_of(base, getattr(plugin, member)):
+            return f"{plugin.__name__}.{member} is no tuple of subclasses of {base.__name__}"
+    return None
+
+
+def _is_tuple_of(base: type, found: object) -> bool:
+    return isinstance(found, tuple) and all(
+        isinstance(each, type) and issubclass(each, base) for each in found
+    )
 
 
 def _args_type(plugin: type[Plugin[object, PluginArgs]]) -> type[PluginArgs]:
@@ -122,10 +135,6 @@ def _clash(name: str, entries: list[EntryPoint]) -> str:
         f"the plugin {name} is offered by {' and by '.join(packages)}; uninstall one of them, or "
         "rename the plugin in its package"
     )
-
-
-def _described(name: str, entry: EntryPoint) -> str:
-    return f"the plugin {name} ({entry.value}) of {_package(entry)}"
 
 
 def _package(entry: EntryPoint) -> str:

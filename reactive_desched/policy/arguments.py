@@ -9,7 +9,9 @@ from reactive_desched.api.args import Fix, HasFieldWarnings, file_key
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
+    PluginSpec,
     Registry,
+    blamed,
     naming_diagnostic,
     plugin_names,
 )
@@ -83,7 +85,7 @@ class ArgumentsReader:
     def _check_unused(self, name: str, entry: SourceLocation) -> None:
         """Refuse an entry that is wrong even where it is not used, as upstream does."""
         if (spec := self._registry.get(name)) is not None:
-            self._decode(spec.args, entry.below("args"))
+            self._decode(spec, entry.below("args"))
 
     def _decode_entry(self, name: str, entry: SourceLocation) -> BaseModel | None:
         """Decode the arguments of one entry."""
@@ -99,29 +101,32 @@ class ArgumentsReader:
             self._diagnostics.warn(
                 at.diagnostic(message, f"add it to {where}", rule=Rule.NOT_ENABLED)
             )
-        return self._decode(spec.args, entry.below("args"))
+        return self._decode(spec, entry.below("args"))
 
-    def _decode(self, model: type[BaseModel], at: SourceLocation) -> BaseModel | None:
+    def _decode(self, spec: PluginSpec, at: SourceLocation) -> BaseModel | None:
         """Decode arguments; the check of the profile's shape reports what is no mapping."""
         if not (at.is_null or isinstance(at.node, MappingNode)):
             return None
-        args = self._decoder.decode(model, at, _TYPE_META - fields_by_key(model).keys())
-        if isinstance(args, HasFieldWarnings):
-            for warning in args.warnings():
-                self._diagnostics.warn(at.error(warning))
+        skipped = _TYPE_META - fields_by_key(spec.args).keys()
+        with blamed(spec.origin, "cannot check its arguments"):
+            args = self._decoder.decode(spec.args, at, skipped)
+            if isinstance(args, HasFieldWarnings):
+                for warning in args.warnings():
+                    self._diagnostics.warn(at.error(warning))
         return args
 
     def _default_args(self, name: str) -> BaseModel | None:
         """Return the arguments of a plugin enabled without an entry, if it requires none."""
         if (spec := self._registry.get(name)) is None:
             return None
-        try:
-            return spec.args.model_validate_json("{}", strict=True)
-        except ValidationError as error:
-            missing = (file_key(str(it["loc"][0])) for it in error.errors() if it["loc"])
-            message = f"{name} is enabled but has no arguments"
-            hint = f"configure it in pluginConfig; required: {', '.join(missing)}"
-            self._diagnostics.add(
-                self._enabled[name].diagnostic(message, hint, rule=Rule.MISSING_ARGUMENTS)
-            )
-            return None
+        with blamed(spec.origin, "cannot check its arguments"):
+            try:
+                return spec.args.model_validate_json("{}", strict=True)
+            except ValidationError as error:
+                missing = (file_key(str(it["loc"][0])) for it in error.errors() if it["loc"])
+                hint = f"configure it in pluginConfig; required: {', '.join(missing)}"
+        message = f"{name} is enabled but has no arguments"
+        self._diagnostics.add(
+            self._enabled[name].diagnostic(message, hint, rule=Rule.MISSING_ARGUMENTS)
+        )
+        return None

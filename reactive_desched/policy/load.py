@@ -5,6 +5,7 @@ import os
 import select
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,8 @@ from msgspec import Struct
 
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
+from reactive_desched.errors import PluginError
+from reactive_desched.model.changes import Change
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
@@ -352,8 +355,12 @@ def _unknown_profiles(
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:
-    """Return the names of the kinds of change to which these plugins react."""
-    classes = (registry[name].plugin for name in plugins)
-    return frozenset(
-        kind.published_as or kind.__name__ for each in classes if each for kind in each.reacts_to
-    )
+    """Return the names of the kinds of change to which these plugins react.
+
+    One that cannot be loaded reacts to none; a policy that names it is refused for that.
+    """
+    kinds = set[type[Change]]()
+    for name in plugins:
+        with suppress(PluginError):
+            kinds.update(() if (found := registry[name].plugin) is None else found.reacts_to)
+    return frozenset(kind.published_as or kind.__name__ for kind in kinds)

@@ -73,7 +73,7 @@ class ProfileReader:
         for name in names:
             spec = self._registry.get(name)
             if spec is not None and spec.plugin is not None and name in args:
-                yield spec.plugin(args[name])
+                yield spec.make(args[name])
 
     def _enabled_plugins(
         self, plugins: SourceLocation, point: str, apart: frozenset[str]

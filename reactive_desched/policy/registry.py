@@ -1,14 +1,18 @@
 """Which plugins a policy may name, with their arguments: those passed in, and the evictor."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec import Struct
 from pydantic import BaseModel
 
 from reactive_desched.api.args import fix_to
+from reactive_desched.api.index import Index
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.api.rules import Rule
+from reactive_desched.errors import PluginError, ReactiveDeschedError
+from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
@@ -37,21 +41,67 @@ SUPPORTED_POINTS: Final = ("deschedule", "balance", "filter", "preevictionfilter
 _FILTERS: Final = frozenset(("filter", "preevictionfilter"))
 
 
+PACKAGE_REMEDY: Final = (
+    "upgrade that package, or uninstall it and take the plugin out of the policy"
+)
+"""What to do about a plugin whose own code is wrong."""
+
+
 class PluginSpec(Struct, frozen=True):
     """What the policy reader needs of a plugin: its arguments, extension points, and class.
 
     A plugin that is not implemented yet can be configured and checked, but a policy that enables
-    it cannot run.
+    it cannot run. `origin` is the plugin with what offers it, for messages.
     """
 
     args: type[BaseModel]
     points: frozenset[str]
     is_implemented: bool = True
     plugin: type[Plugin[Any, Any]] | None = None  # of every subject and argument type
+    origin: str = ""
+
+    def make(self, args: BaseModel) -> Plugin[Any, Any]:
+        """Return the plugin with these arguments; raises PluginError for whatever it raises."""
+        assert self.plugin is not None, "a plugin that is implemented has a class"
+        with blamed(self.origin, "cannot be made with its arguments"):
+            made = self.plugin(args)
+            wrong = _error_of_instance(made)
+        if wrong:
+            raise PluginError(f"{self.origin} is wrong: {wrong}; {PACKAGE_REMEDY}")
+        return made
+
+
+@contextmanager
+def blamed(origin: str, what: str) -> Iterator[None]:
+    """Turn whatever the code of a plugin raises in the block into a PluginError."""
+    try:
+        yield
+    except (MemoryError, ReactiveDeschedError):
+        raise
+    except (Exception, SystemExit) as error:
+        cause = describe_error(error)
+        raise PluginError(f"{origin} {what}: {cause}; {PACKAGE_REMEDY}") from error
 
 
 Registry = Mapping[str, PluginSpec]
 """Plugins by name; a lookup may import the plugin, so only what a policy names is looked up."""
+
+
+def _error_of_instance(plugin: Plugin[Any, Any]) -> str:
+    """Say what of a plugin's answers about itself is no answer; empty where all are."""
+    indexes: Iterable[object] = plugin.required_indexes
+    for each in indexes:
+        if not (isinstance(each, tuple) and len(each) == len(("index", "arguments"))):
+            return f"required_indexes has {each!r}, which is no pair of an index and its arguments"
+        kind, args = each
+        if not (isinstance(kind, type) and issubclass(kind, Index)):
+            return f"required_indexes has {kind!r}, which is no subclass of Index"
+        hash(args)
+    sources: Iterable[object] = plugin.usage_sources
+    for source in sources:
+        if not isinstance(source, str):
+            return f"usage_sources has {source!r}, which is no text"
+    return ""
 
 
 class _WithEvictor(Mapping[str, PluginSpec]):
@@ -59,7 +109,7 @@ class _WithEvictor(Mapping[str, PluginSpec]):
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._evictor = PluginSpec(DefaultEvictorArgs, _FILTERS)
+        self._evictor = PluginSpec(DefaultEvictorArgs, _FILTERS, origin=DEFAULT_EVICTOR)
 
     def __getitem__(self, name: str) -> PluginSpec:
         return self._evictor if name == DEFAULT_EVICTOR else self._registry[name]

@@ -1,6 +1,6 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from reactive_desched.api.index import NodeInfo, Objects, ObjectT
@@ -9,7 +9,7 @@ from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject, Node, Pod, ReplicaSet
 from reactive_desched.model.usage import NodeUsage
-from reactive_desched.state.index_registry import IndexKey, IndexRegistry
+from reactive_desched.state.index_registry import IndexFault, IndexKey, IndexRegistry
 from reactive_desched.state.node_change_times import Clock, NodeChangeTimes
 from reactive_desched.state.nodes import NodeStore
 from reactive_desched.state.pods import PodStore
@@ -23,6 +23,7 @@ class ClusterState:
     Everything is updated per object, nothing is recomputed. Only nodes that match `node_selector`,
     the policy's, and are ready are eligible. `clock` gives monotonic seconds and `wall_clock` the
     time of day: since when a taint stands is noted by them. In a sweep time stands still.
+    `index_faults` names the indexes of plugins that failed, and answer nothing since.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class ClusterState:
     ) -> None:
         self._indexes = IndexRegistry(self)
         self.index: Final = self._indexes.get  # asked for at every step: no wrapper
+        self.index_faults: Final[Mapping[IndexKey, IndexFault]] = self._indexes.faults
         hooks = self._indexes.hooks
         self.nodes = NodeStore(node_selector, hooks, NodeChangeTimes(clock, wall_clock))
         self.pods = PodStore(self.nodes, hooks)
@@ -91,9 +93,12 @@ class ClusterState:
         else:
             self._unreadable.add(resource)
 
-    def keep_indexes(self, wanted: Iterable[IndexKey]) -> None:
-        """Build these indexes, and drop those that none of these needs."""
-        self._indexes.keep(wanted)
+    def keep_indexes(self, needed: Iterable[IndexKey], of_plugins: Iterable[IndexKey] = ()) -> None:
+        """Build these indexes, and drop those that none of these needs.
+
+        An exception of one that only plugins read becomes one of the `index_faults`.
+        """
+        self._indexes.keep(needed, of_plugins)
 
     # --- reading ---
 

@@ -171,7 +171,7 @@ class NodeStore:
             self._set_eligible(record, node)
             if old is not None and record.eligible != old.eligible:
                 changes.append(NodeAdded(node.name) if record.eligible else NodeGone(node.name))
-                changes += self._call_hooks(old, record.state)
+                changes += self._hooks.call(self._hooks.node, old, record.state)
         return changes
 
     def upsert(self, node: Node) -> list[Change]:
@@ -198,7 +198,7 @@ class NodeStore:
             if was_eligible:
                 changes.append(NodeGone(node.name))
             changes += _capacity_gains(old, node)
-        return changes + self._call_hooks(before, record.state)
+        return changes + self._hooks.call(self._hooks.node, before, record.state)
 
     def remove(self, node: Node) -> list[Change]:
         """Remove a Node, unless its name belongs to another uid by now; return the changes."""
@@ -214,15 +214,12 @@ class NodeStore:
         self.standing.forget(node.name)
         self.remove_if_empty(record)
         changes: list[Change] = [NodeGone(node.name)] if before.eligible else []
-        return changes + self._call_hooks(before, None)
+        return changes + self._hooks.call(self._hooks.node, before, None)
 
     def _set_eligible(self, record: NodeRecord, node: Node) -> None:
         was_eligible = record.eligible
         record.eligible = node.is_ready and self._selector.matches(node.labels)
         self.eligible_count += record.eligible - was_eligible
-
-    def _call_hooks(self, old: NodeState | None, new: NodeState | None) -> list[Change]:
-        return [change for hook in self._hooks.node for change in hook(old, new)]
 
 
 def _is_older(new: Node, old: Node) -> bool:

@@ -85,9 +85,7 @@ class PodStore:
         changes: list[Change] = [PodStatusChanged(pod)] if _status_differs(old, pod) else []
         if _metadata_differs(old, pod):
             changes.append(PodMetadataChanged(pod))
-        for hook in self._hooks.pod_status:
-            changes += hook(old, pod)
-        return changes
+        return changes + self._hooks.call(self._hooks.pod_status, old, pod)
 
     def load(self, pods: Iterable[Pod]) -> None:
         """Store pods as `upsert` does, where nothing reads the changes that follow.
@@ -123,7 +121,7 @@ class PodStore:
             changes.append(PodGone(old) if old.is_active else CompletedPodDeleted(old))
         elif old.is_pending:
             changes.append(PendingPodDeleted(old))
-        return changes + self._call_hooks(old, None)
+        return changes + self._hooks.call(self._hooks.pod, old, None)
 
     def _part(self, uid: PodKey) -> dict[PodKey, Pod]:
         return self._by_digit.get(uid[-1:], self._others)
@@ -136,7 +134,7 @@ class PodStore:
             changes.append(PodBound(pod))
         elif pod.is_pending:
             changes.append(PendingPodAdded(pod))
-        return changes + self._call_hooks(None, pod)
+        return changes + self._hooks.call(self._hooks.pod, None, pod)
 
     def _replace(self, old: Pod, new: Pod) -> list[Change]:
         if old.node:
@@ -145,7 +143,7 @@ class PodStore:
             self._nodes.record(new.node).add_pod(new)
         if old.node and old.node != new.node:
             self._nodes.remove_if_empty(self._nodes.record(old.node))
-        return list(_differences(old, new)) + self._call_hooks(old, new)
+        return list(_differences(old, new)) + self._hooks.call(self._hooks.pod, old, new)
 
     def _remove_from_node(self, pod: Pod) -> None:
         record = self._nodes.record(pod.node)
@@ -155,11 +153,12 @@ class PodStore:
     def _call_hooks_for(self, added: Iterable[Pod]) -> None:
         for hook in self._hooks.pod:
             for pod in added:
-                for _ in hook(None, pod):  # a hook may be a generator
-                    pass
-
-    def _call_hooks(self, old: Pod | None, new: Pod | None) -> list[Change]:
-        return [change for hook in self._hooks.pod for change in hook(old, new)]
+                try:
+                    for _ in hook(None, pod):  # a hook may be a generator
+                        pass
+                except Exception as error:  # noqa: BLE001 -- an index may raise anything
+                    self._hooks.failed(hook, error, pod)
+                    break
 
 
 def _is_same_to_indexes(old: Pod, new: Pod) -> bool:

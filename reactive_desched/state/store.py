@@ -72,9 +72,7 @@ class Store(Generic[ObjectT]):
         make_change, changes = self._make_change, list[Change]()
         if make_change is not None and (self._announces_every_version or _differs(old, new)):
             changes.append(make_change(subject))
-        for hook in self._hooks.objects.get(self._kind, ()):
-            changes += hook(old, new)
-        return changes
+        return changes + self._hooks.call(self._hooks.objects.get(self._kind, ()), old, new)
 
 
 def _differs(old: Any, new: Any) -> bool:  # Any: that objects are Structs, their protocol hides
@@ -144,6 +142,4 @@ class ControllerStore(Generic[OwnerT]):
         if before == after:
             return []
         changes: list[Change] = [WorkloadChanged(uid)]
-        for hook in self._hooks.objects.get(self._kind, ()):
-            changes += hook(before, after)
-        return changes
+        return changes + self._hooks.call(self._hooks.objects.get(self._kind, ()), before, after)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import BalancePlugin, SweepFilters
 from reactive_desched.api.plugin import DeschedulePlugin, Opinions, next_opinion
+from reactive_desched.errors import IndexUnavailable
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
@@ -34,10 +35,12 @@ from reactive_desched.model.plugin_faults import (
     PluginFault,
     checked_finding,
     checked_opinion,
+    describe_error,
     sweep_fault,
 )
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.state.view import ClusterView
 
 EVICTION_FAILED: Final = GateReason(
@@ -163,14 +166,25 @@ class Cycle:
     def _ask(
         self, profile: _Profile, plugin: AnyPlugin, question: Callable[[], AnswerT | None]
     ) -> AnswerT | None:
-        """Return a plugin's answer; None where there is none, and where it raises an exception."""
+        """Return a plugin's answer; None where there is none, and where it raises an exception.
+
+        An index that has failed since the last answer would make the next one wrong.
+        """
         try:
+            if failed := self._state.index_faults:
+                self._require_indexes(plugin, failed)
             return question()
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
             self.faults.append(sweep_fault(profile.name, plugin.name, error))
             return None
+
+    @staticmethod
+    def _require_indexes(plugin: AnyPlugin, failed: Mapping[IndexKey, IndexFault]) -> None:
+        for key in plugin.required_indexes:
+            if key in failed:
+                raise IndexUnavailable(f"{failed[key]}: {describe_error(failed[key].error)}")
 
     def _run_plan(
         self,

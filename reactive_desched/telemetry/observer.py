@@ -38,7 +38,7 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
     Outcome,
 )
-from reactive_desched.model.plugin_faults import PluginFault
+from reactive_desched.model.plugin_faults import PluginFault, SlowPlugin
 from reactive_desched.primitives.timestamps import format_second
 from reactive_desched.telemetry import sig_compat as upstream
 from reactive_desched.telemetry.background_evictions import BackgroundEvictions
@@ -315,6 +315,10 @@ class TelemetryObserver(Observer):
             message=fault.message,
             exception=fault.traceback or None,
         )
+
+    def on_slow_plugin(self, slow: SlowPlugin) -> None:
+        """Log that calls of a plugin held the event loop."""
+        self._log.warning("a plugin is slow", plugin=slow.plugin, message=slow.message)
 
     def on_unread(self, kind: str, name: str, unread: str) -> None:
         """Log an object of which not all is read, once."""

@@ -32,7 +32,8 @@ AT_ONCE = DebounceConfig(0, 0)
 class Wrong(PodPlugin[PluginArgs]):
     """Flags the pods it is told to, and asks to look again where it is told to.
 
-    It raises what it is to raise: on a subject, or when it is asked what a change concerns.
+    It raises what it is to raise: on a subject, or when it is asked what a change concerns. Each
+    judgement and each such question takes `takes_s`, by `clock_s`.
     """
 
     name = "Wrong"
@@ -45,14 +46,17 @@ class Wrong(PodPlugin[PluginArgs]):
         self.judged: list[NodeOrPod] = []
         self.fails_on: dict[NodeOrPod, BaseException] = {}
         self.fails_to_name: BaseException | None = None
+        self.clock_s = self.takes_s = 0.0
 
     def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
+        self.clock_s += self.takes_s
         if self.fails_to_name is not None:
             raise self.fails_to_name
         return super().subjects(change, view)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:
         self.judged.append(subject)
+        self.clock_s += self.takes_s
         if subject in self.fails_on:
             raise self.fails_on[subject]
         if subject in self.again:
@@ -112,6 +116,7 @@ class Bench:
             PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)),
             self,
             flapping,
+            lambda: sum(plugin.clock_s for plugin in self.plugins),
         )
 
     def take_capacity_hints(self) -> list[CapacityHint]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, View
 from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.plugin_faults import MAX_IN_A_ROW, MAX_RETRY_S
+from reactive_desched.controller.slow_plugins import SLOW_CALL_S, SLOW_CALLS
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
 from reactive_desched.model.findings import Finding, RequeueAfter
@@ -17,6 +18,7 @@ from reactive_desched.model.plugin_faults import MAX_DETAILS, checked_opinion
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS
 from reactive_desched.testing.builders import pod
+from tests.support.golden import Golden
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py
 A = pod("a", on="n1")
@@ -198,11 +200,27 @@ def test_faults_are_counted_by_plugin(make_bench: MakeBench) -> None:
             Finding(A, "Wrong", "wrong", details={"share": 0.5}),  # type: ignore[dict-item]
             id="a fraction among the details",
         ),
+        pytest.param(Finding("a", "Wrong", "wrong"), id="no pod"),  # type: ignore[arg-type]
+        pytest.param(
+            Finding(A, "Wrong", "wrong", targets=["n2"]),  # type: ignore[arg-type]
+            id="a list of targets",
+        ),
+        pytest.param(
+            Finding(A, "Wrong", "wrong", counts_from_s="now"),  # type: ignore[arg-type]
+            id="a text for a time",
+        ),
+        pytest.param(RequeueAfter("soon"), id="a text for a wait"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_finding_is_a_fault(opinion: object) -> None:
     with pytest.raises(TypeError):
         checked_opinion(opinion)
+
+
+@pytest.mark.parametrize("delay_s", [-1, float("nan"), float("inf")])
+def test_a_wait_that_is_none_is_a_fault(delay_s: float) -> None:
+    with pytest.raises(ValueError, match="no time to wait"):
+        checked_opinion(RequeueAfter(delay_s))
 
 
 def test_a_finding_has_texts_of_a_length_and_a_bounded_number_of_details() -> None:
@@ -286,3 +304,72 @@ def test_a_plugin_for_pods_gets_a_pod_again_after_a_wait(make_bench: MakeBench) 
     bench.work(10)
 
     assert judge.planned == [PodSubject(A.uid)] * 2
+
+
+class Unnamed:
+    """A subject that cannot be printed."""
+
+    def __repr__(self) -> str:
+        raise LookupError("no name")
+
+
+def test_a_subject_that_cannot_be_printed_is_named_by_its_fault(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    bench.plugin.subjects = lambda *_: [Unnamed()]
+    bench.evaluator.resync(0)
+    bench.work(0)
+
+    [(subject, _, _)] = faults(bench)
+    assert subject == "the plugin failed: LookupError: no name"
+
+
+def slow(bench: Any) -> list[tuple[str, str, int]]:
+    """Return, once, the slow plugins that were reported, and on what."""
+    taken = bench.evaluator.slow_plugins.take_new()
+    return [(each.plugin, each.subject, each.calls) for each in taken]
+
+
+def test_a_call_that_holds_the_event_loop_is_reported_and_counted(
+    make_bench: MakeBench, golden: Golden
+) -> None:
+    bench = make_bench(plugins=2).start()
+    bench.plugins[0].takes_s = SLOW_CALL_S + 0.01
+    bench.see(NodeTaintsChanged("n1"), now=1)
+
+    [report] = bench.evaluator.slow_plugins.take_new()
+    assert (report.plugin, report.subject) == ("Wrong", "a change of node n1")
+    assert report.message == golden()
+    [family] = [each for each in bench.evaluator.collect() if each.family is SLOW_CALLS]
+    assert family.samples == {("Wrong",): 2}
+
+
+def test_a_plugin_that_is_slow_all_the_time_is_reported_once_a_minute(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start()
+    bench.plugin.takes_s = 1.0
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    assert slow(bench) == [("Wrong", "a change of node n1", 1)]
+
+    bench.plugin.takes_s = 2.0
+    for now in range(2, 30):
+        bench.see(NodeTaintsChanged("n2"), now=now)
+    assert [subject for _, subject, _ in slow(bench)] == ["a change of node n2"]
+
+
+def test_the_first_look_at_everything_is_timed(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    bench.plugin.takes_s = 1.0
+    bench.evaluator.resync(0)
+    bench.work(0)
+
+    assert slow(bench) == [("Wrong", "all its subjects", 1)]
+
+
+def test_a_quick_plugin_is_not_reported(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.takes_s = SLOW_CALL_S / 2
+    for now in range(1, 100):
+        bench.see(NodeTaintsChanged("n1"), now=now)
+
+    assert slow(bench) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched import plugins as built_in_plugins
 from reactive_desched.api.plugin import Plugin
@@ -90,9 +91,8 @@ def test_the_built_in_plugins_come_through_entry_points() -> None:
             name,
             frozenset({spec.plugin.extension_point}),
         )
-    assert plugins["RemovePodsViolatingNodeTaints"] == PluginSpec(
-        NodeTaintsArgs, frozenset({"deschedule"}), plugin=NodeTaintsPlugin
-    )
+    spec = replace(plugins["RemovePodsViolatingNodeTaints"], origin="")
+    assert spec == PluginSpec(NodeTaintsArgs, frozenset({"deschedule"}), plugin=NodeTaintsPlugin)
 
 
 def test_every_plugin_of_upstream_and_koordinators_low_node_load_can_be_configured() -> None:

@@ -126,3 +126,83 @@ def test_a_sweep_evicts_by_the_other_plugins_and_says_by_its_status_that_one_fai
     assert "a plugin failed" in done.stderr
     assert done.returncode == 1
     assert before.isdisjoint(cluster.pods_on(NODE))
+
+
+INDEXED = """\
+import time
+
+from reactive_desched.api import PluginArgs, PodPlugin
+from reactive_desched.api.index import Index
+from reactive_desched.model.changes import NodeTaintsChanged, Resynced
+
+
+class Prices(Index):
+    def on_node(self, old, new):
+        if new is not None and new.node.taints:
+            raise KeyError("price")
+        return ()
+
+    def answers(self):
+        return ()
+
+
+class Failing(PodPlugin[PluginArgs]):
+    name = "Failing"
+    reacts_to = (Resynced, NodeTaintsChanged)
+    indexes = (Prices,)
+
+    def judge(self, subject, view):
+        time.sleep(0.2)
+        yield from ()
+
+
+class Unmade(Failing):
+    name = "Unmade"
+
+    def __init__(self, args):
+        raise KeyError("PRICE_LIST")
+"""
+
+
+@pytest.mark.executed
+def test_an_index_that_raises_and_a_plugin_that_cannot_be_made_end_no_controller(
+    cluster: Any, policy: Path, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    (site / "failing.py").write_text(INDEXED)
+    (site / "failing-1.0.dist-info" / "entry_points.txt").write_text(
+        "[reactive_desched.plugins]\nFailing = failing:Failing\nUnmade = failing:Unmade\n"
+    )
+    program = controller()
+    program.wait_for("a plugin is slow.*Failing.*held the event loop")
+    before = policy.read_text()
+    policy.write_text(before.replace("enabled: [", "enabled: [Unmade, "))
+    program.wait_for("the plugin Unmade .* of failing 1.0 cannot be made .*PRICE_LIST")
+    policy.write_text(before)
+    program.wait_for("policy file is valid again")
+    movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
+    cluster.taint(NODE, "gpu")
+    program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")
+
+    ready = answer(f"{program.url}/readyz?verbose")
+    assert re.search(rf"\[!\]plugins: Failing of .* its index Prices failed on node {NODE}", ready)
+    metrics = answer(f"{program.url}/metrics")
+    assert 'reactive_desched_plugin_off{plugin="Failing"} 1' in metrics
+    assert re.search(r'plugin_slow_calls_total\{plugin="Failing"\} [1-9]', metrics)
+    assert program.output.count("Traceback (most recent call last)") == 1
+    assert program.stop() == 0
+
+
+@pytest.mark.executed
+def test_a_start_with_a_plugin_that_cannot_be_made_names_its_package(
+    cluster: Any, policy: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    unmade = "    def __init__(self, args):\n        raise KeyError\n\n    reacts_to"
+    (site / "failing.py").write_text(PLUGIN.replace("    reacts_to", unmade))
+    flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+    done = command("run", *flags, "--journal", str(tmp_path / "journal"))
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "of failing 1.0 cannot be made with its arguments: KeyError" in done.stderr
