@@ -1,7 +1,7 @@
 """An index of a plugin that raises: the plugins that read it are off, and the rest goes on."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -95,7 +95,7 @@ class Reader(PodPlugin[PluginArgs]):
 
     name = "Reader"
     reacts_to = (Resynced, NodeTaintsChanged, PodBound, PodMetadataChanged)
-    indexes = (Fragile,)
+    indexes: ClassVar[tuple[type[Index], ...]] = (Fragile,)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding]:
         found = view.pods_of(subject)

@@ -4,11 +4,13 @@ from typing import Any
 import pytest
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
+from reactive_desched.api.index import Index
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ConfigError
+from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, RequeueAfter
-from reactive_desched.model.objects import ClusterObject, Namespace, PriorityClass
+from reactive_desched.model.objects import ClusterObject, Namespace, Pod, PriorityClass
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
@@ -17,6 +19,7 @@ from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_policy, make_profile_of
+from tests.support.golden import Golden
 
 Things = list[ClusterObject]
 TWO_NODES: Things = [node("n1"), node("n2")]
@@ -276,3 +279,36 @@ def test_what_no_sweep_can_do_without_ends_it() -> None:
 
     with pytest.raises(MemoryError):
         picture.told()
+
+
+class Fragile(Index):
+    """Raises when the pod called a is gone."""
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
+        if new is None and old is not None and old.name == "a":
+            raise KeyError("a")
+        return ()
+
+    def answers(self) -> object:
+        return ()
+
+
+class Reader(Wrong):
+    """Reads the index once, and holds it."""
+
+    indexes = (Fragile,)
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        view.index(Fragile)
+        yield from super().sweep(view)
+
+
+def test_an_index_that_fails_in_a_sweep_ends_its_readers_and_no_others(golden: Golden) -> None:
+    reader, other = Reader("a", "b", name="Reader"), Wrong("c", name="Other")
+    pods: Things = [pod("a", on="n1"), pod("b", on="n2"), pod("c", on="n2")]
+    picture = Picture([*TWO_NODES, *pods], profile(reader, other))
+
+    assert picture.told() == ["Evict a", "Evict c"]
+    [fault] = picture.cycle.faults
+    assert fault.plugin == "Reader"
+    assert fault.cause == golden()
