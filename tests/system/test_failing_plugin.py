@@ -185,7 +185,7 @@ def test_an_index_that_raises_and_a_plugin_that_cannot_be_made_end_no_controller
     program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")
 
     ready = answer(f"{program.url}/readyz?verbose")
-    assert re.search(rf"\[!\]plugins: Failing of .* index Prices .* node {NODE}", ready)
+    assert re.search(rf"\[!\]plugins: Failing of .* index Prices .*{NODE}", ready)
     metrics = answer(f"{program.url}/metrics")
     assert 'reactive_desched_plugin_off{plugin="Failing"} 1' in metrics
     assert re.search(r'plugin_slow_calls_total\{plugin="Failing"\} [1-9]', metrics)
