@@ -8,8 +8,10 @@ FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/reactive-desched && python -m venv /tmp/build
 # The locked dependencies first: these layers change only when the locks do.
-COPY requirements/run.txt requirements/build.txt /tmp/
-RUN /opt/reactive-desched/bin/pip install --require-hashes --only-binary :all: -r /tmp/run.txt
+# REQUIREMENTS=aws adds what sinks.kafka.sasl.awsIam needs.
+ARG REQUIREMENTS=run
+COPY requirements/${REQUIREMENTS}.txt requirements/build.txt /tmp/
+RUN /opt/reactive-desched/bin/pip install --require-hashes --only-binary :all: -r /tmp/${REQUIREMENTS}.txt
 RUN /tmp/build/bin/pip install --require-hashes --only-binary :all: -r /tmp/build.txt
 # Installed as a package: plugins are found by its metadata. Nothing unlocked takes part.
 COPY pyproject.toml README.md LICENSE /tmp/source/

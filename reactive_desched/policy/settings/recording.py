@@ -22,6 +22,8 @@ DAY_S: Final = 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _HIGHEST_PORT = 65535
+_AWS_REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}")
+_AWS_ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,600}")
 _SINK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -232,6 +234,36 @@ class OidcSettings(Section):
         return url
 
 
+class AwsIamSettings(Section):
+    """Tokens for Amazon MSK, signed with the credentials that AWS gives the pod."""
+
+    region: str = Field(description="The region of the brokers, such as eu-central-1.")
+    role_arn: str = Field(
+        default="",
+        description="A role to assume first, such as arn:aws:iam::123456789012:role/NAME; default: "
+        "none, the credentials of the pod sign.",
+    )
+
+    @field_validator("region")
+    @classmethod
+    def _check_region(cls, region: str) -> str:
+        if not _AWS_REGION.fullmatch(region):
+            message = f"{quote(region)} is no region of AWS"
+            raise FieldErrors(
+                [FieldError(message, "write for example eu-central-1", rule=Rule.UNKNOWN_VALUE)]
+            )
+        return region
+
+    @field_validator("role_arn")
+    @classmethod
+    def _check_role(cls, role_arn: str) -> str:
+        if role_arn and not _AWS_ROLE.fullmatch(role_arn):
+            hint = "write for example arn:aws:iam::123456789012:role/NAME"
+            message = f"{quote(role_arn)} is not the ARN of a role"
+            raise FieldErrors([FieldError(message, hint, rule=Rule.UNKNOWN_VALUE)])
+        return role_arn
+
+
 class SaslSettings(Section):
     """SASL credentials for Kafka; secrets are read from files at each connection."""
 
@@ -251,6 +283,11 @@ class SaslSettings(Section):
     )
     oidc: OidcSettings | None = Field(
         default=None, description="With OAUTHBEARER: where to ask for tokens, instead of tokenFile."
+    )
+    aws_iam: AwsIamSettings | None = Field(
+        default=None,
+        description="With OAUTHBEARER: tokens for Amazon MSK, instead of tokenFile and oidc. It "
+        "needs `reactive-desched[aws]`, which is not in the image.",
     )
     extensions: dict[str, str] = Field(
         default={},
@@ -274,12 +311,12 @@ class SaslSettings(Section):
     def _check_mechanism(self) -> "SaslSettings":
         """Each mechanism has what it proves who we are with, and nothing else."""
         with_password = bool(self.username) + bool(self.password_file)
-        with_token = bool(self.token_file) + (self.oidc is not None)
+        with_token = sum(map(bool, (self.token_file, self.oidc, self.aws_iam)))
         is_token = self.mechanism == "OAUTHBEARER"
         if is_token and (with_token != 1 or with_password):
-            hint = "set either tokenFile or oidc, and neither username nor passwordFile"
+            hint = "set one of tokenFile, oidc and awsIam, and neither username nor passwordFile"
         elif not is_token and (with_password != 2 or with_token):  # noqa: PLR2004 -- both
-            hint = "set username and passwordFile, and neither tokenFile nor oidc"
+            hint = "set username and passwordFile, and none of tokenFile, oidc and awsIam"
         else:
             return self
         message = f"these credentials are not those of {self.mechanism}"
@@ -325,6 +362,15 @@ class KafkaSettings(Section):
     )
     tls: KafkaTlsSettings | None = Field(default=None, description="Encrypt; null: in the clear.")
     sasl: SaslSettings | None = Field(default=None, description="Authenticate; null: do not.")
+
+    @model_validator(mode="after")
+    def _check_encrypted(self) -> "KafkaSettings":
+        """Amazon MSK takes tokens on encrypted connections alone."""
+        if self.sasl is not None and self.sasl.aws_iam is not None and self.tls is None:
+            message = "must be set with sasl.awsIam"
+            hint = "write tls: {}, and brokers with the port 9098, or 9198 from outside"
+            raise FieldErrors([FieldError(message, hint, ("tls",), rule=Rule.MISSING_FIELD)])
+        return self
 
     @field_validator("brokers")
     @classmethod

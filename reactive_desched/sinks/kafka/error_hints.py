@@ -68,11 +68,14 @@ def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
     what = ["brokers"]
     what += ["tls"] if kafka.tls is not None else []
     what += ["sasl"] if kafka.sasl is not None else []
-    token = (
-        "; a broker that refuses a token closes the connection: check its issuer, audience and time"
-        if kafka.sasl is not None and kafka.sasl.mechanism == "OAUTHBEARER"
-        else ""
-    )
+    token = ""
+    if kafka.sasl is not None and kafka.sasl.mechanism == "OAUTHBEARER":
+        token = "; a broker that refuses a token closes the connection: check " + (
+            "its issuer, audience and time"
+            if kafka.sasl.aws_iam is None
+            else "that the role may kafka-cluster:Connect, sasl.awsIam.region, and this machine's"
+            " clock"
+        )
     return (
         f"no broker of {', '.join(kafka.brokers)} lets us "
         f"in{_last_warning_text(last_warning)}: check "

@@ -1,20 +1,23 @@
-"""Bearer tokens for OAUTHBEARER: from a file that others renew, or from an OIDC token endpoint."""
+"""Bearer tokens for OAUTHBEARER: from a file, an OIDC token endpoint, or signed for Amazon MSK."""
 
 import os
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote_plus
 
 import aiohttp
 import msgspec
+from anyio import fail_after
 from anyio.to_thread import run_sync
 from msgspec import Struct
 from yarl import URL
 
 from reactive_desched.errors import SinkUnavailable
-from reactive_desched.policy.settings.recording import OidcSettings, SaslSettings
+from reactive_desched.policy.settings.recording import AwsIamSettings, OidcSettings, SaslSettings
+from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.proxies import ProxyError, environment_proxy
 
@@ -23,6 +26,14 @@ MAX_RESPONSE_BYTES: Final = 256 * 1024
 REUSED_SHARE: Final = 0.8
 """A token is reused for this share of its lifetime, as librdkafka does."""
 DEFAULT_LIFETIME_S: Final = 60.0
+AWS_REUSED_S: Final = 60.0
+AWS_TIMEOUT_S: Final = 30.0
+MAX_CAUSE_CHARS: Final = 300
+_AWS_PACKAGE: Final = "aws-msk-iam-sasl-signer-python"
+_AWS_MODULE: Final = "aws_msk_iam_sasl_signer"
+_AWS_CREDENTIALS: Final = (
+    "give the ServiceAccount a role (IRSA or EKS Pod Identity), and check sasl.awsIam"
+)
 _ERROR_CODE: Final = re.compile(r"[a-z_]{1,40}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 
@@ -126,6 +137,41 @@ class OidcToken:
             raise SinkUnavailable(f"no token from {url}: {text}") from None
 
 
+class AwsIamToken:
+    """A token for Amazon MSK, signed by the library of AWS with the credentials of the pod.
+
+    A broker accepts it for 15 minutes, but no longer than the credentials are valid: it is reused
+    for the connections of one minute alone. `clock` is monotonic.
+    """
+
+    def __init__(self, settings: AwsIamSettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._token = ""
+        self._reused_until = 0.0
+
+    async def token(self) -> str:
+        """Return the last token while it is young, else sign another."""
+        if not self._token or self._clock() >= self._reused_until:
+            token = await self._sign()
+            self._token = _check_token(token, _AWS_PACKAGE)
+            self._reused_until = self._clock() + AWS_REUSED_S
+        return self._token
+
+    def forget(self) -> None:
+        """Have the next call sign another."""
+        self._token = ""
+
+    async def _sign(self) -> str:
+        try:
+            with fail_after(AWS_TIMEOUT_S):
+                return await run_sync(_sign_for_aws, self._settings, abandon_on_cancel=True)
+        except TimeoutError:
+            raise SinkUnavailable(
+                f"no token for AWS IAM within {AWS_TIMEOUT_S:.0f} s: {_AWS_CREDENTIALS}"
+            ) from None
+
+
 def token_source(
     sasl: SaslSettings | None,
     clock: Callable[[], float],
@@ -134,6 +180,8 @@ def token_source(
     """Return where the tokens for OAUTHBEARER come from; None for another mechanism."""
     if sasl is None or sasl.mechanism != "OAUTHBEARER":
         return None
+    if sasl.aws_iam is not None:
+        return AwsIamToken(sasl.aws_iam, clock)
     return FileToken(sasl.token_file) if sasl.oidc is None else OidcToken(sasl.oidc, clock, environ)
 
 
@@ -155,6 +203,28 @@ def token_provider(source: BearerTokens, extensions: Mapping[str, str]) -> Any:
             return dict(extensions)
 
     return Provider()
+
+
+def _sign_for_aws(settings: AwsIamSettings) -> str:
+    """Return a new token; blocks, on the network where credentials come from there."""
+    try:
+        signer = import_module(f"{_AWS_MODULE}.MSKAuthTokenProvider")
+    except ImportError:
+        raise SinkUnavailable(
+            f"sasl.awsIam needs the package {_AWS_PACKAGE}: install reactive-desched[aws], or build"
+            " the image with REQUIREMENTS=aws"
+        ) from None
+    try:
+        if settings.role_arn:
+            token, _ = signer.generate_auth_token_from_role_arn(settings.region, settings.role_arn)
+        else:
+            token, _ = signer.generate_auth_token(settings.region)
+    except Exception as error:  # noqa: BLE001 -- the library lets through whatever botocore raises
+        # Without credentials it is an AttributeError of None.
+        cause = "there are no credentials" if isinstance(error, AttributeError) else str(error)
+        cause = truncate(" ".join(cause.split()), MAX_CAUSE_CHARS) or type(error).__name__
+        raise SinkUnavailable(f"no token for AWS IAM: {cause}; {_AWS_CREDENTIALS}") from None
+    return str(token)
 
 
 def _parse_response(url: str, status: int, body: bytes) -> _TokenResponse:
