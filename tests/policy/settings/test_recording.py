@@ -104,7 +104,13 @@ def test_an_empty_section_is_enough_for_standard_output() -> None:
         (
             "sinks: {kafka: {brokers: ['a:1'], sasl: {mechanism: OAUTHBEARER, username: u}}}",
             "sinks.kafka.sasl.mechanism",
-            "either tokenFile or oidc",
+            "one of tokenFile, oidc and awsIam",
+        ),
+        (
+            """sinks: {kafka: {brokers: ['a:1'], sasl: {mechanism: OAUTHBEARER, awsIam:
+            {region: eu-central-1}}}}""",
+            "sinks.kafka.tls",
+            "write tls: {}",
         ),
         (
             """sinks: {kafka: {brokers: ['a:1'], sasl: {mechanism: OAUTHBEARER, oidc:
