@@ -23,6 +23,7 @@ from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
 from tools.commands_page import commands_page
 from tools.declared import declared
+from tools.evictor_roles import written_roles
 from tools.guards_page import guards_page
 from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
@@ -351,6 +352,9 @@ def main() -> None:
     (REFERENCE / "plugins.md").write_text(plugins_page(), encoding="utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), encoding="utf-8")
     (REFERENCE / "watched-kinds.md").write_text(watched_kinds_page(), encoding="utf-8")
+    for file, text in written_roles().items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     for file, text in written_files().items():
         file.write_text(text, encoding="utf-8")
     README.write_text(readme(), encoding="utf-8")

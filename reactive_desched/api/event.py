@@ -19,6 +19,7 @@ from typing import Annotated, Final, Generic, Literal, TypeVar
 from msgspec import Meta, Struct
 
 from reactive_desched.model.event_types import TYPE_PREFIX, full_type
+from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.primitives.ages import format_duration
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.timestamps import format_time
@@ -130,15 +131,18 @@ class Who(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defa
 _BY: Final = {"delete": ", by deletion", "soft-evict": ", by the annotation of a soft eviction"}
 
 
+def _actions() -> str:
+    """Return the actions of all evictors, for people."""
+    each_does = ((each.action, each.does) for each in EVICTORS.values())
+    return "; ".join(": ".join(filter(None, does)) for does in each_does)
+
+
 class What(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """The action on the pod, taken or simulated."""
 
     action: Annotated[
         str,
-        _described(
-            "How the pod is moved: evict; delete: by deletion, which asks no budget; soft-evict: "
-            "by an annotation, on which another program acts."
-        ),
+        _described(f"How the pod is moved: {_actions()}."),
     ]
     grace_period_seconds: Annotated[
         int | None, _described("The grace period requested; left out: the pod's own.")

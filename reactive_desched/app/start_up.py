@@ -13,7 +13,7 @@ from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import CLUSTER, STARTUP, Readiness
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.journal.history import History
@@ -45,7 +45,7 @@ FOUND_POLL_S: Final = 0.1
 async def end_startup_pause(
     controller: Controller,
     recorder: JournalRecorder,
-    evictor: Evictor,
+    evictor: EvictionClient,
     log: Logger,
     read_history: Callable[[], Awaitable[History]],
 ) -> None:

@@ -195,7 +195,8 @@ class Controller:
                 self._recorder.record_decision(context, evaluation.decision)
                 if isinstance(evaluation.decision, Evict):
                     self.evicting[evaluation.finding.pod.uid] = evaluation
-                    yield Intent(context, self.config.policy.grace_period_s)
+                    evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
+                    yield Intent(context, self.config.policy.grace_period_s, evictor)
             self._observer.on_decision(evaluation)
         self._report_faults()
         if not should_yield():

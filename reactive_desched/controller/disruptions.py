@@ -28,7 +28,7 @@ from reactive_desched.model.disruptions import (
     RememberedEnd,
     disruption_mark,
 )
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult
 from reactive_desched.model.migration_jobs import PLACEHOLDER_OF
@@ -51,10 +51,10 @@ from reactive_desched.model.outcomes import (
     POD_EVICTED,
     POD_GONE,
     POD_STILL_RUNNING,
-    SERVER_CLOCKS_S,
     UNKNOWN,
     Outcome,
 )
+from reactive_desched.model.read_back import SERVER_CLOCKS_S
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
@@ -373,7 +373,7 @@ def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
         profile=context.profile,
         reason=outcome.reason,
         began_s=result.sent.server_s or 0.0,
-        by_deletion=result.intent.options.policy is EvictionPolicy.DELETE,
+        by_deletion=evictor_named(result.intent.options.evictor).is_deletion,
     )
 
 

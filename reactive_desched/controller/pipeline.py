@@ -12,7 +12,7 @@ from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.controller.worker import Worker
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
@@ -49,7 +49,7 @@ def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a c
     config: Configuration,
     *,
     recorder: Recorder,
-    evictor: Evictor,
+    evictor: EvictionClient,
     observer: Observer,
     work_available: Wakeup,
     suspend: SuspendDetector,

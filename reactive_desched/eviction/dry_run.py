@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.changes import Change
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.objects import PodDisruptionBudget
 from reactive_desched.model.outcomes import (
     Accepted,
@@ -30,7 +30,7 @@ STALE_RETRY_S = 10.0
 """After so long the API server asks to try again where it has not processed a budget's change."""
 
 
-class DryRunEvictor(Evictor):
+class DryRunEvictor(EvictionClient):
     """Answers every request with DryRun."""
 
     async def evict(self, _: EvictionRequest) -> EvictionResponse:
@@ -83,7 +83,7 @@ class EvictionEndpoint:
             return NotFound(), ()
         if (pod.namespace, pod.name) != (request.namespace, request.name):
             return Conflict("the name belongs to another pod"), ()
-        if request.options.policy is EvictionPolicy.DELETE:
+        if evictor_named(request.options.evictor).is_deletion:
             return Accepted(), ()
         budgets = self._view.index(PdbIndex).covering(pod)
         answer = ask_budgets(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import anyio
 
 from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
@@ -15,9 +15,9 @@ from reactive_desched.model.outcomes import (
     SHUTTING_DOWN,
     EvictionRequest,
     Outcome,
-    outcome_from_lookup,
     outcome_from_response,
 )
+from reactive_desched.model.read_back import outcome_from_lookup
 
 INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """The first wait between two reads of a pod after a request of unknown effect, and the longest."""
@@ -30,7 +30,9 @@ Cancelled = Callable[[], Outcome | None]
 class EvictionExecutor:
     """Executes one eviction: journal the intent, call the API, journal the outcome."""
 
-    def __init__(self, recorder: Recorder, evictor: Evictor, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, recorder: Recorder, evictor: EvictionClient, clock: Callable[[], float]
+    ) -> None:
         self._recorder = recorder
         self._evictor = evictor
         self._clock = clock
@@ -74,7 +76,7 @@ class EvictionExecutor:
 
 
 async def confirm_by_reading(
-    evictor: Evictor, request: EvictionRequest, deadline: float
+    evictor: EvictionClient, request: EvictionRequest, deadline: float
 ) -> Outcome:
     """Find out what a call of unknown effect did.
 
@@ -91,7 +93,7 @@ async def confirm_by_reading(
         wait_s = min(MAX_READ_BACKOFF_S, wait_s * 2)
 
 
-async def read_outcome(evictor: Evictor, request: EvictionRequest) -> Outcome:
+async def read_outcome(evictor: EvictionClient, request: EvictionRequest) -> Outcome:
     """Return the outcome that the pod shows now; keeps trying until the pod can be read."""
     wait_s = INITIAL_READ_BACKOFF_S
     while True:

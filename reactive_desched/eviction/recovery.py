@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import anyio
 from msgspec import Struct
 
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.executor import confirm_by_reading, read_outcome
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
@@ -30,7 +30,7 @@ class InheritedEvictions(Struct, frozen=True):
 
 
 async def read_open_intents(
-    recorder: JournalRecorder, evictor: Evictor, log: Logger
+    recorder: JournalRecorder, evictor: EvictionClient, log: Logger
 ) -> InheritedEvictions:
     """Read the pod of every intent that an earlier process left open; end those it decides."""
     outcomes, pending = {}, []
@@ -49,7 +49,11 @@ async def read_open_intents(
 
 
 async def end_pending_intent(
-    intent: OpenIntent, recorder: JournalRecorder, evictor: Evictor, log: Logger, deadline: float
+    intent: OpenIntent,
+    recorder: JournalRecorder,
+    evictor: EvictionClient,
+    log: Logger,
+    deadline: float,
 ) -> Outcome:
     """End an intent as its pod shows by `deadline` (event loop's clock), and return the outcome.
 
@@ -60,7 +64,9 @@ async def end_pending_intent(
     return outcome
 
 
-async def resolve_open_intents(recorder: JournalRecorder, evictor: Evictor, log: Logger) -> None:
+async def resolve_open_intents(
+    recorder: JournalRecorder, evictor: EvictionClient, log: Logger
+) -> None:
     """End every intent that an earlier process left open, one way or the other."""
     deadline = anyio.current_time() + evictor.effect_timeout_s
     inherited = await read_open_intents(recorder, evictor, log)

@@ -12,7 +12,8 @@ from cachetools import TTLCache
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.decisions import DISRUPTION_BUDGET, GateReason, Refuse
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
-from reactive_desched.model.eviction_options import BY_EVICTION, EvictionPolicy
+from reactive_desched.model.eviction_options import BY_EVICTION
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
@@ -57,7 +58,7 @@ class PdbFilter:
         would ask none of them. Of a pod that is to be deleted the API server asks no budget.
         """
         pod, options = finding.pod, finding.options or BY_EVICTION
-        if options.policy is EvictionPolicy.DELETE:
+        if evictor_named(options.evictor).is_deletion:
             return None
         if not (pdbs := self._view.index(PdbIndex).covering(pod)):
             return None

@@ -9,7 +9,8 @@ from typing import Final
 
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.model.decisions import GateReason
-from reactive_desched.model.eviction_options import BY_EVICTION, EvictionPolicy
+from reactive_desched.model.eviction_options import BY_EVICTION
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.job_evictions import tries_left_without
@@ -171,7 +172,7 @@ def _too_few_tries(
         for other in inputs.view.index(TerminatingPods).pods_of(pod.namespace)
         if other.uid != pod.uid and controller_of(other.owners) == owner
     ]
-    is_deleted = (finding.options or BY_EVICTION).policy is EvictionPolicy.DELETE
+    is_deleted = evictor_named((finding.options or BY_EVICTION).evictor).is_deletion
     left = tries_left_without(tries, pod, len(unseen) + len(terminating), is_deleted=is_deleted)
     if left is None or not (wanted := inputs.settings.min_job_tries_left):
         return None

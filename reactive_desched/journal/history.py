@@ -31,11 +31,12 @@ from reactive_desched.api.event import (
     What,
 )
 from reactive_desched.journal.events import decode_event
-from reactive_desched.journal.payloads import DELETE
+from reactive_desched.journal.payloads import evictor_of
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.model.disruptions import RememberedEnd
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.outcomes import (
@@ -207,7 +208,7 @@ class _Found:
             began_s = max(time_s, line.time.timestamp())
             if data.server_time is not None:
                 began_s = data.server_time.timestamp() + SERVER_TIME_ERROR_S
-            deletes = data.what is not None and data.what.action == DELETE
+            deletes = data.what is not None and evictor_named(evictor_of(data.what)).is_deletion
             self.requests[line.id] = _Request(
                 time_s, began_s, line.sequence, data.who, data.why, deletes
             )

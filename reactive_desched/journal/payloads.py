@@ -25,25 +25,15 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
-from reactive_desched.model.eviction_options import (
-    BY_EVICTION,
-    EvictionOptions,
-    EvictionPolicy,
-)
+from reactive_desched.model.eviction_options import BY_EVICTION, EVICTION, EvictionOptions
+from reactive_desched.model.evictor_table import EVICTORS, evictor_named
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
 from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
-EVICT: Final = "evict"
-DELETE: Final = "delete"
-SOFT_EVICT: Final = "soft-evict"
-_ACTIONS: Final = {
-    EvictionPolicy.EVICTION: EVICT,
-    EvictionPolicy.DELETE: DELETE,
-    EvictionPolicy.SOFT_EVICTION: SOFT_EVICT,
-}
+_EVICTOR_OF: Final = {each.action: each.name for each in EVICTORS.values()}
 
 _OUTCOME_TYPES: Final[Mapping[str, str]] = {
     EVICTED: EVICTION_SUCCEEDED,
@@ -136,13 +126,13 @@ def trigger_id(context: DecisionContext) -> str:
 
 def action_payload(options: EvictionOptions = BY_EVICTION) -> What:
     """Return the action."""
-    return What(action=_ACTIONS[options.policy], grace_period_seconds=options.grace_period_s)
+    action = evictor_named(options.evictor).action
+    return What(action=action, grace_period_seconds=options.grace_period_s)
 
 
-def eviction_policy(what: What) -> EvictionPolicy:
-    """Return the policy of a recorded action; one that a later version wrote is an eviction."""
-    policies = {action: policy for policy, action in _ACTIONS.items()}
-    return policies.get(what.action, EvictionPolicy.EVICTION)
+def evictor_of(what: What) -> str:
+    """Return the evictor of a recorded action; one that a later version wrote is an eviction."""
+    return _EVICTOR_OF.get(what.action, EVICTION)
 
 
 def partition_key(context: DecisionContext) -> str:
@@ -159,7 +149,7 @@ def decision_payload(decision: Decision) -> tuple[str, Verdict]:
     """Return the type of a decision's event, and its payload."""
     match decision:
         case Evict():
-            return DECISION_EVICT, Verdict(verdict=EVICT)
+            return DECISION_EVICT, Verdict(verdict="evict")
         case Defer():
             return DECISION_DEFER, _blocked("defer", decision)
         case Refuse():

@@ -21,7 +21,7 @@ from reactive_desched.api.event import (
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.atomic_files import sync_directory
 from reactive_desched.journal.events import decode_event
-from reactive_desched.journal.payloads import eviction_policy
+from reactive_desched.journal.payloads import evictor_of
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
 from reactive_desched.journal.segments import (
     DAMAGE_ERRORS,
@@ -59,7 +59,7 @@ class OpenIntent(Struct):
     def options(self) -> EvictionOptions:
         """How the pod was asked to leave."""
         what = self.event.data.what
-        return EvictionOptions(eviction_policy(what)).or_grace_period(what.grace_period_seconds)
+        return EvictionOptions(evictor_of(what)).or_grace_period(what.grace_period_seconds)
 
     @property
     def sent(self) -> RequestTime:

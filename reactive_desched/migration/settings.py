@@ -1,15 +1,11 @@
 """What arbitration goes by: the limits and protections of koordinator's MigrationControllerArgs."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.eviction_options import (
-    POLICY_LABEL,
-    EvictionOptions,
-    EvictionPolicy,
-)
+from reactive_desched.model.eviction_options import POLICY_LABEL, EvictionOptions
+from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import MigrationJob, SkipGate
 from reactive_desched.model.objects import Pod
@@ -18,8 +14,6 @@ from reactive_desched.policy.settings.migration import (
     MigrationJobSettings,
     MigrationSettings,
 )
-
-_POLICIES: Final[Mapping[str, EvictionPolicy]] = {each.value: each for each in EvictionPolicy}
 
 WorkloadLimit = int | str | None
 """So many pods, a share of the replicas such as "25%", or None for koordinator's formula."""
@@ -108,7 +102,7 @@ def eviction_options(
     names none counts as none. The options are the job's, else those of the settings.
     """
     named = pod.labels.get(POLICY_LABEL) or job.policy
-    policy = _POLICIES.get(named, settings.eviction_policy)
+    evictor = named if named in EVICTORS else settings.eviction_policy
     defaults = settings.default_delete_options
     options = job.delete_options or (None if defaults is None else defaults.options)
-    return EvictionOptions(policy, options, job.trigger, job.cause or job.trigger)
+    return EvictionOptions(evictor, options, job.trigger, job.cause or job.trigger)

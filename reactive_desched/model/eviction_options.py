@@ -1,28 +1,16 @@
-"""How a pod is asked to leave: by the Eviction API or by deletion, and with which options."""
+"""By which evictor a pod is asked to leave, and with which options."""
 
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 POLICY_LABEL: Final = "koordinator.sh/evict-policy"
-"""koordinator's label of a pod, or of a migration job, that names the policy for it."""
+"""koordinator's label of a pod, or of a migration job, that names the evictor for it."""
 
 
-class EvictionPolicy(StrEnum):
-    """How a pod is asked to leave."""
-
-    EVICTION = "Eviction"
-    """Through the Eviction API: PodDisruptionBudgets hold."""
-    DELETE = "Delete"
-    """By deletion: no PodDisruptionBudget is asked."""
-    SOFT_EVICTION = "SoftEviction"
-    """By an annotation, on which another program acts."""
-
-
-SOFT_EVICTION: Final = "scheduling.koordinator.sh/soft-eviction"
-"""koordinator's annotation of a pod that is to be evicted softly: who asked, when, and why."""
+EVICTION: Final = "Eviction"
+"""The evictor that is taken where none is named: the Eviction API."""
 
 
 class Preconditions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -43,13 +31,13 @@ class DeleteOptions(Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class EvictionOptions(Struct, frozen=True, gc=False):
-    """The policy of one eviction and its options; None leaves the options to the policy file.
+    """The evictor of one eviction, by its name, and the options; None leaves those to the policy.
 
     `initiator` names what had the pod's migration job made, a plugin or another program. It and
     `reason` are for the annotation of a soft eviction; metrics under koordinator's names have it.
     """
 
-    policy: EvictionPolicy = EvictionPolicy.EVICTION
+    evictor: str = EVICTION
     delete: DeleteOptions | None = None
     initiator: str = ""
     reason: str = ""
@@ -67,3 +55,14 @@ class EvictionOptions(Struct, frozen=True, gc=False):
 
 
 BY_EVICTION: Final = EvictionOptions()
+
+
+def delete_options(
+    options: EvictionOptions, uid: str, dry_run: tuple[str, ...] = ()
+) -> DeleteOptions:
+    """Return the DeleteOptions of a request; the uid is always that of the pod that was judged."""
+    asked = options.delete or DeleteOptions()
+    version = None if asked.preconditions is None else asked.preconditions.resource_version
+    return replace(
+        asked, preconditions=Preconditions(uid, version), dry_run=dry_run or asked.dry_run
+    )

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from reactive_desched.model.decision_context import DecisionContext
-from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
+from reactive_desched.model.eviction_options import BY_EVICTION, EVICTION, EvictionOptions
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import NOT_KNOWN, Outcome, RequestTime
 
@@ -11,11 +11,13 @@ from reactive_desched.model.outcomes import NOT_KNOWN, Outcome, RequestTime
 class Intent(Struct, frozen=True, gc=False):
     """One eviction that every gate agreed to, and the account of what led to it.
 
-    `grace_period_s` is that of the policy file, which holds where the finding asks for none.
+    `grace_period_s` is that of the policy file, which holds where the finding asks for none, and
+    `evictor` that of the profile, for findings that have no options of their own.
     """
 
     context: DecisionContext
     grace_period_s: int | None = None
+    evictor: str = EVICTION
 
     @property
     def pod(self) -> Pod:
@@ -25,7 +27,9 @@ class Intent(Struct, frozen=True, gc=False):
     @property
     def options(self) -> EvictionOptions:
         """How the pod is asked to leave."""
-        asked = self.context.finding.options or BY_EVICTION
+        asked = self.context.finding.options
+        if asked is None:
+            asked = EvictionOptions(self.evictor) if self.evictor != EVICTION else BY_EVICTION
         return asked.or_grace_period(self.grace_period_s)
 
     @property

@@ -3,11 +3,13 @@
 An EvictionResponse answers one request; an Outcome is the single end of one intent.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions, EvictionPolicy
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 
 
 class RequestTime(Struct, frozen=True, gc=False):
@@ -40,16 +42,6 @@ class EvictionResponse(Struct, frozen=True, gc=False):
 
 class Accepted(EvictionResponse, frozen=True, gc=False):
     """2xx: the pod is deleted or terminating."""
-
-
-class LeavesLater(EvictionResponse, frozen=True, gc=False):
-    """Another program lets the pod leave: 429 of one that has begun to, as KubeVirt's, or 2xx.
-
-    `is_soft` says that the pod has the annotation of a soft eviction.
-    """
-
-    message: str
-    is_soft: bool = False
 
 
 class PdbRefused(EvictionResponse, frozen=True, gc=False):
@@ -100,6 +92,9 @@ class EffectUnknown(EvictionResponse, frozen=True, gc=False):
     error: str
 
 
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class PodNotFound(Struct, frozen=True, gc=False):
     """The API server has no pod of that name."""
 
@@ -110,19 +105,17 @@ class PodFound(Struct, frozen=True, gc=False):
     `disruption` is the reason of its condition DisruptionTarget, empty where that is not True, and
     `disrupted_s` when it became True, `deleted_s` when its deletion began, in seconds since the
     epoch by the API server's clock. `grace_period_s` is the grace period of the deletion, and
-    `own_grace_period_s` that of the pod's spec. `is_soft` says that the pod has the annotation of a
-    soft eviction, `soft_asked_s` when that was asked for, by the clock of the client that asked.
+    `own_grace_period_s` that of the pod's spec.
     """
 
     uid: str
     terminating: bool
-    is_soft: bool = False
     disruption: str = ""
     disrupted_s: int | None = None
     deleted_s: int | None = None
     grace_period_s: int | None = None
     own_grace_period_s: int | None = None
-    soft_asked_s: float | None = None
+    annotations: Mapping[str, str] = _NO_ANNOTATIONS
 
 
 PodLookup = PodNotFound | PodFound
@@ -143,14 +136,6 @@ class Outcome(Struct, frozen=True, gc=False):
 
 BY_EVICTION_API: Final = "EvictionByEvictionAPI"
 """The reason of the condition DisruptionTarget that the eviction endpoint sets."""
-
-SERVER_CLOCKS_S: Final = 2.0
-"""So much may two times of the API server differ: dates are cut, and there may be several servers.
-"""
-
-EVICTION_TAKES_S: Final = 10
-"""The eviction endpoint deletes a pod at once after it has set the condition: so late, it has not.
-"""
 
 EVICTED: Final = "evicted"
 PDB_REFUSED: Final = "pdb_refused"
@@ -201,12 +186,18 @@ EVICTION_IN_BACKGROUND: Final = OutcomeReason(
     "The eviction was answered by a program that moves the pod itself, as KubeVirt's live "
     "migration: the pod leaves when that is over.",
 )
-SOFT_EVICTION_REQUESTED: Final = OutcomeReason(
-    EVICTED,
-    "SoftEvictionRequested",
-    "The pod has koordinator's annotation of a soft eviction: it leaves when another program has "
-    "acted on it.",
-)
+
+
+class LeavesLater(EvictionResponse, frozen=True, gc=False):
+    """Another program lets the pod leave: 429 of one that has begun to, as KubeVirt's, or 2xx.
+
+    `reason` is that of the outcome.
+    """
+
+    message: str
+    reason: OutcomeReason = EVICTION_IN_BACKGROUND
+
+
 POD_EVICTED: Final = OutcomeReason(
     EVICTED,
     "FoundEvicted",
@@ -313,8 +304,8 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
     match response:
         case Accepted():
             return EVICTION_ACCEPTED.outcome()
-        case LeavesLater(message=message, is_soft=is_soft):
-            return (SOFT_EVICTION_REQUESTED if is_soft else EVICTION_IN_BACKGROUND).outcome(message)
+        case LeavesLater(message=message, reason=reason):
+            return reason.outcome(message)
         case DryRun():
             return DRY_RUN_NOT_SENT.outcome()
         case PdbRefused(message=message, retry_after_s=wait):
@@ -331,57 +322,3 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
             return SERVER_FAILED.outcome(f"{status}: {message}")
         case _:
             return None
-
-
-def outcome_from_lookup(
-    request: EvictionRequest, lookup: PodLookup, effect_timeout_s: float
-) -> Outcome:
-    """Return the outcome that reading the pod shows, after a request of unknown effect.
-
-    A pod that still exists shows it only once the request can no longer arrive, `effect_timeout_s`
-    after it was sent, unless it is terminating, or annotated by a soft eviction.
-    """
-    if not isinstance(lookup, PodFound) or lookup.uid != request.uid:
-        return POD_GONE.outcome("a read of the pod shows that it is gone")
-    is_soft = request.options.policy is EvictionPolicy.SOFT_EVICTION
-    if is_soft and _is_annotated_by(request, lookup):
-        return SOFT_EVICTION_REQUESTED.outcome("a read of the pod shows the annotation")
-    if not lookup.terminating:
-        return POD_STILL_RUNNING.outcome("a read of the pod shows that it was not evicted")
-    seen = "a read of the pod shows that it is terminating"
-    if not lookup.disruption:
-        return POD_TERMINATING.outcome(f"{seen}, without the condition DisruptionTarget")
-    seen = f"{seen}, and its condition DisruptionTarget has the reason {lookup.disruption}"
-    is_by_eviction = lookup.disruption == BY_EVICTION_API
-    if not is_by_eviction or request.options.policy is not EvictionPolicy.EVICTION:
-        return POD_DISRUPTED.outcome(seen)
-    if contradiction := _contradiction(request, lookup, effect_timeout_s):
-        return POD_DISRUPTED.outcome(f"{seen}, but {contradiction}")
-    return POD_EVICTED.outcome(seen)
-
-
-def _contradiction(request: EvictionRequest, found: PodFound, effect_timeout_s: float) -> str:
-    """Return what says that another request evicted the pod; empty where nothing does."""
-    if request.sent.server_s is not None and found.deleted_s is not None:
-        after_s = found.deleted_s - request.sent.server_s
-        if after_s < -SERVER_CLOCKS_S:
-            return f"it was deleted {-after_s:.0f} s before the request was sent"
-        if after_s > effect_timeout_s + SERVER_CLOCKS_S:
-            return f"it was deleted {after_s:.0f} s after the request, which could arrive no more"
-    if found.disrupted_s is not None and found.deleted_s is not None:
-        later_s = found.deleted_s - found.disrupted_s
-        if later_s > EVICTION_TAKES_S:
-            return f"it was deleted {later_s} s after that was set"
-    asked_s = request.options.grace_period_s
-    expected_s = found.own_grace_period_s if asked_s is None else asked_s
-    if found.grace_period_s != expected_s and None not in (found.grace_period_s, expected_s):
-        return f"its grace period is {found.grace_period_s} s, and {expected_s} s was asked for"
-    return ""
-
-
-def _is_annotated_by(request: EvictionRequest, found: PodFound) -> bool:
-    """Say whether the annotation of a soft eviction is that of the request: times are cut."""
-    if not found.is_soft:
-        return False
-    asked_s = request.sent.own_s
-    return asked_s is None or (found.soft_asked_s or 0.0) >= int(asked_s)

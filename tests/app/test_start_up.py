@@ -10,10 +10,11 @@ from msgspec import Struct
 from reactive_desched.app.start_up import end_startup_pause, log_identity, log_start
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.evictor import EFFECT_TIMEOUT_S
+from reactive_desched.eviction.client import EFFECT_TIMEOUT_S
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.history import History
-from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions, EvictionPolicy
+from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
+from reactive_desched.model.evictors.soft_eviction import ANNOTATION
 from reactive_desched.model.outcomes import (
     BY_EVICTION_API,
     DRY_RUN_INTERRUPTED,
@@ -75,9 +76,7 @@ class Who(Struct):
     uid: str
 
 
-def open_intent(
-    name: str, *, dry_run: bool = False, policy: EvictionPolicy = EvictionPolicy.EVICTION
-) -> Open:
+def open_intent(name: str, *, dry_run: bool = False, policy: str = "Eviction") -> Open:
     who = Who("shop", name, f"uid-{name}")
     return Open(f"i-{name}", who, dry_run, EvictionOptions(policy))
 
@@ -153,8 +152,8 @@ async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_p
 
 
 async def test_a_soft_eviction_of_an_earlier_process_ends_by_the_annotation_of_its_pod() -> None:
-    annotated = PodFound("uid-web", terminating=False, is_soft=True)
-    soft = open_intent("web", policy=EvictionPolicy.SOFT_EVICTION)
+    annotated = PodFound("uid-web", terminating=False, annotations={ANNOTATION: "{}"})
+    soft = open_intent("web", policy="SoftEviction")
     ledger, reader, flow = OpenIntentStore(soft), Reader(web=annotated), whole_flow()
     await settle_all(flow, ledger, reader, Log())
 

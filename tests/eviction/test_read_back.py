@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.evictor import EFFECT_TIMEOUT_S, Evictor
+from reactive_desched.eviction.client import EFFECT_TIMEOUT_S, EvictionClient
 from reactive_desched.eviction.executor import (
     MAX_READ_BACKOFF_S,
     EvictionExecutor,
@@ -32,7 +32,7 @@ from tests.support.flow import MemoryIntentStore
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-class Reader(Evictor):
+class Reader(EvictionClient):
     """Answers reads from a script, later ones like the last; an error is raised."""
 
     def __init__(self, *script: PodLookup | ClusterError) -> None:

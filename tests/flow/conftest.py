@@ -16,7 +16,7 @@ from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
@@ -79,7 +79,7 @@ class Watcher(RecordingObserver):
             assert evaluation.finding.pod.uid in flagged(self.world.core), "the finding is gone"
 
 
-class World(Evictor):
+class World(EvictionClient):
     """The true cluster; what may happen to it are the verbs of a story."""
 
     group: TaskGroup

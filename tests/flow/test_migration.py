@@ -13,9 +13,9 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.eviction_options import (
     DeleteOptions,
     EvictionOptions,
-    EvictionPolicy,
     Preconditions,
 )
+from reactive_desched.model.evictors.soft_eviction import SOFT_EVICTION_REQUESTED
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.migration_jobs import (
@@ -129,7 +129,7 @@ async def test_the_policy_of_the_pod_of_the_job_or_of_the_settings_decides_wheth
         await process.make(job_on(web, policy=job_label))
         await anyio.sleep(5)
 
-        assert [each.options.policy for each in process.evictor.requests] == asked
+        assert [each.options.evictor for each in process.evictor.requests] == asked
         assert server.jobs["web-0"].phase is (Phase.SUCCEEDED if asked else Phase.RUNNING)
 
 
@@ -137,14 +137,12 @@ async def test_a_soft_eviction_says_who_asked_and_why_and_waits_for_another_prog
     server = served()
     settings = MigrationJobSettings.model_validate({"evictionPolicy": "SoftEviction"})
     async with MigratingController(server, settings).running(*NODES) as process:
-        process.evictor.script["web-0"] = [LeavesLater("annotated", is_soft=True)]
+        process.evictor.script["web-0"] = [LeavesLater("annotated", SOFT_EVICTION_REQUESTED)]
         await process.make(job_on(WEB[0], trigger="LowNodeLoad", cause="overutilized", ttl_s=500.0))
         await anyio.sleep(400)
 
         [asked] = process.evictor.requests
-        assert asked.options == EvictionOptions(
-            EvictionPolicy.SOFT_EVICTION, None, "LowNodeLoad", "overutilized"
-        )
+        assert asked.options == EvictionOptions("SoftEviction", None, "LowNodeLoad", "overutilized")
         assert server.jobs["web-0"].phase is Phase.RUNNING
         process.delete_pod(WEB[0])
         await anyio.sleep(1)

@@ -4,7 +4,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.readiness import STARTUP
-from reactive_desched.eviction.evictor import EFFECT_TIMEOUT_S
+from reactive_desched.eviction.client import EFFECT_TIMEOUT_S
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodStatus
@@ -13,6 +13,7 @@ from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugi
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings.controller_settings import EvictionSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
@@ -31,6 +32,20 @@ TAINTED = node("n1", "gpu:NoSchedule")
 
 def taints(**settings: object) -> FakeEdgesController:
     return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), **settings)  # type: ignore[arg-type]  # passed on
+
+
+async def test_a_profile_evicts_by_the_evictor_that_the_settings_name_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    named = {"test": "SoftEviction"}
+    monkeypatch.setattr(EvictionSettings, "evictor_of_intents", lambda _, profile: named[profile])
+    async with taints().running() as flow:
+        flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
+        flow.deliver(TAINTED)
+        await anyio.sleep(1)
+
+        assert [each.options.evictor for each in flow.evictor.requests] == ["SoftEviction"]
+        assert [each.options.evictor for each in flow.intent_store.intents] == ["SoftEviction"]
 
 
 async def test_a_taint_leads_to_an_eviction_that_is_written_down_first() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.workloads import Workloads
-from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
+from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.job_tries import FailureRule, JobTries
 from reactive_desched.model.objects import Annotations, ClusterObject, Job, OwnerReference, Pod
@@ -252,7 +252,7 @@ def test_a_job_whose_pod_would_be_deleted_and_not_evicted_counts_it_although_it_
     None
 ):
     guards = guards_over(of_job(), job(JobTries(0, rules=(IGNORES,))))
-    deleting = EvictionOptions(policy=EvictionPolicy.DELETE)
+    deleting = EvictionOptions("Delete")
 
     assert guards.check(Finding(of_job(), "Any", "why"), 0.0) is None
     decision = guards.check(Finding(of_job(), "Any", "why", options=deleting), 0.0)

@@ -19,7 +19,8 @@ from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
+from reactive_desched.model.eviction_options import EvictionOptions
+from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.kube_events import Regarding
@@ -275,16 +276,16 @@ async def test_ids_follow_from_the_past_and_never_come_back_in_another_process(
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("policy", EvictionPolicy)
+@pytest.mark.parametrize("policy", EVICTORS)
 async def test_an_intent_that_was_left_open_says_how_its_pod_was_asked_to_leave(
-    running: Running, make: Callable[..., JournalRecorder], policy: EvictionPolicy
+    running: Running, make: Callable[..., JournalRecorder], policy: str
 ) -> None:
     finding = msgspec.structs.replace(FINDING, options=EvictionOptions(policy))
     async with running() as journal:
         await make(journal).record_intent(Intent(DecisionContext(finding, "nightly")))
 
     async with running() as journal:
-        assert [intent.options.policy for intent in journal.open_intents] == [policy]
+        assert [intent.options.evictor for intent in journal.open_intents] == [policy]
 
 
 async def test_beyond_their_rate_decisions_are_counted_and_evictions_still_recorded(

@@ -16,12 +16,11 @@ from reactive_desched.kube.client.session import (
     open_session,
 )
 from reactive_desched.model.eviction_options import (
-    SOFT_EVICTION,
     DeleteOptions,
     EvictionOptions,
-    EvictionPolicy,
     Preconditions,
 )
+from reactive_desched.model.evictors.soft_eviction import SOFT_EVICTION_REQUESTED
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
@@ -109,7 +108,7 @@ async def test_the_policy_delete_deletes_the_pod_that_was_judged(
 ) -> None:
     api.answer_next("DELETE", ScriptedReply(200))
     options = DeleteOptions(5, "Foreground", preconditions=Preconditions("another", "77"))
-    request = msgspec.structs.replace(WEB, options=EvictionOptions(EvictionPolicy.DELETE, options))
+    request = msgspec.structs.replace(WEB, options=EvictionOptions("Delete", options))
 
     assert await ApiEvictor(session).evict(request) == Accepted()
     (asked,) = api.requests
@@ -126,14 +125,14 @@ async def test_a_soft_eviction_annotates_the_pod_as_koordinator_does(
 ) -> None:
     api.answer_next("PATCH", ScriptedReply(200))
     options = EvictionOptions(
-        EvictionPolicy.SOFT_EVICTION, DeleteOptions(30), "LowNodeLoad", "node is overutilized"
+        "SoftEviction", DeleteOptions(30), "LowNodeLoad", "node is overutilized"
     )
     response = await ApiEvictor(session, clock=clock).evict(
         msgspec.structs.replace(WEB, options=options)
     )
 
     assert isinstance(response, LeavesLater)
-    assert response.is_soft
+    assert response.reason == SOFT_EVICTION_REQUESTED
     (asked,) = api.requests
     assert (asked.kind, asked.path) == ("PATCH", "/api/v1/namespaces/shop/pods/web-1")
     metadata = msgspec.json.decode(asked.body)["metadata"]
@@ -151,7 +150,7 @@ async def test_without_a_reason_a_soft_eviction_says_that_none_was_set(
     api: ScriptedApi, session: Session, clock: ManualClock
 ) -> None:
     api.answer_next("PATCH", ScriptedReply(409, refusal(409, "Conflict", "another uid")))
-    options = EvictionOptions(EvictionPolicy.SOFT_EVICTION)
+    options = EvictionOptions("SoftEviction")
     request = msgspec.structs.replace(WEB, options=options)
 
     assert await ApiEvictor(session, clock=clock).evict(request) == Conflict("another uid")
@@ -442,20 +441,10 @@ class TestLooking:
         found = await self.look(api, session, ScriptedReply(body=body))
         assert found == PodFound("uid-1", terminating=False)
 
-    async def test_sees_when_a_soft_eviction_was_asked_for(
-        self, api: ScriptedApi, session: Session
-    ) -> None:
-        annotations = {SOFT_EVICTION: '{"timestamp":"1970-01-01T00:01:40Z","initiator":"me"}'}
-        pod = {"metadata": {"uid": "uid-1", "annotations": annotations}}
+    async def test_sees_its_annotations(self, api: ScriptedApi, session: Session) -> None:
+        pod = {"metadata": {"uid": "uid-1", "annotations": {"a": "b"}}}
         found = await self.look(api, session, ScriptedReply(body=msgspec.json.encode(pod)))
-        assert found == PodFound("uid-1", terminating=False, is_soft=True, soft_asked_s=100)
-
-    async def test_sees_that_a_soft_eviction_annotated_it(
-        self, api: ScriptedApi, session: Session
-    ) -> None:
-        body = b'{"metadata":{"uid":"uid-1","annotations":{"%s":"{}"}}}' % SOFT_EVICTION.encode()
-        found = await self.look(api, session, ScriptedReply(body=body))
-        assert found == PodFound("uid-1", terminating=False, is_soft=True)
+        assert found == PodFound("uid-1", terminating=False, annotations={"a": "b"})
 
     async def test_sees_that_it_is_gone(self, api: ScriptedApi, session: Session) -> None:
         reply = ScriptedReply(404, refusal(404, "NotFound", 'pods "web-1" not found'))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from reactive_desched.model.eviction_options import EvictionOptions, EvictionPolicy
+from reactive_desched.model.eviction_options import EvictionOptions
+from reactive_desched.model.evictors.soft_eviction import ANNOTATION, SOFT_EVICTION_REQUESTED
 from reactive_desched.model.outcomes import (
     BY_EVICTION_API,
     DRY_RUN_NOT_SENT,
@@ -14,7 +15,6 @@ from reactive_desched.model.outcomes import (
     REQUEST_DENIED,
     SERVER_BUSY,
     SERVER_FAILED,
-    SOFT_EVICTION_REQUESTED,
     Accepted,
     Conflict,
     Denied,
@@ -32,10 +32,16 @@ from reactive_desched.model.outcomes import (
     RequestTime,
     ServerError,
     TooManyRequests,
-    outcome_from_lookup,
     outcome_from_response,
 )
+from reactive_desched.model.read_back import outcome_from_lookup
 from tests.support.golden import Golden
+
+
+def soft_at(second: int) -> dict[str, str]:
+    """Return the annotation of a soft eviction that was asked for so many seconds after 0:00."""
+    minutes, seconds = divmod(second, 60)
+    return {ANNOTATION: f'{{"timestamp":"1970-01-01T00:{minutes:02}:{seconds:02}Z"}}'}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ from tests.support.golden import Golden
             id="429 of a program that moves the pod",
         ),
         pytest.param(
-            LeavesLater("annotated", is_soft=True),
+            LeavesLater("annotated", SOFT_EVICTION_REQUESTED),
             SOFT_EVICTION_REQUESTED.outcome("annotated"),
             id="2xx of a soft eviction",
         ),
@@ -144,7 +150,7 @@ def test_no_answer_is_without_a_row_above() -> None:
             PodFound("u1", terminating=False), "failed", "FoundRunning", id="it is still there"
         ),
         pytest.param(
-            PodFound("u1", terminating=False, is_soft=True),
+            PodFound("u1", terminating=False, annotations={ANNOTATION: "{}"}),
             "failed",
             "FoundRunning",
             id="it is still there, and another program annotated it",
@@ -163,19 +169,19 @@ def test_reading_the_pod_resolves_an_unknown_effect(
     ("pod", "result", "reason"),
     [
         pytest.param(
-            PodFound("u1", terminating=False, is_soft=True, soft_asked_s=100),
+            PodFound("u1", terminating=False, annotations=soft_at(100)),
             "evicted",
             "SoftEvictionRequested",
             id="it has the annotation",
         ),
         pytest.param(
-            PodFound("u1", terminating=True, is_soft=True, soft_asked_s=100),
+            PodFound("u1", terminating=True, annotations=soft_at(100)),
             "evicted",
             "SoftEvictionRequested",
             id="it has the annotation, and leaves",
         ),
         pytest.param(
-            PodFound("u1", terminating=False, is_soft=True, soft_asked_s=99),
+            PodFound("u1", terminating=False, annotations=soft_at(99)),
             "failed",
             "FoundRunning",
             id="it has an earlier one of another program",
@@ -185,7 +191,7 @@ def test_reading_the_pod_resolves_an_unknown_effect(
         ),
         pytest.param(PodFound("u1", terminating=False), "failed", "FoundRunning", id="it has none"),
         pytest.param(
-            PodFound("u2", terminating=False, is_soft=True),
+            PodFound("u2", terminating=False, annotations={ANNOTATION: "{}"}),
             "unknown",
             "FoundGone",
             id="another pod of its name has it",
@@ -195,7 +201,7 @@ def test_reading_the_pod_resolves_an_unknown_effect(
 def test_reading_the_pod_resolves_a_soft_eviction_of_unknown_effect(
     pod: PodLookup, result: str, reason: str
 ) -> None:
-    options = EvictionOptions(EvictionPolicy.SOFT_EVICTION)
+    options = EvictionOptions("SoftEviction")
     request = EvictionRequest("shop", "web", "u1", options=options, sent=RequestTime(own_s=100.4))
     outcome = outcome_from_lookup(request, pod, 60.0)
 
@@ -251,7 +257,7 @@ def test_another_clients_eviction_differs_by_its_time_or_its_grace_period(
 def test_who_deleted_a_pod_is_never_known_where_the_request_was_a_deletion(
     mark: str, reason: str
 ) -> None:
-    options = EvictionOptions(EvictionPolicy.DELETE)
+    options = EvictionOptions("Delete")
     request = EvictionRequest("shop", "web", "u1", options=options)
     found = PodFound("u1", terminating=True, disruption=mark)
     outcome = outcome_from_lookup(request, found, 60.0)

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from reactive_desched.app.run_once import OneShotRun
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.evictor import Evictor
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.plan.command import PlanOptions, build_report
@@ -36,7 +36,7 @@ class Silent:
     info = warning = debug
 
 
-def sweep(cluster: str, policy: Path, evictor: Evictor | None) -> list[tuple[str, str]]:
+def sweep(cluster: str, policy: Path, evictor: EvictionClient | None) -> list[tuple[str, str]]:
     """Sweep once as `run --once` does, dry without an evictor; return the outcomes in order."""
     configuration = load_files([policy], plugin_registry())
     state = read_files([cluster], Progress()).build_state(configuration.policy.node_selector)

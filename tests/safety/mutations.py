@@ -36,7 +36,8 @@ from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.journal import history as history_module
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.intents import EvictionResult
-from reactive_desched.model.outcomes import POD_EVICTED, outcome_from_lookup
+from reactive_desched.model.outcomes import POD_EVICTED
+from reactive_desched.model.read_back import outcome_from_lookup
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.node_memory import NodeMemory

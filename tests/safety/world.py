@@ -27,7 +27,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import ClusterError, JournalError
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
@@ -295,7 +295,7 @@ class _Watching(Observer):
         self._world.referee.decided(evaluation)
 
 
-class World(Evictor):
+class World(EvictionClient):
     """The cluster, the API server's eviction endpoint, and the present life."""
 
     def __init__(

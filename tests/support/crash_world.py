@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.outcomes import (
     BY_EVICTION_API,
     Accepted,
@@ -31,7 +31,7 @@ def evicted_uids(path: Path) -> list[str]:
     return [line.removeprefix(_EVICTED) for line in lines if line.startswith(_EVICTED)]
 
 
-class FileApiServer(Evictor):
+class FileApiServer(EvictionClient):
     """Pods are known by their uid, which is their name too; its ending says how they behave.
 
     A request has its effect before it is answered, or never.

@@ -13,7 +13,7 @@ from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import JournalUnavailable, Malformed, RecordUnwritable
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.brakes import BrakeNotice
@@ -130,7 +130,7 @@ class MemoryIntentStore:
         self.follow_ups.append(end)
 
 
-class FakeEvictor(Evictor):
+class FakeEvictor(EvictionClient):
     """Answers from a script per pod name, then with Accepted; remembers what it was asked.
 
     An answer takes `slow_s`; `open` calls have none yet, and there were `max_open` at once. Each

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from reactive_desched.eviction.evictor import Evictor
+from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.outcomes import (
     Accepted,
     EvictionRequest,
@@ -142,7 +142,7 @@ def write_cluster(store: Store, path: Path) -> str:
     return str(path)
 
 
-class SimulatedEndpoint(Evictor):
+class SimulatedEndpoint(EvictionClient):
     """Evicts from a simulated cluster in which no time passes."""
 
     def __init__(self, world: SimulatedCluster) -> None:

@@ -3,16 +3,13 @@
 It sends one request: whether and when to repeat it is decided where the budgets are.
 """
 
-import re
 from collections.abc import Awaitable
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
@@ -20,17 +17,14 @@ from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import WEB_PAGE, ApiStatus, is_web_page
 from reactive_desched.kube.client.responses import ApiResponse as Reply
 from reactive_desched.kube.client.session import Session
-from reactive_desched.model.eviction_options import (
-    SOFT_EVICTION,
-    DeleteOptions,
-    EvictionPolicy,
-    Preconditions,
-)
+from reactive_desched.model.evictor import Requester, pod_path
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.objects import DISRUPTION_TARGET
 from reactive_desched.model.outcomes import (
     Accepted,
     Conflict,
     Denied,
+    DryRun,
     EffectUnknown,
     EvictionRequest,
     EvictionResponse,
@@ -57,12 +51,10 @@ _NO_EFFECT_MESSAGES = ("more than one PodDisruptionBudget", "failed calling webh
 
 # KubeVirt's webhook has begun to migrate the virtual machine of the pod.
 _IN_BACKGROUND = "Eviction triggered evacuation"
-_MERGE_PATCH = "application/merge-patch+json"
-_IS_DNS_NAME: Final = re.compile(r"[a-z0-9.-]+").fullmatch
 
 
 class ApiEvictor:
-    """Evicts through `pods/eviction`, with the uid as precondition and the highest priority.
+    """Sends each request by the evictor that it names, with the highest priority.
 
     A request of unknown effect may still evict the pod for `effect_timeout_s`.
     """
@@ -80,47 +72,25 @@ class ApiEvictor:
         self._requested_by = requested_by
         self._clock = clock or SystemClock()
         self._dry_run = ("All",) if dry_run else ()
-        self._encode = msgspec.json.Encoder().encode
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
-        """Send one eviction and return how it ended; raises nothing that the server can cause.
-
-        By the policy Delete it is the deletion of the pod, by SoftEviction its annotation.
-        """
-        if request.options.policy is EvictionPolicy.SOFT_EVICTION:
-            return await self._evict_softly(request)
-        if request.options.policy is EvictionPolicy.DELETE:
-            path = _pod_path(request.namespace, request.name)
-            body = self._encode(self._delete_options(request))
-            deletion = self._session.request(
-                "DELETE", path, body=body, priority=RequestPriority.CRITICAL
-            )
-            return await self.response_to(deletion)
-        path, body = _eviction_path(request), self._eviction_body(request)
-        post = self._session.request("POST", path, body=body, priority=RequestPriority.CRITICAL)
-        return await self.response_to(post)
-
-    async def _evict_softly(self, request: EvictionRequest) -> EvictionResponse:
-        """Annotate the pod as koordinator does."""
-        options, asked_at = request.options, datetime.fromtimestamp(self._clock.wall(), UTC)
-        value = _SoftEviction(
-            timestamp=asked_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            delete_options=options.delete,
-            initiator=options.initiator,
-            reason=options.reason or "NotSet",
-        )
-        annotations = {SOFT_EVICTION: self._encode(value).decode()}
-        patch = self._session.request(
-            "PATCH",
-            _pod_path(request.namespace, request.name),
-            params={"dryRun": "All"} if self._dry_run else None,
-            body=self._encode({"metadata": {"uid": request.uid, "annotations": annotations}}),
-            content_type=_MERGE_PATCH,
+        """Send one eviction and return how it ended; raises nothing that the server can cause."""
+        evictor = evictor_named(request.options.evictor)
+        if self._dry_run and not evictor.can_try:
+            return DryRun()
+        requester = Requester(self._requested_by, self._clock.wall(), self._dry_run)
+        call = evictor.call(request, requester)
+        reply = self._session.request(
+            call.method,
+            call.path,
+            params=call.params,
+            body=call.body,
+            content_type=call.content_type,
             priority=RequestPriority.CRITICAL,
         )
-        response = await self.response_to(patch)
-        if isinstance(response, Accepted):
-            return LeavesLater("another program has to act on the annotation", is_soft=True)
+        response = await self.response_to(reply)
+        if isinstance(response, Accepted) and evictor.accepted is not None:
+            return evictor.accepted
         return response
 
     async def response_to(self, post: Awaitable[Reply]) -> EvictionResponse:
@@ -139,7 +109,7 @@ class ApiEvictor:
 
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod after an unknown effect; raises RequestRejected or Unreachable."""
-        path = _pod_path(namespace, name)
+        path = pod_path(EvictionRequest(namespace, name, uid=""))
         reply = await self._session.request("GET", path, priority=RequestPriority.CRITICAL)
         if reply.status == HTTPStatus.NOT_FOUND and reply.error.reason == "NotFound":
             return PodNotFound()
@@ -160,26 +130,6 @@ class ApiEvictor:
         server_time = self._session.server_clock.now()
         server_s = None if server_time is None else server_time.timestamp()
         return RequestTime(server_s, self._clock.wall())
-
-    def _eviction_body(self, request: EvictionRequest) -> bytes:
-        annotations = {"requested-by": self._requested_by}
-        if request.message:
-            annotations["reason"] = request.message
-        eviction = _Eviction(
-            metadata=_EvictionMeta(request.name, request.namespace, annotations),
-            delete_options=self._delete_options(request),
-        )
-        return self._encode(eviction)
-
-    def _delete_options(self, request: EvictionRequest) -> DeleteOptions:
-        """Return the options of a request; the uid is always that of the pod that was judged."""
-        asked = request.options.delete or DeleteOptions()
-        version = None if asked.preconditions is None else asked.preconditions.resource_version
-        return replace(
-            asked,
-            preconditions=Preconditions(request.uid, version),
-            dry_run=self._dry_run or asked.dry_run,
-        )
 
     def _eviction_response(self, reply: Reply) -> EvictionResponse:
         error = reply.error
@@ -210,27 +160,6 @@ class ApiEvictor:
 _TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-class _EvictionMeta(Struct, frozen=True, gc=False):
-    name: str
-    namespace: str
-    annotations: dict[str, str]
-
-
-class _Eviction(Struct, frozen=True, gc=False, rename="camel", tag_field="kind", tag="Eviction"):
-    metadata: _EvictionMeta
-    delete_options: DeleteOptions
-    api_version: str = "policy/v1"
-
-
-class _SoftEviction(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """The value of koordinator's annotation; what is empty is left out."""
-
-    timestamp: str
-    delete_options: DeleteOptions | None = None
-    initiator: str = ""
-    reason: str = ""
-
-
 class _PodMeta(Struct, frozen=True, gc=False, rename="camel"):
     uid: str
     deletion_timestamp: datetime | None = None
@@ -259,12 +188,7 @@ class _Pod(Struct, frozen=True, gc=False):
     status: _PodStatus = _PodStatus()
 
 
-class _AskedSoftly(Struct, frozen=True, gc=False):
-    timestamp: datetime | None = None
-
-
 _read_pod: Final = msgspec.json.Decoder(_Pod).decode
-_read_annotation: Final = msgspec.json.Decoder(_AskedSoftly).decode
 
 
 def found_pod(body: bytes) -> PodFound:
@@ -278,40 +202,16 @@ def found_pod(body: bytes) -> PodFound:
     marks = [each for each in conditions if each.type == DISRUPTION_TARGET]
     mark = next((each for each in marks if each.status == "True"), _PodCondition(""))
     disrupted = mark.last_transition_time
-    soft = (meta.annotations or {}).get(SOFT_EVICTION)
     return PodFound(
         meta.uid,
         deleted is not None,
-        soft is not None,
         mark.reason,
         None if disrupted is None else int(disrupted.timestamp()),
         deleted_s,
         grace_s,
         pod.spec.termination_grace_period_seconds,
-        None if soft is None else _soft_asked_s(soft),
+        meta.annotations or {},
     )
-
-
-def _soft_asked_s(annotation: str) -> float | None:
-    """Return when a soft eviction was asked for; None where the annotation does not say it."""
-    try:
-        asked = _read_annotation(annotation.encode()).timestamp
-    except DECODE_ERRORS:
-        return None
-    return None if asked is None else asked.timestamp()
-
-
-def _pod_path(namespace: str, name: str) -> str:
-    return f"/api/v1/namespaces/{_segment(namespace)}/pods/{_segment(name)}"
-
-
-def _segment(name: str) -> str:
-    """Return a name as a segment of a path; every name that Kubernetes gives a pod is one."""
-    return name if _IS_DNS_NAME(name) else quote(name, safe="")
-
-
-def _eviction_path(request: EvictionRequest) -> str:
-    return f"{_pod_path(request.namespace, request.name)}/eviction"
 
 
 def _pdb_message(error: ApiStatus) -> str | None:

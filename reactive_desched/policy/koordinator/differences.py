@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reactive_desched.api.rules import Rule
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.koordinator.migration_controller import (
     IGNORE_UNREADABLE,
@@ -125,12 +125,11 @@ _Difference = tuple[tuple[str, ...], str, str]
 def _moves(args: MigrationControllerArgs) -> Iterator[_Difference]:
     """Yield differences in which pods may go, and how."""
     yield from _places(args)
-    if args.eviction_policy is EvictionPolicy.DELETE:
-        message = "takes the right to delete pods, which the controller has not by default"
-        yield ("evictionPolicy",), message, "apply deploy/migration/deletion/rbac.yaml"
-    if args.eviction_policy is EvictionPolicy.SOFT_EVICTION:
-        message = "takes the right to patch pods, which the controller has not by default"
-        yield ("evictionPolicy",), message, "apply deploy/migration/soft-eviction/rbac.yaml"
+    evictor = EVICTORS[args.eviction_policy]
+    if evictor.role:
+        verbs, resource = " and ".join(evictor.right.verbs), evictor.right.resource
+        message = f"takes the right to {verbs} {resource}, which the controller has not by default"
+        yield ("evictionPolicy",), message, f"apply deploy/migration/{evictor.role}/rbac.yaml"
     is_skipped = SkipGate.BARE_PODS in args.skip_eviction_gates
     if args.evict_all_bare_pods or is_skipped:
         path = "skipEvictionGates" if is_skipped else "evictAllBarePods"

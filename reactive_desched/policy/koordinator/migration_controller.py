@@ -19,7 +19,8 @@ from reactive_desched.api.args import (
     SignedSeconds,
 )
 from reactive_desched.api.rules import Rule
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.eviction_options import EVICTION
+from reactive_desched.model.evictor_table import EVICTORS, EvictorName
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.policy.settings.migration import DEFAULT_PER_NODE, MigrationSettings
@@ -203,9 +204,9 @@ class MigrationControllerArgs(MigrationSettings):
     evict_burst: Annotated[int, Field(gt=0, le=INT32_MAX)] = Field(
         default=1, description="Most evictions at once."
     )
-    eviction_policy: Annotated[EvictionPolicy, _or(EvictionPolicy.EVICTION)] = Field(
-        default=EvictionPolicy.EVICTION,
-        description="How a pod is asked to go: Eviction, Delete or SoftEviction.",
+    eviction_policy: Annotated[EvictorName, _or(EVICTION)] = Field(
+        default=EVICTION,
+        description=f"How a pod is asked to go: {', '.join(EVICTORS)}.",
     )
     default_delete_options: KoordinatorsDeleteOptions | None = Field(
         default=None, description="Options of evictions that say none themselves."

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.api.args import Path
-from reactive_desched.model.eviction_options import EvictionPolicy
+from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.koordinator.migration_controller import (
@@ -220,7 +220,7 @@ def _ways_to_leave(
     at: SourceLocation, args: MigrationControllerArgs
 ) -> Iterator[tuple[str, TargetValue]]:
     """Outline how pods are asked to leave, by options that a settings file has, too."""
-    if args.eviction_policy is not EvictionPolicy.EVICTION:
+    if args.eviction_policy != EVICTION:
         yield "evictionPolicy", TargetValue((*at.path, "evictionPolicy"))
     if (options := args.default_delete_options) is not None:
         path = (*at.path, "defaultDeleteOptions")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,8 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.model.eviction_options import EVICTION
+from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.usage import source_kind
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.document import MetricsSourceKind
@@ -64,7 +66,17 @@ class RetrySettings(Section):
         return self
 
 
-EvictorName = Literal["api", "migration"]
+_FOR_PROFILES: Final = {each.name: each for each in EVICTORS.values() if each.for_profiles}
+
+if TYPE_CHECKING:
+    EvictorOfProfiles = str
+else:
+    EvictorOfProfiles = Literal[("api", "migration", *_FOR_PROFILES)]
+
+
+def _others() -> str:
+    """Return what the evictors are that a profile may name beside these two, for people."""
+    return "".join(f" `{each.name}` is {each.choice}." for each in _FOR_PROFILES.values())
 
 
 class EvictionSettings(Section):
@@ -76,19 +88,24 @@ class EvictionSettings(Section):
     retry: RetrySettings = Field(
         default=RetrySettings.model_construct(), description="Waits after a refusal."
     )
-    evictor: Annotated[EvictorName, NEEDS_RESTART] = Field(
+    evictor: Annotated[EvictorOfProfiles, NEEDS_RESTART] = Field(
         default="api",
         description="What carries a decision out: `api` is a request to the Eviction API; with "
         "`migration` each finding that its gates let through makes a PodMigrationJob, and the job "
-        "evicts the pod. That needs the section `migration`.",
+        "evicts the pod. That needs the section `migration`." + _others(),
     )
-    per_profile: Annotated[Mapping[str, EvictorName], NEEDS_RESTART] = Field(
+    per_profile: Annotated[Mapping[str, EvictorOfProfiles], NEEDS_RESTART] = Field(
         default={}, description="The same for single profiles, by name, which comes first."
     )
 
-    def evictor_of(self, profile: str) -> EvictorName:
+    def evictor_of(self, profile: str) -> EvictorOfProfiles:
         """Return what carries out the decisions of a profile."""
         return self.per_profile.get(profile, self.evictor)
+
+    def evictor_of_intents(self, profile: str) -> str:
+        """Return the evictor, by its name in the table, of a profile's own evictions."""
+        named = self.evictor_of(profile)
+        return named if named in _FOR_PROFILES else EVICTION
 
 
 class SmoothingSettings(Section):

@@ -21,7 +21,8 @@ from reactive_desched.api.args import (
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import Namespaces
-from reactive_desched.model.eviction_options import DeleteOptions, EvictionPolicy
+from reactive_desched.model.eviction_options import EVICTION, DeleteOptions
+from reactive_desched.model.evictor_table import EVICTORS, EvictorName
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.primitives.hints import quote
 
@@ -52,6 +53,14 @@ WorkloadLimit = Annotated[
         {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^(0|[1-9][0-9]*)%$"}
     ),
 ]
+
+
+def _choices() -> str:
+    """Return what the evictors are, for people."""
+    *others, last = (
+        ", ".join(filter(None, (each.name, each.choice))) for each in EVICTORS.values()
+    )
+    return "; ".join((*others, f"or {last}"))
 
 
 class MigratedPriority(Section):
@@ -228,12 +237,11 @@ class MigrationJobSettings(MigrationSettings):
         description="How many jobs are written at once, each with its placeholder or Reservation; "
         "koordinator's default is 1.",
     )
-    eviction_policy: EvictionPolicy = Field(
-        default=EvictionPolicy.EVICTION,
-        description="How pods are asked to leave: Eviction; Delete, which no PodDisruptionBudget "
-        "holds up; or SoftEviction, an annotation on which another program acts. The last two take "
-        "rights of their own. The label koordinator.sh/evict-policy of a pod, or else of its job, "
-        "comes first.",
+    eviction_policy: EvictorName = Field(
+        default=EVICTION,
+        description=f"How pods are asked to leave: {_choices()}. Each but the first takes a right "
+        "of its own. The label koordinator.sh/evict-policy of a pod, or else of its job, comes "
+        "first.",
     )
     default_delete_options: DefaultDeleteOptions | None = Field(
         default=None, description="Options of jobs without `spec.deleteOptions`."

@@ -14,7 +14,7 @@ EFFECT_TIMEOUT_S: Final = 90.0
 """So long after a request of unknown effect it may still evict the pod, by the usual time limit."""
 
 
-class Evictor(Protocol):
+class EvictionClient(Protocol):
     """Sends one eviction request, once, and never raises; reads a pod back.
 
     `effect_timeout_s` is how long after a request of unknown effect the request may still evict the

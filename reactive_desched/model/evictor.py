@@ -1,0 +1,80 @@
+"""What an evictor is: one way to ask a pod to leave, with all that belongs to it alone."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from reactive_desched.model.outcomes import EvictionRequest, LeavesLater, Outcome, PodFound
+from reactive_desched.model.rights import Right
+
+__all__ = ["JSON", "ApiCall", "Evictor", "Requester", "pod_path", "segment"]
+
+JSON: Final = "application/json"
+
+
+class ApiCall(Struct, frozen=True, gc=False):
+    """One request to the API server."""
+
+    method: str
+    path: str
+    body: bytes
+    content_type: str = JSON
+    params: Mapping[str, str] | None = None
+
+
+class Requester(Struct, frozen=True, gc=False):
+    """Who asks, when, in seconds since the epoch, and whether the server shall only try."""
+
+    name: str
+    now_s: float
+    dry_run: tuple[str, ...] = ()
+
+
+def _shows_nothing(request: EvictionRequest, found: PodFound) -> Outcome | None:
+    del request, found
+    return None
+
+
+class Evictor(Struct, frozen=True, kw_only=True):
+    """One way to ask a pod to leave.
+
+    `name` is what settings, labels of pods and jobs, and intents call it; `action` is what records
+    do, `does` what they explain of it, and `choice` what the settings say behind its name.
+    `call` returns the request. `accepted` is the response that a 2xx stands for, where that does
+    not mean that the pod terminates. `found` returns what reading the pod back shows of a request
+    whose response was lost, before all that holds of every evictor; None for nothing.
+
+    `is_deletion` says that the request deletes the pod: no PodDisruptionBudget is asked, and no
+    condition says that it was disrupted. `sets_disruption_target` says that the API server marks
+    the pod as evicted through the Eviction API.
+    `right` is what the request takes; with `role` it is granted by that folder of
+    deploy/migration and not by default, for which `role_note` says more. `can_try` says whether
+    the API server can be asked to only try it. `for_profiles` has `evictions.evictor` name it.
+    """
+
+    name: str
+    action: str
+    call: Callable[[EvictionRequest, Requester], ApiCall]
+    right: Right
+    does: str = ""
+    choice: str = ""
+    accepted: LeavesLater | None = None
+    found: Callable[[EvictionRequest, PodFound], Outcome | None] = _shows_nothing
+    is_deletion: bool = False
+    sets_disruption_target: bool = False
+    role: str = ""
+    role_note: str = ""
+    can_try: bool = True
+    for_profiles: bool = False
+
+
+def pod_path(request: EvictionRequest) -> str:
+    """Return the path of the pod that a request is about."""
+    return f"/api/v1/namespaces/{segment(request.namespace)}/pods/{segment(request.name)}"
+
+
+def segment(name: str) -> str:
+    """Return a name as a segment of a path; every name that Kubernetes gives a pod is one."""
+    return quote(name, safe="")
