@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from reactive_desched.errors import ConfigError, ControllerUnavailable
 from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -129,37 +130,79 @@ class ControllerClient(NamedTuple):
 
     def _request(self, method: str, path: str, body: str | None = None) -> Answer:
         headers = self.headers() | ({} if body is None else {"Content-Type": "application/json"})
-        connection = self._connection()
+        proxy = self.proxy()
+        where = self.server if proxy is None else f"{self.server}, through {proxy}"
         try:
-            connection.request(method, _address(self.server).path.rstrip("/") + path, body, headers)
-            response = connection.getresponse()
-            text = response.read().decode()
-            cluster = unquote(response.getheader(_CLUSTER_HEADER, ""))
-            if response.status == HTTPStatus.OK:
+            status, cluster, raw = (
+                self._exchange(method, path, body, headers)
+                if proxy is None
+                else self._exchange_through(proxy, method, path, body, headers)
+            )
+            text = raw.decode()
+            if status == HTTPStatus.OK:
                 return Answer(json.loads(text), cluster)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ControllerUnavailable(
-                f"{self.server} answers with something else than JSON; is that the address of a "
+                f"{where} answers with something else than JSON; is that the address of a "
                 "controller?"
             ) from error
         except (HTTPException, OSError, ValueError) as error:
             raise ControllerUnavailable(
-                f"no answer at {self.server}: {os_error_text(error)}; {self._remedy(error)}"
+                f"no answer at {where}: {os_error_text(error)}; {self._remedy(error)}"
             ) from error
-        finally:
-            connection.close()
-        if response.status == HTTPStatus.BAD_REQUEST:
+        if status == HTTPStatus.BAD_REQUEST:
             of_cluster = f" of cluster {cluster}" if cluster else ""
             raise ConfigError(
                 f"{text.strip()}\nthat is the answer of the controller{of_cluster} at {self.server}"
             )
-        if response.status == HTTPStatus.NOT_FOUND:
+        if status == HTTPStatus.NOT_FOUND:
             text = "it has no such page: is that a controller of this version?"
-        elif response.status == HTTPStatus.UNAUTHORIZED:
+        elif status == HTTPStatus.UNAUTHORIZED:
             text = UNAUTHORIZED
-        raise ControllerUnavailable(
-            f"{self.server} answers {response.status} to {path}: {text.strip()}"
-        )
+        raise ControllerUnavailable(f"{where} answers {status} to {path}: {text.strip()}")
+
+    def _exchange(
+        self, method: str, path: str, body: str | None, headers: Mapping[str, str]
+    ) -> tuple[int, str, bytes]:
+        """Return the status of the answer, the cluster that it names, and its body."""
+        connection = self._connection()
+        try:
+            connection.request(method, _address(self.server).path.rstrip("/") + path, body, headers)
+            response = connection.getresponse()
+            cluster = unquote(response.getheader(_CLUSTER_HEADER, ""))
+            return response.status, cluster, response.read()
+        finally:
+            connection.close()
+
+    def _exchange_through(
+        self, proxy: Proxy, method: str, path: str, body: str | None, headers: Mapping[str, str]
+    ) -> tuple[int, str, bytes]:
+        """Do the same through a proxy."""
+        from aiohttp import ClientError
+
+        from reactive_desched.cli.proxied_request import request_through
+
+        address = _address(self.server)
+        tls = self.tls_context() if address.scheme == "https" else None
+        url = address.geturl().rstrip("/") + path
+        try:
+            answer = request_through(
+                proxy, method, url, body, headers, tls, self.tls_server_name, TIMEOUT_S
+            )
+        except ClientError as error:
+            names = ("certificate_error", "os_error")
+            causes = (getattr(error, name, None) for name in names)
+            cause = next((each for each in causes if isinstance(each, Exception)), error)
+            raise OSError(os_error_text(cause)) from None
+        cluster = unquote(answer.headers.get(_CLUSTER_HEADER.lower(), ""))
+        return answer.status, cluster, answer.body
+
+    def proxy(self) -> Proxy | None:
+        """Return the environment's proxy to the controller; raises ConfigError for a wrong one."""
+        try:
+            return environment_proxy(_address(self.server).geturl(), os.environ)
+        except ProxyError as error:
+            raise ConfigError(str(error)) from error
 
 
 def client_of(arguments: argparse.Namespace) -> ControllerClient:

@@ -12,6 +12,7 @@ import aiohttp
 
 from reactive_desched.cli.controller_client import UNAUTHORIZED, ControllerClient, os_error_text
 from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.proxied_request import proxy_failure
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.cli.tail_options import Printer, TailOptions, is_before
 from reactive_desched.errors import ConfigError, StreamFailed
@@ -31,6 +32,7 @@ INITIAL_LOOKBACK: Final = 1000
 """The last records that are wanted are looked for in so many, then in four times as many."""
 
 
+_WANTS_LOGIN: Final = HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
 _EXPLAINED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
@@ -67,6 +69,7 @@ class _ServerTail:
     ) -> None:
         self._controller = controller
         self._address = stream_url(controller.server)
+        self._proxy = controller.proxy()
         self._tls = controller.tls_context() if self._address.startswith("https:") else True
         self._options = options
         self._is_unfiltered = record_filter.is_empty and options.until is None
@@ -176,6 +179,7 @@ class _ServerTail:
                 headers=headers,
                 ssl=self._tls,
                 server_hostname=self._controller.tls_server_name,
+                proxy=None if self._proxy is None else self._proxy.url,
             ) as response:
                 await self._raise_for_status(response)
                 self._has_connected = True
@@ -185,12 +189,14 @@ class _ServerTail:
                         self._last_event_id = events[-1].id or self._last_event_id
                         yield events
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise StreamUnavailable(self._connection_error(error)) from error
+            raise StreamUnavailable(self._connection_error(error)) from None
 
     async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
         """Raise what an answer that is no stream means."""
         if response.status == HTTPStatus.BAD_REQUEST:
             raise ConfigError((await response.text()).strip())
+        if self._proxy is not None and response.status == _WANTS_LOGIN:
+            raise StreamFailed(self._proxy.refusal(response.status, response.headers.items()))
         if response.status == HTTPStatus.UNAUTHORIZED:
             raise StreamFailed(f"{self._address}: {UNAUTHORIZED}")
         if response.status in _EXPLAINED and response.headers.get("Server") == "reactive-desched":
@@ -209,13 +215,16 @@ class _ServerTail:
     def _connection_error(self, error: Exception) -> str:
         if self._has_connected:
             return f"the connection to {self._address} was lost"
+        if self._proxy is not None and (failure := proxy_failure(error, self._proxy)):
+            return failure
         cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
         reason = (
             f"no answer within {CONNECT_TIMEOUT_S:g} s"
             if isinstance(error, TimeoutError)
             else os_error_text(cause)
         )
-        return f"no answer at {self._address}: {reason}; is a controller running there?"
+        where = f"{self._address}, through {self._proxy}" if self._proxy else self._address
+        return f"no answer at {where}: {reason}; is a controller running there?"
 
 
 def _warn_reset(event: ServerSentEvent) -> None:

@@ -1,0 +1,73 @@
+"""Asks a controller through a proxy; without one http.client does, which is loaded sooner."""
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from ssl import SSLContext
+from typing import NamedTuple
+
+import aiohttp
+
+from reactive_desched.errors import ControllerUnavailable
+from reactive_desched.primitives.proxies import Proxy
+
+
+class ProxiedResponse(NamedTuple):
+    """What came back; the names of headers are in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def proxy_failure(error: Exception, proxy: Proxy) -> str:
+    """Say what of the proxy failed, and what to do; empty where the proxy is not at fault."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return proxy.refusal(error.status, error.headers.items() if error.headers else ())
+    if isinstance(error, aiohttp.ClientConnectorError) and error.host == proxy.host:
+        return f"no connection to {proxy}: {error.strerror or type(error).__name__}"
+    return ""
+
+
+def request_through(
+    proxy: Proxy,
+    method: str,
+    url: str,
+    body: str | None,
+    headers: Mapping[str, str],
+    tls: SSLContext | None,
+    tls_server_name: str | None,
+    timeout_s: float,
+) -> ProxiedResponse:
+    """Send a request through a proxy; raises ControllerUnavailable where the proxy refuses it.
+
+    Raises OSError and the exceptions of aiohttp where the controller does not answer.
+    """
+
+    async def ask() -> ProxiedResponse:
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.request(
+                method,
+                url,
+                data=body,
+                headers=headers,
+                proxy=proxy.url,
+                ssl=True if tls is None else tls,
+                server_hostname=tls_server_name,
+                allow_redirects=False,
+            ) as response,
+        ):
+            answered = {name.lower(): text for name, text in response.headers.items()}
+            return ProxiedResponse(response.status, answered, await response.read())
+
+    try:
+        answer = asyncio.run(ask())
+    except aiohttp.ClientError as error:
+        if failure := proxy_failure(error, proxy):
+            raise ControllerUnavailable(failure) from None  # its request holds our token
+        raise
+    if answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise ControllerUnavailable(proxy.refusal(answer.status, answer.headers.items()))
+    return answer
