@@ -1,24 +1,24 @@
 """Turns YAML into JSON, event by event: nothing of it is held, and there is one way to read both.
 
-A plain scalar means what it means to kubectl, so timestamps stay texts. Aliases, which kubectl
-never writes, are refused: a few lines of them can stand for gigabytes.
+A scalar means what it means to kubectl (`policy.yaml.scalars`). Aliases and merge keys, which
+kubectl never writes, are refused: a few lines of them can stand for gigabytes.
 """
 
-import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.policy.yaml.text import (
-    CONFLICT,
-    CONFLICT_HINT,
-    conflict_line,
-    parser_words,
-    plain_syntax_error,
+from reactive_desched.policy.yaml.scalars import (
+    NotFiniteError,
+    WrongTagError,
+    parse_key,
+    parse_scalar,
+    parse_tagged,
 )
+from reactive_desched.policy.yaml.syntax_errors import TextLines, explain
+from reactive_desched.policy.yaml.tree import PlainValue
 
 __all__ = ["OffsetProgress", "yaml_to_json"]
 
@@ -26,19 +26,8 @@ MAX_CACHED_SCALARS: Final = 100_000
 """Plain scalars whose JSON is remembered; at the bound all are forgotten."""
 
 _FLUSH_AFTER_PARTS: Final = 4096
-_TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
-_COLLECTION_TAGS: Final = frozenset({None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
-_CONSTANTS: Final = (
-    dict.fromkeys(("", "~", "null", "Null", "NULL"), "null")
-    | dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), "true")
-    | dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), "false")
-)
-_JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_INTEGER: Final = re.compile(r"([-+]?)(?:0b([01_]+)|0x([0-9a-fA-F_]+)|0o?([0-7_]+)|([1-9][0-9_]*))")
-_BASES: Final = (2, 16, 8, 10)
-_FRACTION: Final = re.compile(
-    r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
-)
+_MERGE: Final = "<<"
+_MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 _SEQUENCE, _KEY, _VALUE = range(3)
 
 Event = Any  # PyYAML's events are not typed
@@ -94,17 +83,36 @@ class _JsonWriter:
         return "".join(parts).encode()
 
     def _scalar(self, event: Event) -> None:
-        plain = event.tag is None and event.implicit[0]
-        if not plain and event.tag is not None and event.tag not in _TEXT_TAGS:
+        try:
+            if self._inside and self._inside[-1] == _KEY:
+                self._inside[-1] = _VALUE
+                self._parts += (_quoted(self._key(event)), ":")
+            else:
+                self._parts.append(self._value(event))
+                self._end_value()
+        except NotFiniteError as error:
             raise self._unsupported(
-                event, f"the tag {event.tag} is not supported; write it plainly"
-            )
-        if self._inside and self._inside[-1] == _KEY:
-            self._inside[-1] = _VALUE
-            self._parts += (_quoted(event.value), ":")
-        else:
-            self._parts.append(self._cached_scalar(event.value) if plain else _quoted(event.value))
-            self._end_value()
+                event, f"{event.value} is no number that JSON has; put a text in quotes"
+            ) from error
+        except WrongTagError as error:
+            raise self._unsupported(
+                event, f"{event.value} is not what its tag {event.tag} says; write it plainly"
+            ) from error
+
+    def _key(self, event: Event) -> str:
+        is_plain = event.tag is None and event.implicit[0]
+        if (is_plain and event.value == _MERGE) or event.tag == _MERGE_TAG:
+            raise self._unsupported(event, "a merge key (<<) is not supported; write it out")
+        if event.tag is None and not is_plain:
+            return str(event.value)
+        if (key := parse_key(event.value, event.tag)) is None:
+            raise self._unsupported(event, "a key must be a text; put it in quotes")
+        return key
+
+    def _value(self, event: Event) -> str:
+        if event.tag is not None:
+            return _to_json(parse_tagged(event.value, event.tag))
+        return self._cached_scalar(event.value) if event.implicit[0] else _quoted(event.value)
 
     def _cached_scalar(self, text: str) -> str:
         """Return the JSON of a plain scalar; most repeat, so they are remembered."""
@@ -112,7 +120,7 @@ class _JsonWriter:
         if cached is None:
             if len(self._scalar_cache) >= MAX_CACHED_SCALARS:
                 self._scalar_cache.clear()
-            cached = self._scalar_cache[text] = _scalar_to_json(text)
+            cached = self._scalar_cache[text] = _to_json(parse_scalar(text))
         return cached
 
     def _mapping(self, event: Event) -> None:
@@ -122,12 +130,10 @@ class _JsonWriter:
         self._open(event, "[", _SEQUENCE)
 
     def _open(self, event: Event, bracket: str, inside: int) -> None:
-        if event.tag not in _COLLECTION_TAGS:
-            raise self._unsupported(
-                event, f"the tag {event.tag} is not supported; write it plainly"
-            )
         if self._inside and self._inside[-1] == _KEY:
-            raise self._unsupported(event, "a key must be a text")
+            raise self._unsupported(
+                event, "a key must be a text; put it in quotes, or render the template that it is"
+            )
         self._parts.append(bracket)
         self._inside.append(inside)
 
@@ -159,36 +165,20 @@ def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
-def _scalar_to_json(text: str) -> str:
-    """Return what a plain scalar means, in JSON: a word, a number, or a text."""
-    if (constant := _CONSTANTS.get(text)) is not None:
-        return constant
-    if text[0] not in "+-.0123456789":
-        return _quoted(text)
-    if _JSON_NUMBER.fullmatch(text):
-        return text
-    if (integer := _INTEGER.fullmatch(text)) is not None:
-        return _integer(integer)
-    if _FRACTION.fullmatch(text) and math.isfinite(float(text)):
-        return repr(float(text))
-    return _quoted(text)
-
-
-def _integer(match: "re.Match[str]") -> str:
-    """Write a whole number of any base as JSON has it."""
-    sign, *digits = match.groups("")
-    base, written = next((b, d) for b, d in zip(_BASES, digits, strict=True) if d)
-    try:
-        return str(int(f"{sign}{written.replace('_', '')}", base))
-    except ValueError:
-        return _quoted(match[0])  # nothing but underscores, or endless
+def _to_json(value: PlainValue) -> str:
+    """Write a value; its numbers are finite, and may have more digits than 64 bits hold."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr(value)
+    return msgspec.json.encode(value).decode()
 
 
 def _syntax_error(name: str, source: BinaryIO, error: Exception) -> ConfigError:
     """Say where the parser stumbled and over what."""
-    source.seek(0)
-    if line := conflict_line(each.decode(errors="replace") for each in source):
-        return ConfigError(f"{name}:{line}:1: not valid YAML: {CONFLICT}; {CONFLICT_HINT}")
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    return ConfigError(f"{where}: not valid YAML: {plain_syntax_error(parser_words(error))}")
+
+    def lines() -> Iterator[str]:
+        source.seek(0)
+        return (line.decode(errors="replace") for line in source)
+
+    found = explain(error, name, TextLines(lines))
+    where = f"{name}:{found.line}:{found.column}" if found.line else name
+    return ConfigError("; ".join(filter(None, (f"{where}: {found.message}", found.hint))))

@@ -17,7 +17,7 @@ from reactive_desched.policy.registry import (
 from reactive_desched.policy.wrapper_hints import WRAPPERS
 from reactive_desched.policy.yaml.decode import FieldAdvice, FieldHints, fields_by_key
 from reactive_desched.policy.yaml.source_location import SourceLocation
-from reactive_desched.policy.yaml.text import joined_value_hint
+from reactive_desched.policy.yaml.syntax_errors import joined_value_hint
 from reactive_desched.policy.yaml.tree import (
     MappingEntry,
     MappingNode,

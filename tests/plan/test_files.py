@@ -75,10 +75,10 @@ def test_standard_input_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(b"a: " + b"1" * 100_000,))
+    writer = threading.Thread(target=path.write_bytes, args=(b"a: " + b"b" * 100_000,))
     writer.start()
     try:
-        assert content(opened(str(path))) == b'{"a":' + b"1" * 100_000 + b"}"
+        assert content(opened(str(path))) == b'{"a":"' + b"b" * 100_000 + b'"}'
     finally:
         writer.join()
 

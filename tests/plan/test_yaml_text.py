@@ -32,14 +32,13 @@ def read(text: str | bytes) -> list[Any]:
         pytest.param("0x1F", 31, id="hexadecimal"),
         pytest.param("-0b11", -3, id="binary"),
         pytest.param("1_000", 1000, id="with underscores"),
-        pytest.param("00000008", "00000008", id="no octal number"),
+        pytest.param("00000008", 8, id="no octal number"),
         pytest.param("-12", -12, id="negative"),
         pytest.param("+3", 3, id="with a plus"),
         pytest.param("0.10", 0.1, id="a fraction"),
         pytest.param(".5", 0.5, id="a fraction without a zero"),
         pytest.param("1.", 1.0, id="a fraction that ends early"),
         pytest.param("1e3", 1000.0, id="with an exponent"),
-        pytest.param(".inf", ".inf", id="endless, which JSON is not"),
         pytest.param("1.e999", "1.e999", id="too big for a fraction"),
         pytest.param("0x_", "0x_", id="no digits"),
         pytest.param("100m", "100m", id="a quantity"),
@@ -48,7 +47,9 @@ def read(text: str | bytes) -> list[Any]:
         pytest.param("Off", False, id="off"),
         pytest.param("~", None, id="a tilde"),
         pytest.param("", None, id="nothing"),
-        pytest.param("y", "y", id="one letter"),
+        pytest.param("y", True, id="one letter"),
+        pytest.param("!!binary aGk=", "hi", id="as base64"),
+        pytest.param("!mine 5", "5", id="with a tag of one's own"),
         pytest.param("'yes'", "yes", id="quoted"),
         pytest.param('"5"', "5", id="quoted twice"),
         pytest.param("!!str 5", "5", id="called a text"),
@@ -59,15 +60,10 @@ def test_a_scalar_means_what_it_means_to_kubectl(written: str, meant: Any) -> No
     assert read(f"a: {written}\n") == [{"a": meant}]
 
 
-def test_digits_are_kept_as_they_are_written() -> None:
-    written = io.BytesIO()
-    yaml_to_json(io.BytesIO(b"cpu: 0.10\n"), written, "it", lambda _: None)
-
-    assert written.getvalue() == b'{"cpu":0.10}\n'
-
-
-def test_keys_are_texts_whatever_they_look_like() -> None:
-    assert read("1: a\nyes: b\nnull: c\n") == [{"1": "a", "yes": "b", "null": "c"}]
+def test_keys_are_the_texts_that_kubectl_makes_of_them() -> None:
+    assert read("1: a\nyes: b\n0x10: c\n'no': d\n") == [
+        {"1": "a", "true": "b", "16": "c", "no": "d"}
+    ]
 
 
 def test_empty_collections_and_empty_documents_are_kept() -> None:
@@ -80,7 +76,7 @@ def test_empty_collections_and_empty_documents_are_kept() -> None:
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")))
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | texts,
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=20,
 )
@@ -111,8 +107,13 @@ def test_what_was_written_is_read(documents: list[Any], flow: bool) -> None:  # 
         ),
         pytest.param("a: [1\n", id="never closed"),
         pytest.param("a: &x 1\nb: *x\n", id="an alias"),
-        pytest.param("a: !!binary aGk=\n", id="a tag"),
-        pytest.param("a: !mine {b: 1}\n", id="a tag of one's own"),
+        pytest.param("a: !!binary a\n", id="a tag that is wrong"),
+        pytest.param("a: .inf\n", id="endless"),
+        pytest.param("a:\n  <<: {b: 1}\n", id="a merge key"),
+        pytest.param("null: 1\n", id="nothing as a key"),
+        pytest.param("a: b\n\tc: d\n", id="a tab"),
+        pytest.param("a: b\n---\n{{ c }}: d\n- e\n", id="a template"),
+        pytest.param("a: é\x07\n", id="a control character"),
         pytest.param("[a]: 1\n", id="a list as a key"),
         pytest.param(b"a: \xff\n", id="not UTF-8"),
     ],
@@ -123,7 +124,7 @@ def test_what_cannot_be_read_is_named_with_line_and_column(
     with pytest.raises(ConfigError) as caught:
         read(text)
 
-    assert str(caught.value).startswith(golden())
+    assert str(caught.value) == golden()
 
 
 def test_a_long_text_is_written_in_parts_and_progress_is_shown(
@@ -133,7 +134,7 @@ def test_a_long_text_is_written_in_parts_and_progress_is_shown(
     monkeypatch.setattr(yaml_text, "MAX_CACHED_SCALARS", 2)
     told: list[int] = []
     written = io.BytesIO()
-    rows = [{"n": n, "of": [n, {}, []]} for n in range(40)]
+    rows = [{"m": n, "of": [n, {}, []]} for n in range(40)]
     yaml_to_json(io.BytesIO(yaml.safe_dump(rows).encode()), written, "it", told.append)
 
     assert json.loads(written.getvalue()) == rows

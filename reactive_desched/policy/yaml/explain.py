@@ -14,7 +14,7 @@ from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.quoting import flow_text, yaml_text
 from reactive_desched.policy.yaml.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.yaml.source_location import SourceLocation
-from reactive_desched.policy.yaml.text import joined_value_hint
+from reactive_desched.policy.yaml.syntax_errors import joined_value_hint
 from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, SequenceNode, YamlNode
 from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name

@@ -5,6 +5,8 @@ words into dates, and expands aliases before anyone can count them.
 """
 
 from collections.abc import Iterator
+from itertools import chain, count
+from operator import itemgetter
 from typing import Final
 
 from yaml.events import (  # type: ignore[import-untyped]  # PyYAML ships no types
@@ -21,7 +23,12 @@ from yaml.events import (  # type: ignore[import-untyped]  # PyYAML ships no typ
 )
 
 from reactive_desched.api.rules import Rule
-from reactive_desched.policy.yaml.scalars import NotFiniteError, parse_scalar
+from reactive_desched.policy.yaml.scalars import (
+    NotFiniteError,
+    WrongTagError,
+    parse_scalar,
+    parse_tagged,
+)
 from reactive_desched.policy.yaml.text import YamlText, mark_of_event
 from reactive_desched.policy.yaml.tree import (
     MappingEntry,
@@ -151,19 +158,30 @@ class _TreeReader:
         return SequenceNode(mark_of_event(event), tuple(items), *_size_and_depth(items))
 
     def _table(self, event: MappingStartEvent, level: int) -> MappingNode:
+        """Build a mapping; a merge key overrides what is written before it, as upstream."""
         self._check_tag(event, _TREE_TAGS)
-        entries: list[MappingEntry] = []
-        merged: list[MappingEntry] = []
-        while not isinstance(step := next(self._events), MappingEndEvent):
+        written: dict[str, list[tuple[int, MappingEntry]]] = {}
+        merged: set[str] = set()
+        for number in count():
+            if isinstance(step := next(self._events), MappingEndEvent):
+                break
             key = self._key(step)
             value = self._node(next(self._events), level + 1)
             if key == _MERGE and isinstance(step, ScalarEvent) and not step.style:
-                merged.extend(self._merged_entries(step, value))
-            else:
-                entries.append(MappingEntry(key, mark_of_event(step), value))
-        entries.extend(_without_overridden(merged, {entry.key for entry in entries}))
+                brought = self._merged_entries(step, value)
+                written.update((each, [(number, entry)]) for each, entry in brought.items())
+                merged.update(brought)
+                continue
+            if key in merged:
+                del written[key]
+                merged.discard(key)
+            written.setdefault(key, []).append(
+                (number, MappingEntry(key, mark_of_event(step), value))
+            )
+        in_order = sorted(chain.from_iterable(written.values()), key=itemgetter(0))
+        entries = tuple(entry for _, entry in in_order)
         return MappingNode(
-            mark_of_event(event), tuple(entries), *_size_and_depth([it.value for it in entries])
+            mark_of_event(event), entries, *_size_and_depth([it.value for it in entries])
         )
 
     def _key(self, event: Event) -> str:
@@ -174,8 +192,9 @@ class _TreeReader:
             )
         return self._join_surrogates(event)
 
-    def _merged_entries(self, event: Event, value: YamlNode) -> Iterator[MappingEntry]:
-        """Return the entries a merge key brings in."""
+    def _merged_entries(self, event: Event, value: YamlNode) -> dict[str, MappingEntry]:
+        """Return the entries a merge key brings in; in a list the first with a key counts."""
+        brought: dict[str, MappingEntry] = {}
         for part in value.items if isinstance(value, SequenceNode) else (value,):
             if not isinstance(part, MappingNode):
                 raise self._text.fatal_error_at(
@@ -188,7 +207,8 @@ class _TreeReader:
                 raise self._text.fatal_error_at(
                     event, f"more than {MAX_VALUES:,} keys merged in (<<)", rule=Rule.TOO_LARGE
                 )
-            yield from part.entries
+            brought.update((it.key, it) for it in part.entries if it.key not in brought)
+        return brought
 
     def _scalar(self, event: ScalarEvent) -> ScalarNode:
         text = self._join_surrogates(event)
@@ -197,23 +217,20 @@ class _TreeReader:
 
     def _value(self, event: ScalarEvent, text: str, tag: str | None) -> PlainValue:
         """Return the value; an explicit tag must agree with what is written."""
-        if tag == f"{_TAGS}str" or (tag is None and event.style):
+        if tag is None and event.style:
             return text
         try:
-            value = parse_scalar(text)
+            return parse_scalar(text) if tag is None else parse_tagged(text, tag)
         except NotFiniteError as error:
             message = f"{quote(text)} is not a number that can be used"
             raise self._text.fatal_error_at(
                 event, message, "write a number in digits", rule=Rule.UNSUPPORTED_YAML
             ) from error
-        if tag is not None and _TAG_TYPES[tag] is not type(value):
+        except WrongTagError as error:
+            message = f"{quote(text)} is not what its tag says"
             raise self._text.fatal_error_at(
-                event,
-                f"{quote(text)} is not what its tag says",
-                "remove the tag",
-                rule=Rule.UNSUPPORTED_YAML,
-            )
-        return value
+                event, message, "remove the tag", rule=Rule.UNSUPPORTED_YAML
+            ) from error
 
     def _join_surrogates(self, event: ScalarEvent) -> str:
         """Join surrogate pairs that JSON escapes leave apart; refuse half ones."""
@@ -238,22 +255,6 @@ class _TreeReader:
         return str(tag)
 
 
-_TAG_TYPES: Final[dict[str, type]] = {
-    f"{_TAGS}int": int,
-    f"{_TAGS}float": float,
-    f"{_TAGS}bool": bool,
-    f"{_TAGS}null": type(None),
-}
-
-
 def _size_and_depth(nodes: list[YamlNode]) -> tuple[int, int]:
     """Count the values inside, and how deep they go."""
     return 1 + sum(node.size for node in nodes), 1 + max((node.depth for node in nodes), default=0)
-
-
-def _without_overridden(merged: list[MappingEntry], written: set[str]) -> Iterator[MappingEntry]:
-    """Leave out merged entries that are written here or were merged before."""
-    for entry in merged:
-        if entry.key not in written:
-            written.add(entry.key)
-            yield entry

@@ -47,13 +47,27 @@ def test_fractions_are_floats(word: str, number: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["1h30m", "1:30", "2026-01-31", "1.2.3", "0x", "-", ".", "pool", "127.0.0.1", "tRUE"]
+    "word",
+    [
+        "1h30m",
+        "1:30",
+        "2026-01-31",
+        "1.2.3",
+        "0x",
+        "-",
+        ".",
+        "pool",
+        "127.0.0.1",
+        "tRUE",
+        "1e999",
+        "9" * 400,
+    ],
 )
 def test_anything_else_is_the_text_it_looks_like(word: str) -> None:
     assert parse_scalar(word) == word
 
 
-@pytest.mark.parametrize("word", [".inf", "-.Inf", ".NaN", "1e999", "9" * 400])
+@pytest.mark.parametrize("word", [".inf", "-.Inf", ".NaN"])
 def test_a_number_nothing_can_hold_is_refused(word: str) -> None:
     with pytest.raises(NotFiniteError):
         parse_scalar(word)
