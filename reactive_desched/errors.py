@@ -22,6 +22,7 @@ ReactiveDeschedError
 ├── LeadershipLost         another replica may act now: this process ends
 ├── StreamFailed           a controller's stream of events cannot be read
 ├── ControllerUnavailable  no controller answers where a command asks one
+├── SimulatorNotInstalled  `sim` and `demo` need a package that is not there
 └── SinkError              a sink could not take records
     ├── SinkUnavailable    not now: it is tried again for ever
     └── EventRejected      never: this one event goes to the dead letters
@@ -197,3 +198,7 @@ class StreamFailed(ReactiveDeschedError):  # noqa: N818  it is raised as the fac
 
 class ControllerUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
     """No controller answers at the address in the text, or it does not answer this client."""
+
+
+class SimulatorNotInstalled(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
+    """The simulated cluster is not installed; the text says how to get it."""

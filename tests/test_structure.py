@@ -350,6 +350,11 @@ def test_every_room_is_held_to_import_no_test_support() -> None:
     assert {*held["source_modules"], *held["forbidden_modules"]} == rooms()
 
 
+def test_every_room_but_the_demo_is_held_to_import_no_simulator() -> None:
+    held = contract("Only the commands sim and demo import the simulator")
+    assert {*held["source_modules"], *held["forbidden_modules"]} == rooms()
+
+
 def test_every_room_but_the_model_and_what_lies_below_is_forbidden_to_the_simulator() -> None:
     held = contract("The simulator imports only the model")
     below = {f"reactive_desched.{name}" for name in ("model", "primitives", "errors", "_version")}

@@ -1,8 +1,9 @@
 """Makes what a release publishes, in dist/, and writes a version wherever one stands.
 
-`dist` builds a source distribution and a wheel, an SBOM of what the wheel installs with the locked
-requirements, and SHA256SUMS of the three; it ends with status 1 if a dependency's licence is not
-allowed. `version 0.2.0` changes the version in the sources. `make dist` and `make version` run it.
+`dist` builds a source distribution, the wheels of the controller and of the simulator, an SBOM of
+what the first installs with the locked requirements, and SHA256SUMS of them; it ends with status 1
+if a dependency's licence is not allowed. `version 0.2.0` changes the version in the sources.
+`make dist` and `make version` run it.
 
 Builds are equal byte by byte, on whatever day and in whatever folder, from a checkout and from an
 unpacked source distribution: hatchling orders the files and gives all of them one fixed date.
@@ -33,6 +34,8 @@ PLACES: Final = (
     ("deploy/cronjob/kustomization.yaml", "newTag: "),
     ("deploy/job/kustomization.yaml", "newTag: "),
     ("docs/howto/deploy.md", "registry.example/reactive-desched:"),
+    ("pyproject.toml", 'sim = ["reactive-desched-sim=='),
+    ("distributions/sim/pyproject.toml", '"reactive-desched=='),
     ("Dockerfile", "docker build -t reactive-desched:"),
     ("Dockerfile", "ARG VERSION="),
     ("README.md", "This is version "),
@@ -62,10 +65,11 @@ def write_version(root: Path, version: str) -> None:
 
 
 def build(source: Path, out: Path) -> None:
-    """Build the wheel and the source distribution of a folder."""
+    """Build the wheels of a folder, the simulator's too, and the source distribution of both."""
     environment = {name: os.environ[name] for name in os.environ if name != "SOURCE_DATE_EPOCH"}
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(out)]
-    subprocess.run(command, cwd=source, env=environment, check=True)  # noqa: S603 - our own words
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(out.absolute())]
+    for folder, targets in ((source, []), (source / "distributions" / "sim", ["-t", "wheel"])):
+        subprocess.run([*command, *targets], cwd=folder, env=environment, check=True)  # noqa: S603 - our own words
 
 
 def write_sbom(wheel: Path, target: Path, uv: Path) -> None:
@@ -108,7 +112,7 @@ def make_dist(out: Path, uv: Path) -> int:
 
     shutil.rmtree(out, ignore_errors=True)
     build(ROOT, out)
-    (wheel,) = out.glob("*.whl")
+    (wheel,) = out.glob("reactive_desched-*.whl")
     sbom = out / f"{'-'.join(wheel.stem.split('-')[:2])}.cdx.json"
     write_sbom(wheel, sbom, uv)
     refused = list(refusals(json.loads(sbom.read_text(encoding="utf-8"))))

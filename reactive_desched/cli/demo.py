@@ -3,6 +3,7 @@
 import argparse
 
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.simulator import INSTALL, requires_simulator
 
 
 def add(commands: Commands) -> None:
@@ -11,6 +12,7 @@ def add(commands: Commands) -> None:
     command.describe(
         "Start a simulated cluster on loopback, run the controller against it over HTTP, and play "
         "a scripted day in under a minute. Exit status 0 only if what should move did move.",
+        epilog=f"It is in a package of its own, which the image does not hold: {INSTALL}",
         examples=(
             "reactive-desched demo",
             "reactive-desched demo --serve --listen 127.0.0.1:10258",
@@ -36,6 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.demo import DemoOptions, play
+    with requires_simulator():
+        from reactive_desched.demo import DemoOptions, play
 
     return play(DemoOptions(arguments.listen, arguments.keep, arguments.serve))

@@ -5,6 +5,7 @@ from typing import Final
 
 from reactive_desched.cli import flag_values
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.simulator import INSTALL, requires_simulator
 
 SCENARIOS: Final = {
     "fresh": "pods start as you look (default)",
@@ -63,7 +64,8 @@ def add(commands: Commands) -> None:
     )
     command.describe(
         "Serve a simulated cluster that kubectl and other clients can work on, until interrupted.",
-        epilog="Clients may connect at once; they wait until the cluster is made.",
+        epilog="Clients may connect at once; they wait until the cluster is made. It is in a "
+        f"package of its own, which the image does not hold: {INSTALL}",
         examples=(
             "reactive-desched sim --scenario messy",
             "reactive-desched sim --nodes 100 --pods 3000 --write-kubeconfig large.kubeconfig",
@@ -74,7 +76,9 @@ def add(commands: Commands) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.primitives.listen_address import parse_listen_address
-    from reactive_desched.sim.command import SimulationOptions, simulate
+
+    with requires_simulator():
+        from reactive_desched.sim.command import SimulationOptions, simulate
 
     host, port = parse_listen_address(arguments.listen)
     return simulate(

@@ -32,6 +32,7 @@ class Image:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.arguments: dict[str, str] = {}
         self.entry_point: list[str] = []
         self.user = ""
         shims = root / "base"
@@ -42,8 +43,11 @@ class Image:
 
     def build(self, dockerfile: Path) -> None:
         """Carry out every instruction."""
-        for word, rest in instructions(dockerfile):
+        for word, written in instructions(dockerfile):
+            rest = re.sub(r"\$\{(\w+)\}", lambda name: self.arguments[name[1]], written)
             match word:
+                case "ARG" if "=" in rest:
+                    name, _, self.arguments[name] = rest.partition("=")
                 case "ENV":
                     for pair in shlex.split(self._here(rest)):
                         name, _, value = pair.partition("=")
@@ -134,7 +138,9 @@ def test_what_is_served_and_asked_needs_nothing_but_the_image(image: Image) -> N
         if path.is_file() and path.suffix != ".pyc"
     }
     (installed,) = (image.root / "opt").glob("**/site-packages/reactive_desched")
-    assert {path for path in beside if not (installed.parent / path).is_file()} == set()
+    missing = {path for path in beside if not (installed.parent / path).is_file()}
+    assert {path.parts[1] for path in missing} == {"demo", "sim"}
+    assert not {path.name for path in installed.iterdir()} & {"demo", "sim"}
 
 
 def test_another_user_than_root_runs_it_and_can_read_all_of_it(image: Image) -> None:

@@ -54,7 +54,7 @@ def copy_sources(to: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel and a source distribution of the working tree."""
+    """The wheels and the source distribution of the working tree."""
     folder = tmp_path_factory.mktemp("release")
     hatchling(copy_sources(folder / "sources"), folder / "dist")
     return folder / "dist"
@@ -62,7 +62,15 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(dist: Path) -> Path:
-    (path,) = dist.glob("*.whl")
+    """The controller's wheel."""
+    (path,) = dist.glob("reactive_desched-*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def sim_wheel(dist: Path) -> Path:
+    """The simulator's wheel."""
+    (path,) = dist.glob("reactive_desched_sim-*.whl")
     return path
 
 

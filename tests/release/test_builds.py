@@ -59,11 +59,19 @@ def test_a_shallow_clone_without_tags_has_the_version(tmp_path: Path) -> None:
     assert f"reactive_desched-{__version__}-py3-none-any.whl" in hashes(tmp_path / "dist")
 
 
-def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel: Path) -> None:
+def packed_in(wheel: Path) -> set[str]:
     with ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
 
-    assert packed == {str(file) for file in source_files() if file.parts[0] == "reactive_desched"}
+
+def test_the_wheels_have_every_file_of_the_package_once_and_no_other(
+    wheel: Path, sim_wheel: Path
+) -> None:
+    ours = {str(file) for file in source_files() if file.parts[0] == "reactive_desched"}
+    simulated = {name for name in ours if name.split("/")[1] in ("demo", "sim")}
+
+    assert packed_in(wheel) == ours - simulated
+    assert packed_in(sim_wheel) == simulated | {"reactive_desched/sim/LICENSE"}
 
 
 def test_the_source_distribution_has_what_make_needs(sdist: Path) -> None:

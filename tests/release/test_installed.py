@@ -13,6 +13,7 @@ import pytest
 
 from reactive_desched._version import __version__
 from tests.release.conftest import ROOT, ran
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.timeout(600)  # pip fills the environment within a test's time
 
@@ -20,7 +21,7 @@ PAGE = re.compile(r"The live page is at http://127\.0\.0\.1:(\d+);")
 
 
 @pytest.fixture(scope="module")
-def bin_(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def without_simulator(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of a bare environment, filled as a user does: with pip, by hashes."""
     folder = tmp_path_factory.mktemp("bare")
     base = getattr(sys, "_base_executable", sys.executable)
@@ -29,6 +30,39 @@ def bin_(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran(*pip, "--require-hashes", "-r", ROOT / "requirements/run.txt", cwd=folder)
     ran(*pip, "--no-index", wheel, cwd=folder)  # fails if a requirement is not locked
     return folder / "venv/bin"
+
+
+@pytest.fixture(scope="module")
+def refusals(without_simulator: Path) -> dict[str, tuple[int, str]]:
+    """What `sim` and `demo` do before the simulator is installed."""
+    done = {
+        name: subprocess.run(
+            [without_simulator / "reactive-desched", name],
+            cwd=without_simulator,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for name in ("demo", "sim")
+    }
+    return {name: (each.returncode, each.stderr) for name, each in done.items()}
+
+
+@pytest.fixture(scope="module")
+def bin_(without_simulator: Path, refusals: object, dist: Path) -> Path:
+    """The programs after the simulator was installed as their refusal says."""
+    python = without_simulator / "python"
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-compile", "--no-index")
+    wanted = f"reactive-desched[sim]=={__version__}"
+    ran(*pip, "--find-links", dist, wanted, cwd=without_simulator)
+    return without_simulator
+
+
+@pytest.mark.parametrize("command", ["demo", "sim"])
+def test_without_the_simulator_its_commands_say_how_to_get_it(
+    command: str, refusals: dict[str, tuple[int, str]], golden: Golden
+) -> None:
+    assert refusals[command] == (1, golden(version=__version__) + "\n")
 
 
 @pytest.mark.parametrize("program", ["reactive-desched", "kubectl-desched"])

@@ -61,6 +61,7 @@ def test_dist_has_what_is_published_and_its_hashes(made: Path) -> None:
 
     assert {path.name for path in made.iterdir()} == {
         f"reactive_desched-{__version__}-py3-none-any.whl",
+        f"reactive_desched_sim-{__version__}-py3-none-any.whl",
         f"reactive_desched-{__version__}.tar.gz",
         f"reactive_desched-{__version__}.cdx.json",
         "SHA256SUMS",
