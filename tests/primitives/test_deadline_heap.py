@@ -1,7 +1,10 @@
+from itertools import count
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.deadline_heap import Timers, earliest
+from reactive_desched.primitives.deadline_heap import SORTED_OUT_AT_ONCE, Timers, earliest
 
 
 def test_a_timer_rings_at_its_time_and_once() -> None:
@@ -36,7 +39,7 @@ def test_setting_one_timer_again_and_again_does_not_grow_the_heap() -> None:
     for at in range(10_000):
         timers.set("a", at)
 
-    assert len(timers._heap) < 200
+    assert len(timers._heap) + len(timers._older) < 200
     assert timers.pop_due(10_000) == "a"
 
 
@@ -71,18 +74,46 @@ def test_a_cancelled_timer_can_be_set_again_for_the_same_time() -> None:
     assert [timers.pop_due(10), timers.pop_due(10)] == ["a", None]
 
 
-def test_rebuilding_the_heap_loses_no_timer() -> None:
+@pytest.mark.parametrize("times", [*range(210, 250), 1000])
+def test_sorting_out_what_is_outdated_loses_no_timer(times: int) -> None:
     timers: Timers[int] = Timers()
     for key in reversed(range(50)):
         timers.set(key, key)
-    for _ in range(1000):
+    for _ in range(times):
         timers.set(7, 7)
 
     assert [timers.pop_due(100) for _ in range(51)] == [*range(50), None]
 
 
+class CountedKey:
+    """A key that counts how often it is looked up."""
+
+    looked_up = 0
+
+    def __hash__(self) -> int:
+        CountedKey.looked_up += 1
+        return id(self)
+
+
+def test_no_single_timer_pays_for_all_that_is_outdated() -> None:
+    timers: Timers[CountedKey] = Timers()
+    keys = [CountedKey() for _ in range(1000)]
+    most = 0
+    for turn in range(10):
+        for key in keys:
+            before = CountedKey.looked_up
+            timers.set(key, 1000 - turn)
+            most = max(most, CountedKey.looked_up - before)
+
+    assert most <= SORTED_OUT_AT_ONCE + 2
+
+
 steps = st.lists(
-    st.tuples(st.sampled_from(["set", "cancel"]), st.sampled_from("abcd"), st.integers(0, 20)),
+    st.tuples(
+        st.sampled_from(["set", "set often", "cancel", "ring"]),
+        st.sampled_from("abcd"),
+        st.integers(0, 20),
+    ),
     max_size=60,
 )
 
@@ -90,19 +121,26 @@ steps = st.lists(
 @given(steps)
 def test_timers_ring_as_a_plain_table_would(steps: list[tuple[str, str, int]]) -> None:
     timers: Timers[str] = Timers()
-    table: dict[str, int] = {}
+    table: dict[str, tuple[int, int]] = {}
+    turns = count()
     for step, key, at in steps:
-        if step == "set":
-            timers.set(key, at)
-            table[key] = at
-        else:
+        if step == "cancel":
             timers.cancel(key)
             table.pop(key, None)
-        assert timers.next_due() == min(table.values(), default=None)
+        elif step == "ring":
+            due = sorted((key for key in table if table[key][0] <= at), key=lambda key: table[key])
+            assert timers.pop_due(at) == next(iter(due), None)
+            for first in due[:1]:
+                del table[first]
+        else:
+            for _ in range(40 if step == "set often" else 1):
+                timers.set(key, at)
+                table[key] = at, next(turns)
+        assert timers.next_due() == min(table.values(), default=(None,))[0]
     rung = []
     while (ringing := timers.pop_due(20)) is not None:
-        rung.append(table[ringing])
-    assert rung == sorted(table.values())
+        rung.append(ringing)
+    assert rung == sorted(table, key=lambda key: table[key])
 
 
 def test_the_earliest_time_is_that_of_those_that_come_at_all() -> None:
