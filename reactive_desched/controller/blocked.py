@@ -5,6 +5,7 @@ one that a PodDisruptionBudget stopped waits for that budget. A blocked finding 
 when it is woken, never carried out late.
 """
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -45,6 +46,7 @@ class BlockedFindings(Generic[K, G, C]):
         self._blocked: dict[K, Blocked[G, C]] = {}
         self._by_wake: _KeysBy[WakeOn, K] = _KeysBy()
         self._by_group: _KeysBy[G, K] = _KeysBy()
+        self._by_gate: Counter[str] = Counter()
         self._wake_types: dict[type[Change], list[type[WakeOn]]] = {}
         self.awaited_kinds: Final = self._wake_types.keys()
 
@@ -54,9 +56,15 @@ class BlockedFindings(Generic[K, G, C]):
     def __contains__(self, key: K) -> bool:
         return key in self._blocked
 
-    def items(self) -> Iterator[tuple[K, Blocked[G, C]]]:
-        """Yield every blocked finding, in the order in which they were last evaluated."""
-        yield from self._blocked.items()
+    def snapshot(self) -> Iterator[tuple[K, Blocked[G, C]]]:
+        """Yield every finding that is blocked now, in the order in which they were last evaluated.
+
+        One that is taken out before its turn is left out. A list of them all, which is one of new
+        objects, would hold the event loop.
+        """
+        for key in list(self._blocked):
+            if (blocked := self._blocked.get(key)) is not None:
+                yield key, blocked
 
     def add(
         self, key: K, decision: BlockedDecision, since: float, trigger: C, groups: tuple[G, ...]
@@ -64,6 +72,7 @@ class BlockedFindings(Generic[K, G, C]):
         """Let a finding wait for what the decision on it names."""
         self.remove(key)
         self._blocked[key] = Blocked(decision, since, trigger, groups)
+        self._by_gate[decision.gate] += 1
         for group in groups:
             self._by_group.add(group, key)
         for wake in awaited(decision):
@@ -77,6 +86,10 @@ class BlockedFindings(Generic[K, G, C]):
         """Take a finding out; return why it was blocked."""
         if (blocked := self._blocked.pop(key, None)) is None:
             return None
+        gate = blocked.decision.gate
+        self._by_gate[gate] -= 1
+        if not self._by_gate[gate]:
+            del self._by_gate[gate]
         for group in blocked.groups:
             self._by_group.discard(group, key)
         for wake in awaited(blocked.decision):
@@ -122,11 +135,7 @@ class BlockedFindings(Generic[K, G, C]):
 
     def count_by_gate(self) -> dict[str, int]:
         """Count the blocked findings per gate."""
-        counts: dict[str, int] = {}
-        for blocked in self._blocked.values():
-            gate = blocked.decision.gate
-            counts[gate] = counts.get(gate, 0) + 1
-        return counts
+        return dict(self._by_gate)
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many findings each gate blocks."""

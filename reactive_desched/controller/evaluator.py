@@ -276,7 +276,7 @@ class Evaluator:
 
     def pending(self) -> Iterator[PendingFinding]:
         """Yield every blocked finding, with what it waits for."""
-        for key, blocked in list(self._blocked.items()):
+        for key, blocked in self._blocked.snapshot():
             decision, until = blocked.decision, blocked.decision.retry_at_s
             if until is not None and decision.gate == RATE_LIMITED.gate:
                 until = self._timers.due(key[:2]) or until
@@ -294,7 +294,7 @@ class Evaluator:
 
         One of a pod can be evaluated at any time; one of a plan, when that is made again.
         """
-        for key, blocked in list(self._blocked.items()):
+        for key, blocked in self._blocked.snapshot():
             decision = blocked.decision
             if decision.gate == RATE_LIMITED.gate:
                 alone = isinstance(key[1], PodSubject)
@@ -455,7 +455,7 @@ class Evaluator:
         """Drop what waits for a plugin's next evaluation; evictions that it began are settled."""
         active = [each for each in self._instances if not self.faults.is_off(each)]
         self._subscriptions = Subscriptions(active)
-        for key in [key for key, _ in self._blocked.items() if key[0] is instance]:
+        for key in [key for key, _ in self._blocked.snapshot() if key[0] is instance]:
             self._blocked.remove(key)
         if self._under_way is not None and self._under_way.key[0] is instance:
             self._under_way = None

@@ -14,6 +14,7 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.triggers import Trigger
 from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.timestamps import utc_time
@@ -221,6 +222,7 @@ def list_pending(
         rows.append(_row(finding, moment))
         if number % PODS_PER_SLICE == 0:
             yield None
+    yield from emptied(matching)
     yield PendingList(
         waiting.subjects,
         waiting.flapping,

@@ -5,6 +5,7 @@ from math import inf
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
@@ -13,6 +14,7 @@ from reactive_desched.controller.slices import in_slices
 from reactive_desched.gate.gate import RATE_LIMITED
 from reactive_desched.gate.turns import Turn
 from reactive_desched.model.objects import PodKey
+from reactive_desched.primitives.freeing import emptied
 
 KEPT_S: Final = 1.0
 """So long at most an answer serves further questions, of a large cluster."""
@@ -65,7 +67,10 @@ class TurnForecast:
         async with self._lock:
             if self._clock() >= self._kept_until:
                 now = self._clock()
+                former = list(self._found)  # others may still read that list, but not this one
                 self._found = await in_slices(findings_with_turns(self._controller, now))
                 took_s = self._clock() - now
                 self._kept_until = now + min(KEPT_S, _REST * took_s)
+                for _ in emptied(former):
+                    await anyio.lowlevel.checkpoint()
             return self._found

@@ -424,8 +424,11 @@ class EvictionRateLimiter:
         """
         self._update_paces(now)
         found: list[tuple[int, int, WaitingPod]] = []
+        names: dict[Bucket, Bucket] = {}  # one object for equal ones: fewer for the collector
         for number, (finding, at) in enumerate(waiting):
-            buckets = self._buckets_of(self._scopes_of(finding))
+            buckets = tuple(
+                [names.setdefault(n, n) for n in self._buckets_of(self._scopes_of(finding))]
+            )
             ticket = self._waiting.ticket(finding.pod.uid)
             found.append((ticket, number, WaitingPod(finding.pod.uid, at, buckets)))
             if number % FINDINGS_PER_SLICE == 0:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from reactive_desched.gate.ordinals import format_ordinal
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.ages import format_age
+from reactive_desched.primitives.freeing import emptied_mapping
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
 
@@ -132,6 +133,11 @@ class _Tokens:
         self._behind[token], self._before[token] = token + 1, token - 1
         self.members += 1
 
+    def take_apart(self) -> Iterator[None]:
+        """Free what is kept of the tokens, in slices."""
+        yield from emptied_mapping(self._behind)
+        yield from emptied_mapping(self._before)
+
     def _last(self, at: float) -> int:
         """Return the number of the last token that has come by then."""
         return floor((at - self._first) * self._rate + _EPSILON)
@@ -167,8 +173,8 @@ class TurnSchedule:
     def take_apart(self) -> Iterator[None]:
         """Free a schedule that is not used any more, in slices."""
         while self._buckets:
-            self._buckets.popitem()
-            yield
+            _, tokens = self._buckets.popitem()
+            yield from tokens.take_apart()
 
     def next_free(self, bucket: tuple[str, str], now: float) -> float:
         """Return when a bucket has a token that no pod takes; `now` for one that is not known."""

@@ -136,6 +136,22 @@ def test_a_second_decision_replaces_the_wakes_of_the_first() -> None:
 
     assert blocked.affected_by(NodeAdded("n2")) == []
     assert blocked.count_by_gate() == {"Gate": 1}
+    blocked.remove("k")
+    assert blocked.count_by_gate() == {}
+
+
+def test_a_finding_that_is_taken_out_during_a_look_at_all_is_not_shown() -> None:
+    blocked: BlockedFindings[str, str, str] = BlockedFindings()
+    for key in ("a", "b", "c"):
+        blocked.add(key, blocked_by(WakeOnCapacity()), 0.0, "", ())
+
+    shown = []
+    for key, _ in blocked.snapshot():
+        shown.append(key)
+        blocked.remove("b")
+        blocked.add("d", blocked_by(WakeOnCapacity()), 0.0, "", ())
+
+    assert shown == ["a", "c"]
 
 
 def test_the_findings_of_a_group_are_taken_out_together() -> None:

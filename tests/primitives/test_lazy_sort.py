@@ -20,7 +20,16 @@ class Counted(str):
 
 @given(st.lists(st.integers()))
 def test_the_order_is_that_of_a_sort(items: list[int]) -> None:
-    assert list(lazily_sorted(items)) == sorted(items)
+    assert list(lazily_sorted(tuple(items))) == sorted(items)
+    assert list(lazily_sorted(list(items))) == sorted(items)
+
+
+def test_a_list_keeps_nothing_that_was_yielded() -> None:
+    items = [3, 1, 2]
+
+    left = [(item, sorted(items)) for item in lazily_sorted(items)]
+
+    assert left == [(1, [2, 3]), (2, [3]), (3, [])]
 
 
 def test_the_first_item_comes_after_a_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
