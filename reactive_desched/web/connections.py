@@ -123,7 +123,12 @@ class HttpConnection(RequestHandler):
     async def finish_response(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
     ) -> tuple[StreamResponse, bool]:
-        """Send what is left of an answer; no request is under way then."""
+        """Send what is left of an answer; no request is under way then.
+
+        An answer that sends its own head, as a stream does, has the security headers already.
+        """
+        if not resp.prepared:
+            add_security_headers(resp)
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
@@ -142,7 +147,6 @@ class HttpConnection(RequestHandler):
         self._connections.malformed += 1
         response = Response(status=400, text=_MALFORMED)
         response.force_close()
-        add_security_headers(response)
         return response
 
     def _expire(self) -> None:

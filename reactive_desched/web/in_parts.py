@@ -7,6 +7,8 @@ from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 from anyio.lowlevel import checkpoint
 
+from reactive_desched.web.connections import add_security_headers
+
 
 async def send_in_parts(
     request: BaseRequest, parts: Iterable[bytes | bytearray], headers: Mapping[str, str]
@@ -16,6 +18,7 @@ async def send_in_parts(
     Between two parts other tasks have their turn, and a client that reads slowly is waited for.
     """
     response = StreamResponse(status=HTTPStatus.OK, headers=headers)
+    add_security_headers(response)
     await response.prepare(request)
     for part in parts if request.method == "GET" else ():  # HEAD wants no body
         if part:

@@ -15,7 +15,7 @@ from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 
-from reactive_desched.web.connections import HttpConnection, add_security_headers
+from reactive_desched.web.connections import HttpConnection
 
 Handler = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -28,13 +28,6 @@ class Access(Protocol):
     async def check(self, request: BaseRequest) -> None:
         """Return for a request that may be answered; raises an HTTPException for another."""
         ...
-
-
-class Request(BaseRequest):
-    """A request whose every answer has the security headers."""
-
-    async def _prepare_hook(self, response: StreamResponse) -> None:
-        add_security_headers(response)
 
 
 class Router:
@@ -86,11 +79,11 @@ class Router:
         protocol: RequestHandler,
         writer: AbstractStreamWriter,
         task: asyncio.Task[None],
-    ) -> Request:
+    ) -> BaseRequest:
         """Return a request that aiohttp's server has read."""
         limit = self._max_body_bytes
         loop = task.get_loop()
-        return Request(message, payload, protocol, writer, task, loop, client_max_size=limit)
+        return BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=limit)
 
     def _handler(self, request: BaseRequest) -> Handler:
         path, method = request.path, request.method
@@ -113,5 +106,5 @@ async def _meet(expectation: str, request: BaseRequest) -> None:
     """Ask for the body of a client that waits to be asked; there is no other expectation."""
     if expectation.lower() != "100-continue":
         raise HTTPExpectationFailed
-    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    request.writer.output_size = 0  # that was no part of the answer
+    if request.transport is not None:  # it is no part of the answer, which `request.writer` counts
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -10,7 +10,7 @@ from aiohttp.http import StreamWriter
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 
-from reactive_desched.web.connections import close_connection
+from reactive_desched.web.connections import add_security_headers, close_connection
 
 MAX_UNSENT_BYTES: Final = 64 << 10
 """A client's own buffer in our memory: beyond it we wait, and it is cut if that does not help."""
@@ -52,6 +52,7 @@ class StreamConnection:
         if (transport := self._request.transport) is None:
             raise ConnectionResetError
         _configure_socket(transport, self._stall_timeout_s + self._close_timeout_s)
+        add_security_headers(response)
         writer = await response.prepare(self._request)
         assert isinstance(writer, StreamWriter), "aiohttp's server has no other"
         self._writer = writer

@@ -1,4 +1,9 @@
-"""Writes a request to an open connection of aiohttp's pool, and reads the response to its end."""
+"""Writes a request to an open connection of aiohttp's pool, and reads the response to its end.
+
+aiohttp has no door for what holds of a connection rather than of a request (aio-libs/aiohttp#434
+asks for one, for NTLM), so this goes by names that a minor version may change: pyproject.toml
+bounds it.
+"""
 
 from typing import Final
 

@@ -116,8 +116,9 @@ class KafkaProducer:
     async def close(self) -> None:
         """Close within two seconds; messages without an acknowledgement are given up.
 
-        aiokafka's `stop` waits for all messages, and an idempotent producer retries each for ever:
-        so its sender and its client are closed instead. A request that is still under way then
+        aiokafka's `stop` waits for all messages, and an idempotent producer retries each for ever
+        (aio-libs/aiokafka#1101): so its sender and its client are closed instead, by names that a
+        minor version may change; pyproject.toml bounds it. A request that is still under way then
         ends by its own time-out, and a broker that reads nothing may keep its socket open.
         """
         with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
