@@ -209,6 +209,13 @@ def values_schema() -> Json:
         # The templates add apiVersion and kind where they are left out.
         left_out = ("$schema", "$id", "$comment", "definitions", "required")
         documents[name] = {key: schema[key] for key in schema if key not in left_out}
+    definitions["SinkSettings"] = {
+        **definitions["SinkSettings"],
+        "additionalProperties": {
+            "type": ["object", "array", "null"],
+            "description": "A sink that a package of the image offers: the controller checks it.",
+        },
+    }
     upstream: dict[str, str] = yaml.safe_load(
         (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")
     )

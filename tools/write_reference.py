@@ -19,7 +19,6 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.field_descriptions import REQUIRED, fields_of, section_of
 from reactive_desched.policy.rule_pages import GROUPS, RulePage, rule_pages
-from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.telemetry.metrics import PREFIX, Family
 from tools.commands_page import commands_page
 from tools.declared import declared
@@ -27,6 +26,7 @@ from tools.evictor_roles import written_roles
 from tools.guards_page import guards_page
 from tools.plan_example import PAGES, page_with_answer
 from tools.watched_kinds import README, watched_kinds_page, written_files
+from tools.write_schemas import built_in_settings
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 HELD_PODS = REFERENCE.parent / "runbooks" / "held-pods.md"
@@ -60,7 +60,7 @@ def settings_page() -> str:
         "",
         "| field | default | meaning | takes effect |",
         "|---|---|---|---|",
-        *_setting_rows(ReactiveSettings, "", after_restart=False),
+        *_setting_rows(built_in_settings(), "", after_restart=False),
         *_next_links(
             {
                 "change them while it runs": "../howto/reload.md",

@@ -25,6 +25,7 @@ from reactive_desched.policy.registry import (
 )
 from reactive_desched.policy.settings import controller_settings
 from reactive_desched.policy.settings import reactive_settings as settings
+from reactive_desched.policy.settings.installed_sinks import settings_of, sink_offers
 from tools.json_shapes import Definitions, definitions, merge_rule, or_null, reachable, ref
 from tools.schema_rules import Json, if_then, mutually_exclusive, require_non_empty
 
@@ -76,9 +77,15 @@ def legacy_policy() -> Json:
     return _document(root, definitions_by_name, v1alpha1.API_VERSION, document.KIND)
 
 
+def built_in_settings() -> type[settings.ReactiveSettings]:
+    """Return the model of settings, with the sections of all sinks of this package."""
+    offers = sink_offers()
+    return settings_of(offers.built_in(), offers)
+
+
 def reactive_settings() -> Json:
     """Describe ReactiveSettings."""
-    definitions_by_name = definitions([settings.ReactiveSettings])
+    definitions_by_name = definitions([built_in_settings()])
     names = {"enum": sorted(plugin_registry())}
     definitions_by_name["DebounceSettings"]["properties"]["perPlugin"]["propertyNames"] = names
     definitions_by_name["GuardSettings"]["properties"]["ignoredBy"]["propertyNames"] = names

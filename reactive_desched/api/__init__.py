@@ -1,4 +1,4 @@
-"""What outsiders may rely on: the plugin contract, each part imported when it is first used.
+"""What outsiders may rely on: the contracts of plugins and sinks, imported when they are used.
 
 A reader of events (`api.event`) need not wait for pydantic, which takes a tenth of a second.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from reactive_desched.api.places import PodPlugin
     from reactive_desched.api.plugin import DeschedulePlugin, Plugin, View
     from reactive_desched.api.scope import Namespaces, ScopedArgs
+    from reactive_desched.api.sink import SinkPlugin, SinkSection
 
 __all__ = [
     "BalancePlugin",
@@ -21,6 +22,8 @@ __all__ = [
     "PluginArgs",
     "PodPlugin",
     "ScopedArgs",
+    "SinkPlugin",
+    "SinkSection",
     "View",
 ]
 
@@ -32,6 +35,8 @@ _MODULES: Final = {
     "Plugin": "plugin",
     "PluginArgs": "args",
     "ScopedArgs": "scope",
+    "SinkPlugin": "sink",
+    "SinkSection": "sink",
     "View": "plugin",
 }
 

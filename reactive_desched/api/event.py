@@ -14,7 +14,7 @@ Schemas, filters by type, and docs/reference/events.md follow from that.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Annotated, Final, Generic, Literal, TypeVar
+from typing import Annotated, Final, Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -905,6 +905,16 @@ class EpochBegan(
     def describe(self) -> str:
         """Return which records are missing, and why another epoch began."""
         return f"{format_missing(self.first_missing, self.last_missing)}: {self.message}"
+
+
+class Record(NamedTuple):
+    """One record of the journal: its sequence, and its event as JSON without a line's end.
+
+    `json.loads(record.raw)` is the event as docs/reference/events.md describes it.
+    """
+
+    seq: int
+    raw: bytes
 
 
 class Event(Struct, Generic[_D], frozen=True, gc=False, kw_only=True):

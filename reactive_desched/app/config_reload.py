@@ -269,10 +269,10 @@ def _restart_differences(
     old: BaseModel, new: BaseModel, prefix: str = "", *, marked: bool
 ) -> Iterator[tuple[str, object, object]]:
     """Yield the fields that differ and have the mark `args.NEEDS_RESTART`, or are within one."""
-    for name, info in type(old).model_fields.items():
-        before, after = getattr(old, name), getattr(new, name)
+    for name, info in (type(new).model_fields | type(old).model_fields).items():
+        before, after = (getattr(each, name, info.default) for each in (old, new))
         field, needed = f"{prefix}{file_key(name)}", marked or needs_restart(info)
-        if isinstance(before, BaseModel) and type(before) is type(after):
+        if isinstance(before, BaseModel) and isinstance(after, BaseModel):
             yield from _restart_differences(before, after, f"{field}.", marked=needed)
         elif before != after and needed:
             yield field, before, after

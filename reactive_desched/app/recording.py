@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from reactive_desched.api.sink import Sink, SinkHost, SinkSection
 from reactive_desched.app.config_reload import ActiveConfig, policy_files
 from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
@@ -44,18 +45,18 @@ from reactive_desched.journal.uptime import (
     no_server_time,
 )
 from reactive_desched.kube.client.events import EventRecorder
-from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
-from reactive_desched.policy.settings.recording import (
-    DisruptionSettings,
-    KafkaSettings,
-    SinkSettings,
-    WebhookSettings,
+from reactive_desched.policy.settings.installed_sinks import (
+    configured_sinks,
+    load_sink,
+    sink_offers,
 )
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.recording import DisruptionSettings, SinkSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
+from reactive_desched.sinks.installed import InstalledSink
 from reactive_desched.sinks.kube_events import KubeEventsSink, own_pod
-from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.telemetry.logs import DebugLogger, Logger
 from reactive_desched.telemetry.registry import MetricsRegistry
@@ -161,7 +162,7 @@ def _build_recording(  # noqa: PLR0913 -- as above
         uptime=uptime,
         server_time=server_time,
     )
-    sinks = tuple(_sinks(settings.sinks, log))
+    sinks = tuple(_open_sinks(settings.sinks, log))
     all_sinks = (*sinks, IndexSink(directory), *best_effort_sinks)
     runners = {sink.name: _sink_runner(sink, journal, directory, log) for sink in all_sinks}
     retention = _retention_worker(
@@ -325,34 +326,21 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _sinks(settings: SinkSettings, log: Logger) -> Iterable[Sink]:
-    """Construct the sinks that the settings name; only their modules are imported."""
-    for name, kafka in _kafka_sinks(settings):
-        from reactive_desched.sinks.kafka.sink import KafkaSink
+def _open_sinks(settings: SinkSettings, log: Logger) -> Iterator[Sink]:
+    """Open the sinks that the settings name; only their packages are imported.
 
-        yield KafkaSink(kafka, clock=time.monotonic, log=log, name=name)
-    for name, webhook in _webhook_sinks(settings):
-        from reactive_desched.sinks.webhook.sink import WebhookSink
-
-        yield WebhookSink(webhook, wall=time.time, clock=time.monotonic, name=name)
-    if settings.stdout is not None:
-        from reactive_desched.sinks.stdout import StdoutSink, standard_output
-
-        yield StdoutSink(settings.stdout, standard_output())
-
-
-def _kafka_sinks(settings: SinkSettings) -> Iterable[tuple[str, KafkaSettings]]:
-    if settings.kafka is not None:
-        yield "kafka", settings.kafka
-    for one in settings.additional_kafka:
-        yield f"kafka-{one.name}", one
-
-
-def _webhook_sinks(settings: SinkSettings) -> Iterable[tuple[str, WebhookSettings]]:
-    if settings.webhook is not None:
-        yield "webhook", settings.webhook
-    for one in settings.additional_webhooks:
-        yield f"webhook-{one.name}", one
+    Raises PluginError for one that is not installed any more.
+    """
+    configured = list(configured_sinks(settings))
+    offers = sink_offers() if configured else None
+    for one in configured:
+        assert offers is not None, "there are offers where something is configured"
+        host = SinkHost(name=one.name, log=log, clock=time.monotonic, wall=time.time)
+        kind = load_sink(one.kind, offers)
+        if isinstance(one.section, SinkSection):
+            yield InstalledSink(kind, one.section, host, offers.describe(one.kind))
+        else:
+            yield kind.open(one.section, host)
 
 
 def _sink_runner(sink: Sink, journal: Journal, directory: Path, log: DebugLogger) -> SinkRunner:

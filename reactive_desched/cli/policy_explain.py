@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _EVICTOR: Final = "DefaultEvictor"
 _SETTINGS: Final = "settings"
+_SINKS: Final = "sinks."
 _MIGRATION: Final = "MigrationController"
 _DESCRIPTION: Final = """\
 Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor), a setting
@@ -84,8 +85,9 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if (page := rule_page(name)) is not None:
         yield from page.splitlines()
         return
-    head, _, rest = (f"{_SETTINGS}.{name}" if _is_setting(name) else name).partition(".")
-    about, model = _described(head)
+    is_setting = _is_setting(name) or name.startswith(_SINKS)
+    head, _, rest = (f"{_SETTINGS}.{name}" if is_setting else name).partition(".")
+    about, model = _described(head, rest)
     fields = list(fields_of(model))
     chosen = [each for each in fields if not rest or _is_below(each, rest)]
     if not chosen:
@@ -138,8 +140,11 @@ def _plugins() -> Iterator[tuple[str, str]]:
         yield name, (inspect.getdoc(plugin) or "").partition("\n")[0] if plugin else "not here"
 
 
-def _described(name: str) -> tuple[str, type]:
-    """Return the text and the model of a plugin, the evictor or the settings."""
+def _described(name: str, field: str) -> tuple[str, type]:
+    """Return the text and the model of a plugin, the evictor or the settings.
+
+    The settings have the section of the installed sink that the field names.
+    """
     from reactive_desched.errors import ConfigError
     from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -153,8 +158,17 @@ def _described(name: str) -> tuple[str, type]:
 
         return inspect.getdoc(MigrationControllerArgs) or "", MigrationControllerArgs
     if name == _SETTINGS:
-        return inspect.getdoc(ReactiveSettings) or "", ReactiveSettings
+        return inspect.getdoc(ReactiveSettings) or "", _settings_with(field)
     registry = plugin_registry()
     if name not in registry or (plugin := registry[name].plugin) is None:
         raise ConfigError(not_one_of(name, [*sorted(registry), _EVICTOR, _MIGRATION, _SETTINGS]))
     return inspect.getdoc(plugin) or "", registry[name].args
+
+
+def _settings_with(field: str) -> type:
+    """Return the model of settings, with the section of an installed sink if the field is there."""
+    from reactive_desched.policy.settings.installed_sinks import kind_of, settings_of, sink_offers
+
+    offers, kind = sink_offers(), kind_of(field.removeprefix(_SINKS).partition(".")[0])
+    is_installed = field.startswith(_SINKS) and kind in offers
+    return settings_of([kind] if is_installed else [], offers)

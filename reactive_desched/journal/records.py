@@ -7,13 +7,13 @@ parses it and writes it canonically again has the same bytes, and the same hash.
 import hashlib
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.api.event import Event
+from reactive_desched.api.event import Event, Record
 from reactive_desched.errors import RecordUnwritable
 from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -33,11 +33,8 @@ _encoder = msgspec.json.Encoder(order="sorted")
 AnyEvent = Event[Any]  # any kind of data
 
 
-class JournalRecord(NamedTuple):
-    """One record as every reader gets it: its sequence and its line, without the line's end."""
-
-    seq: int
-    raw: bytes
+JournalRecord = Record
+"""One record as every reader gets it: its sequence and its line, without the line's end."""
 
 
 class EncodedEvent(Struct, frozen=True, gc=False):

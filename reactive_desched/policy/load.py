@@ -22,7 +22,6 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import EVICT, Registry, plugin_names, with_evictor
 from reactive_desched.policy.runnable import find_unimplemented, require_runnable
-from reactive_desched.policy.yaml.decode import Decoder, FieldHints
 from reactive_desched.policy.yaml.diagnostics import (
     Diagnostic,
     DiagnosticDeduplicator,
@@ -274,11 +273,11 @@ def _read_settings(
     """Decode the settings; None when there are none, or none that are valid."""
     if document is None:
         return None
+    from reactive_desched.policy.settings.installed_sinks import decode_settings
     from reactive_desched.policy.settings.pace import at_pace
-    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
     location = document.location
-    settings = Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, location, _IDENTITY)
+    settings = decode_settings(location, diagnostics, _IDENTITY)
     if settings is None:
         return None
     if registry is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import anyio
 from anyio.to_thread import run_sync
 
+from reactive_desched.api.sink import Sink
 from reactive_desched.errors import EventRejected, JournalError, RecordsExpired, SinkUnavailable
 from reactive_desched.journal.cursors import Cursor, Cursors
 from reactive_desched.journal.records import JournalRecord, recorded_at
@@ -16,7 +17,6 @@ from reactive_desched.journal.tail import LiveTail
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.retry_backoff import LOG_EVERY_S, RetryBackoff
-from reactive_desched.sinks.sink import Sink
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from anyio.lowlevel import checkpoint
 
+from reactive_desched.api.sink import SinkHost
 from reactive_desched.errors import ConfigError, EventRejected, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.records import JournalRecord
@@ -33,7 +34,14 @@ class StdoutSink:
     """
 
     name = "stdout"
+    settings = StdoutSettings
     from_start = False
+
+    @classmethod
+    def open(cls, settings: StdoutSettings, host: SinkHost) -> "StdoutSink":
+        """Return the sink of this process's own output; raises ConfigError without one."""
+        del host
+        return cls(settings, standard_output())
 
     def __init__(self, settings: StdoutSettings, stream: UnbufferedStream) -> None:
         self._type_filter = TypeFilter(settings.types)

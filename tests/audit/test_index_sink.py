@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from reactive_desched.api.sink import Sink
 from reactive_desched.audit import index_sink
 from reactive_desched.audit.index import LINES_PER_PAUSE, AuditIndex, remove_index
 from reactive_desched.audit.index_sink import (
@@ -18,7 +19,6 @@ from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import list_segments
-from reactive_desched.sinks.sink import Sink
 from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
 

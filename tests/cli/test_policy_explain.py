@@ -7,11 +7,24 @@ from reactive_desched.audit import layout
 from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main
 from reactive_desched.plugins.registry import plugin_registry
+from tests.support.packages import write_package
 
 
 def explained(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["policy", "explain", *words]) == 0
     return capsys.readouterr().out
+
+
+def test_the_section_of_an_installed_sink_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (Path(__file__).parents[2] / "examples/sink/spool_sink.py").read_text()
+    write_package(tmp_path, "reactive_desched.sinks", {"spool": "SpoolSink"}, code, "spool_sink")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    for name in ("settings.sinks.spool", "sinks.spool"):
+        assert "  sinks.spool.maxFiles   10000 " in explained(capsys, name)
+    assert "sinks.additionalSpool" in explained(capsys, "sinks.additionalSpool")
 
 
 def test_without_a_name_every_plugin_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

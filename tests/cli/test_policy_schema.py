@@ -1,12 +1,16 @@
 """`policy schema` prints what an editor can use."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft7Validator
 
 from reactive_desched._version import __version__
 from reactive_desched.cli import policy_schema
 from reactive_desched.cli.commands import CommandParser
+from tests.support.packages import write_package
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -67,6 +71,38 @@ def test_a_schema_has_an_id_of_its_format_and_names_its_release(
     assert schema["$id"] == f"urn:reactive-desched:schemas:{id_}"
     assert schema["$comment"] == f"reactive-desched {__version__}"
     assert json.dumps(schema).count('"$id"') == 1, "another would change what references mean"
+
+
+def test_the_section_of_an_installed_sink_can_be_among_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (Path(__file__).parents[2] / "examples/sink/spool_sink.py").read_text()
+    write_package(tmp_path, "reactive_desched.sinks", {"spool": "SpoolSink"}, code, "spool_sink")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings: dict[str, Any] = {
+        "apiVersion": "reactive-desched/v1alpha1",
+        "kind": "ReactiveSettings",
+        "sinks": {"spool": {"directory": "a"}, "additionalSpool": [{"name": "b"}]},
+    }
+    for name in ("any", "settings"):
+        schema = printed(capsys, name, "--sink", "spool")
+        Draft7Validator.check_schema(schema)
+        [missing] = Draft7Validator(schema).iter_errors(settings)
+        assert "directory" in str(missing)
+        settings["sinks"].pop("additionalSpool")
+        Draft7Validator(schema).validate(settings)
+        settings["sinks"]["additionalSpool"] = [{"name": "b"}]
+
+
+@pytest.mark.parametrize("words", [("v1alpha2", "--sink", "stdout"), ("any", "--sink", "none")])
+def test_a_sink_that_has_no_place_there_is_refused(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        printed(capsys, *words)
+
+    assert stopped.value.code == 2
+    assert "--sink" in capsys.readouterr().err
 
 
 def test_another_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

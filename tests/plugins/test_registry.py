@@ -24,7 +24,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import Profile
 from reactive_desched.policy.registry import PluginSpec
 from tests.support.golden import Golden
-from tools.write_entry_points import PYPROJECT, declared_plugins, with_entry_points
+from tools.write_entry_points import PYPROJECT, declared, plugin_name, sink_name, with_entry_points
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -252,4 +252,12 @@ def test_an_entry_point_that_is_missing_wrong_or_too_many_is_mended() -> None:
 
 def test_the_name_of_a_plugin_is_read_from_its_class_alone() -> None:
     text = 'name = "no"\nclass A(Base):\n    name = "Yes"\n    other = "no"\nclass B:\n    name = a'
-    assert declared_plugins(text) == [("Yes", "A")]
+    assert declared(text, plugin_name) == [("Yes", "A")]
+
+
+def test_a_sink_of_ours_is_offered_by_the_name_of_its_class() -> None:
+    text = (
+        "class SpoolSink:\n    settings = A\nclass OtherSink: pass\nclass Spool:\n    settings = A"
+    )
+
+    assert declared(text, sink_name) == [("spool", "SpoolSink")]

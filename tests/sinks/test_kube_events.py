@@ -9,6 +9,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.api import event as api
+from reactive_desched.api.sink import Sink
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.outcomes import (
@@ -34,7 +35,6 @@ from reactive_desched.sinks.kube_events import (
     KubeEventsSink,
     own_pod,
 )
-from reactive_desched.sinks.sink import Sink
 from tests.support.entries import REASONS, WEB, decision_data, entry, outcome_data
 from tests.support.golden import Golden
 

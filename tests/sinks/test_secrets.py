@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from reactive_desched.api.sink import Sink
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.records import JournalRecord
@@ -26,7 +27,6 @@ from reactive_desched.policy.settings.recording import (
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
-from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.sink_runner import SinkRunner
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.authority import CertificateAuthority

@@ -11,10 +11,10 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.api import event as api
+from reactive_desched.api.sink import Sink
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.policy.settings.recording import StdoutSettings
-from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.stdout import StdoutSink
 from tests.support.entries import decision_data, entry, eviction_entries
 from tests.support.golden import Golden

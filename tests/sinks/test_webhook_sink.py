@@ -7,10 +7,10 @@ import pytest
 from aiohttp import web
 
 from reactive_desched.api import event as api
+from reactive_desched.api.sink import Sink
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.policy.settings.recording import WebhookSettings
-from reactive_desched.sinks.sink import Sink
 from reactive_desched.sinks.webhook.sink import MAX_BATCH_RECORDS, WebhookSink
 from tests.support.authority import CertificateAuthority
 from tests.support.entries import decision_data, entry, eviction_entries, outcome_data

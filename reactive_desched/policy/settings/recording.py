@@ -5,9 +5,16 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.args import (
+    NEEDS_RESTART,
+    FieldError,
+    FieldErrors,
+    Seconds,
+    Section,
+    raise_field_errors,
+)
 from reactive_desched.api.rules import Rule
-from reactive_desched.model.event_types import short_type, type_names
+from reactive_desched.api.sink import EventTypes
 from reactive_desched.policy.settings.certificates import CertificateFiles
 from reactive_desched.policy.settings.webhook_url import token_url_error, webhook_url_error
 from reactive_desched.primitives.hints import quote
@@ -39,20 +46,6 @@ def _check_not_zero(seconds: float) -> float:
     return seconds
 
 
-def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
-    if not types:
-        return types
-    from reactive_desched.api.event import DATA_TYPES
-
-    names = {name for type_ in DATA_TYPES for name in type_names(type_)}
-    for one in types:
-        if one not in names:
-            message = f"no type of event is called {quote(one)}"
-            hint = f"there are {', '.join(sorted(map(short_type, DATA_TYPES)))}"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.UNKNOWN_VALUE)])
-    return types
-
-
 def _check_sink_name(name: str) -> str:
     if not _SINK_NAME.fullmatch(name):
         message = f"{quote(name)} cannot be the name of a sink"
@@ -63,7 +56,6 @@ def _check_sink_name(name: str) -> str:
 
 PositiveSeconds = Annotated[Seconds, AfterValidator(_check_not_zero)]
 SinkName = Annotated[str, AfterValidator(_check_sink_name)]
-EventTypes = Annotated[tuple[str, ...], AfterValidator(_check_event_types)]
 
 
 class RetentionSettings(Section):
@@ -534,20 +526,17 @@ class SinkSettings(Section):
 
     @model_validator(mode="after")
     def _check_names(self) -> "SinkSettings":
-        errors = [
+        raise_field_errors(
             FieldError(
-                f"two sinks of {key} are called {quote(name)}",
+                f"two sinks of {key} are called {quote(one.name)}",
                 "give each a name of its own",
                 (key, index, "name"),
                 rule=Rule.DUPLICATE_ITEM,
             )
-            for key, names in (
-                ("additionalKafka", [one.name for one in self.additional_kafka]),
-                ("additionalWebhooks", [one.name for one in self.additional_webhooks]),
-            )
-            for index, name in enumerate(names)
-            if name in names[:index]
-        ]
-        if errors:
-            raise FieldErrors(errors)
+            for field, info in type(self).model_fields.items()
+            if isinstance(named := getattr(self, field), tuple)
+            for key in (info.validation_alias,)
+            for index, one in enumerate(named)
+            if isinstance(key, str) and one.name in [each.name for each in named[:index]]
+        )
         return self

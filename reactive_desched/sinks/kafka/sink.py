@@ -7,6 +7,7 @@ from typing import Final
 import anyio.lowlevel
 from anyio.to_thread import run_sync
 
+from reactive_desched.api.sink import SinkHost
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.policy.settings.recording import KafkaSettings
@@ -36,7 +37,13 @@ class KafkaSink:
     than ours.
     """
 
+    settings = KafkaSettings
     from_start = True
+
+    @classmethod
+    def open(cls, settings: KafkaSettings, host: SinkHost) -> "KafkaSink":
+        """Return a sink that has no connection yet."""
+        return cls(settings, clock=host.clock, log=host.log, name=host.name)
 
     def __init__(
         self,

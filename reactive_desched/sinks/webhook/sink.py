@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint
 from yarl import URL
 
 from reactive_desched._version import __version__
+from reactive_desched.api.sink import SinkHost
 from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.journal.records import JournalRecord
@@ -39,7 +40,13 @@ class WebhookSink:
     error. `wall` is the time of day and `clock` monotonic, both in seconds.
     """
 
+    settings = WebhookSettings
     from_start = False
+
+    @classmethod
+    def open(cls, settings: WebhookSettings, host: SinkHost) -> "WebhookSink":
+        """Return a sink that has no connection yet."""
+        return cls(settings, wall=host.wall, clock=host.clock, name=host.name)
 
     def __init__(
         self,

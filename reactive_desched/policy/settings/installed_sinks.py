@@ -1,0 +1,177 @@
+"""Sinks in settings: which kinds there are, the sections of installed ones, and what is configured.
+
+A kind is offered by an entry point; those that the settings name are imported, and no others.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import Field, create_model
+
+from reactive_desched.api.args import NEEDS_RESTART, Section
+from reactive_desched.api.sink import SinkPlugin, SinkSection
+from reactive_desched.errors import PluginError, ReactiveDeschedError
+from reactive_desched.policy.installed import Offers
+from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from reactive_desched.policy.settings.recording import SinkName, SinkSettings
+from reactive_desched.policy.yaml.decode import Decoder, FieldAdvice, FieldHints, fields_by_key
+from reactive_desched.policy.yaml.diagnostics import DiagnosticList
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import MappingEntry, MappingNode
+from reactive_desched.primitives.hints import nearest_name
+
+GROUP: Final = "reactive_desched.sinks"
+_MORE: Final = "additional"
+_KEY: Final = re.compile(r"[a-z][a-zA-Z0-9]{0,38}")
+_RESERVED: Final = frozenset({"index", "stream"})
+"""Names of what else has a position or a section."""
+
+_OWN_KEYS: Final = frozenset(fields_by_key(SinkSettings))
+_KIND_OF: Final[Mapping[str, str]] = {"additional_webhooks": "webhook"}
+"""The kind of a field whose name does not say it."""
+
+_NOT_INSTALLED: Final = "remove it, or install the package that offers it"
+
+
+class ConfiguredSink(Struct, frozen=True):
+    """A sink that the settings ask for: its kind, what it is called, and its section."""
+
+    kind: str
+    name: str
+    section: Section
+
+
+def sink_offers() -> Offers:
+    """Return the kinds of sinks that installed packages offer, those of this one among them."""
+    return Offers(GROUP, "sink")
+
+
+def configured_sinks(settings: SinkSettings) -> Iterator[ConfiguredSink]:
+    """Yield the sinks that follow the journal, in the order of their fields."""
+    for field in type(settings).model_fields:
+        value = getattr(settings, field)
+        kind = _KIND_OF.get(field, field.removeprefix(f"{_MORE}_"))
+        if isinstance(value, tuple):
+            yield from (ConfiguredSink(kind, f"{kind}-{each.name}", each) for each in value)
+        elif value is not None and kind != "stream":
+            yield ConfiguredSink(kind, kind, value)
+
+
+def decode_settings(
+    at: SourceLocation, diagnostics: DiagnosticList, skip: frozenset[str]
+) -> ReactiveSettings | None:
+    """Decode settings with the sections of the installed sinks that they name.
+
+    None where they have errors. Raises PluginError for a sink that cannot be used.
+    """
+    node = at.below("sinks").node
+    written = node.keys if isinstance(node, MappingNode) else frozenset[str]()
+    others = {kind_of(key) for key in written - _OWN_KEYS}
+    if not others:
+        return Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, at, skip)
+    offers = sink_offers()
+    kinds = [kind for kind in sorted(others) if kind in offers]
+    decoder = Decoder(diagnostics, SettingsHints(offers))
+    try:
+        return decoder.decode(settings_of(kinds, offers), at, skip)
+    except (MemoryError, ReactiveDeschedError):
+        raise
+    except Exception as error:
+        packages = ", ".join(map(offers.describe, kinds))
+        raise PluginError(
+            f"the settings of {packages} cannot be read: {type(error).__name__}: {error}; upgrade "
+            "that package, or take its sink out of the settings"
+        ) from error
+
+
+def settings_of(kinds: Iterable[str], offers: Offers) -> type[ReactiveSettings]:
+    """Return the model of settings with the sections of these installed sinks."""
+    sections = {kind: load_sink(kind, offers).settings for kind in kinds if kind not in _OWN_KEYS}
+    return _model(tuple(sorted(sections.items()))) if sections else ReactiveSettings
+
+
+def load_sink(kind: str, offers: Offers) -> type[Any]:  # one of ours need be no SinkPlugin
+    """Import a kind of sink; raises PluginError for one that cannot be used."""
+    found = offers.load(kind)
+    if (wrong := None if kind in _OWN_KEYS else _contract_error(kind, found)) is not None:
+        raise offers.error(kind, f"is not a sink: {wrong}")
+    return found  # type: ignore[no-any-return]  # what the contract asks for
+
+
+def _contract_error(kind: str, found: object) -> str | None:
+    """Say what keeps an object from being a kind of sink."""
+    if not (isinstance(found, type) and issubclass(found, SinkPlugin)):
+        return f"{found!r} is not a subclass of reactive_desched.api.SinkPlugin"
+    if missing := sorted(found.__abstractmethods__):
+        return f"{found.__name__} does not define {', '.join(missing)}"
+    if kind in _RESERVED or kind.startswith(_MORE):
+        return f"the name {kind!r} is kept for something else"
+    if not _KEY.fullmatch(kind):
+        return f"{kind!r} cannot be a key: use a lower-case letter and letters or digits after it"
+    section = getattr(found, "settings", None)
+    if not (isinstance(section, type) and issubclass(section, SinkSection)):
+        return f"{found.__name__}.settings is not a subclass of reactive_desched.api.SinkSection"
+    if "name" in section.model_fields:
+        return f"{section.__name__} has a field name, which settings use for one more sink"
+    return None
+
+
+@lru_cache(maxsize=8)
+def _model(sections: tuple[tuple[str, type[SinkSection]], ...]) -> type[ReactiveSettings]:
+    """Make the model; equal sections give the same one, so that settings of two files compare."""
+    fields: dict[str, Any] = {}  # what create_model takes
+    for kind, section in sections:
+        about = (section.__doc__ or "").partition("\n")[0]
+        fields[kind] = (section | None, Field(default=None, description=about))
+        named = create_model(
+            f"Named{section.__name__}",
+            __base__=section,
+            __doc__=f"One more {kind} sink, which is called {kind}-NAME.",
+            name=(SinkName, Field(description=f"Its name; the sink is called {kind}-NAME.")),
+        )
+        fields[f"{_MORE}_{kind}"] = (
+            tuple[named, ...],  # type: ignore[valid-type]  # made above
+            Field(
+                default=(),
+                validation_alias=f"{_MORE}{kind[0].upper()}{kind[1:]}",
+                description=f"More of them, each at its own pace: as {kind}, with a name.",
+            ),
+        )
+    text = SinkSettings.__doc__
+    sinks = create_model("SinkSettings", __base__=SinkSettings, __doc__=text, **fields)
+    every = Field(
+        default=sinks.model_construct(),
+        description=ReactiveSettings.model_fields["sinks"].description,
+    )
+    field: Any = (Annotated[sinks, NEEDS_RESTART], every)  # what create_model takes
+    text = ReactiveSettings.__doc__
+    return create_model("ReactiveSettings", __base__=ReactiveSettings, __doc__=text, sinks=field)
+
+
+class SettingsHints(FieldHints):
+    """Hints by the fields of settings, and by the sinks that are installed."""
+
+    def __init__(self, offers: Offers) -> None:
+        self._offers = offers
+
+    def unknown_field(
+        self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
+    ) -> FieldAdvice:
+        """Say what the field may mean; a sink may be of a package that is not installed."""
+        if at.path != ("sinks",):
+            return super().unknown_field(entry, at, known_fields)
+        known = known_fields | {*self._offers}
+        advice = FieldAdvice.near(entry.key, known)
+        if nearest_name(entry.key, known) is not None:
+            return advice
+        return replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
+
+
+def kind_of(key: str) -> str:
+    """Return the kind that a key below `sinks` stands for."""
+    more = key.removeprefix(_MORE)
+    return more[:1].lower() + more[1:] if more != key else key
