@@ -52,7 +52,7 @@ class TurnPlan:
             return None
         if self._due is None:
             self._due = max(now + SETTLE_S, self._rests_until)
-        if waiting.gave_up != self._seen:
+        if waiting.out_of_order != self._seen:
             self._due = min(self._due, max(now + SETTLE_S, self._rests_until))
         return self._due
 
@@ -61,7 +61,7 @@ class TurnPlan:
         if self._under_way is None:
             if (due := self.next_due(now)) is None or due > now:
                 return
-            self._seen, self._took_s = self._limiter.waiting.gave_up, 0.0
+            self._seen, self._took_s = self._limiter.waiting.out_of_order, 0.0
             self._under_way = self._steps(now)
         began = self._clock()
         for _ in self._under_way:

@@ -99,7 +99,7 @@ class GateFactory:
         filters = (*self.protections(evictor), *rules, self._pdb_filter)
         followed = self._workloads, self.brakes.zones
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        observers = (self._workloads,)
+        observers = (self._workloads, self.rate_limiter)
         return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, observers)
 
     def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
@@ -137,7 +137,7 @@ class GateFactory:
         followed = self._workloads, self.brakes.zones, arbitration
         trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
         limits = (*arbitration.limits, *self._limits)
-        observers = self._workloads, arbitration
+        observers = self._workloads, arbitration, self.rate_limiter
         return Gate(filters, limits, self.rate_limiter, trackers, self.moves, observers)
 
     @property

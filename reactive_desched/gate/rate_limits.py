@@ -23,9 +23,11 @@ from reactive_desched.gate.turns import (
     schedule_turns,
 )
 from reactive_desched.gate.waiting_pods import Bucket, WaitingPods
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import EvictionRateLimits
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
@@ -334,6 +336,11 @@ class EvictionRateLimiter:
             return None
         return self._refuse(pod, scope, bucket, names, now)
 
+    def note_blocked(self, decision: Defer | Refuse) -> None:
+        """Keep the place of a pod that waits for others of its StatefulSet before it comes."""
+        if decision.gate == GuardName.STATEFUL_SET_ORDER:
+            self._waiting.come(decision.finding.pod.uid)
+
     def _refuse_longest(
         self,
         pod: PodKey,
@@ -370,11 +377,11 @@ class EvictionRateLimiter:
 
     def _leave_queue(self, pod: PodKey, names: ScopeNames, now: float) -> None:
         """Take in that a pod has its tokens, whether it waited for them or not."""
+        has_waited = pod in self._waiting
+        self._waiting.leave(pod)
         if self._schedule is None:
             return
-        if pod in self._waiting:
-            self._waiting.leave(pod)
-        elif len(self._waiting):
+        if not has_waited and len(self._waiting):
             self._schedule.take(self._buckets_of(names), now)
         if not len(self._waiting):
             self._schedule = None

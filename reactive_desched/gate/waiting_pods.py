@@ -13,6 +13,9 @@ _GIVES_UP_AFTER_S: Final = 10.0
 _LOOKED_THROUGH: Final = 4
 """So many pods that gave up are forgotten whenever one is refused."""
 
+_MAX_CAME: Final = 10_000
+"""The places of so many pods are kept that do not wait for a token yet; the oldest is lost."""
+
 Bucket = tuple[str, str]
 """A bucket, by its scope and its name."""
 
@@ -29,14 +32,16 @@ class _Entry(Struct, frozen=True, gc=False):
 class WaitingPods:
     """Each pod's turn, and how many wait in each bucket; bounded by the findings that wait.
 
-    A pod that was not evaluated again for some time gave up: `gave_up` counts those.
+    A pod that was not evaluated again for some time gave up. `out_of_order` counts those, and the
+    pods that took a place before others, as they had come before.
     """
 
     def __init__(self) -> None:
         self._pods: dict[PodKey, _Entry] = {}
         self._counts: dict[Bucket, int] = {}
         self._tickets = 0
-        self.gave_up = 0
+        self._came: dict[PodKey, int] = {}
+        self.out_of_order = 0
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -53,6 +58,14 @@ class WaitingPods:
         known = self._pods.get(pod)
         return known.turn if known is not None and known.buckets == buckets else None
 
+    def come(self, pod: PodKey) -> None:
+        """Give a pod that another rule lets wait first its place among those that come now."""
+        if pod not in self._pods and pod not in self._came:
+            self._tickets += 1
+            self._came[pod] = self._tickets
+            if len(self._came) > _MAX_CAME:
+                del self._came[next(iter(self._came))]
+
     def enter(self, pod: PodKey, buckets: Sequence[Bucket], turn: float, until: float) -> None:
         """Let a pod wait, at the end unless it waits already; `until` is its next evaluation."""
         known = self._pods.get(pod)
@@ -60,9 +73,13 @@ class WaitingPods:
             ticket = known.ticket
             del self._pods[pod]
         else:
+            came = self._came.get(pod)
             self.leave(pod)
-            self._tickets += 1
-            ticket = self._tickets
+            if came is None:
+                self._tickets += 1
+            else:
+                self.out_of_order += 1
+            ticket = came or self._tickets
             for bucket in buckets:
                 self._counts[bucket] = self._counts.get(bucket, 0) + 1
         self._pods[pod] = _Entry(buckets, ticket, turn, until + _GIVES_UP_AFTER_S)
@@ -74,6 +91,7 @@ class WaitingPods:
 
     def leave(self, pod: PodKey) -> None:
         """Take a pod out: it has its tokens, or does not want them any more."""
+        self._came.pop(pod, None)
         if (known := self._pods.pop(pod, None)) is None:
             return
         for bucket in known.buckets:
@@ -89,7 +107,7 @@ class WaitingPods:
             if first is None or self._pods[first].until > now:
                 return
             self.leave(first)
-            self.gave_up += 1
+            self.out_of_order += 1
 
     def ticket(self, pod: PodKey) -> int:
         """Return which pod came earlier: the one with the lower number; the last for a new one."""

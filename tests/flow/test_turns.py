@@ -17,11 +17,13 @@ from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.turns import Turn
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Pod, StatefulSet
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import WarmUpSettings
 from reactive_desched.testing.builders import node, pod
 from tests.flow.test_brakes import tainted
+from tests.support.configurations import UNGUARDED
 from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +36,9 @@ LIMITS = {
     "owner": TokenRate(1 / 10, 2),
     "plugin": TokenRate(1 / 3, 7),
 }
+IN_ORDER = UNGUARDED.model_copy(
+    update={"disabled": tuple(each for each in GuardName if each != GuardName.STATEFUL_SET_ORDER)}
+)
 PLUGIN = {"plugin": TokenRate(1 / 3, 7)}
 
 
@@ -65,8 +70,17 @@ def of_node(name: str, pods: int) -> list[Pod]:
 class Watched:
     """A controller whose evicted pods are gone at once; `evicted_at` has when each was evicted."""
 
-    def __init__(self, rates: Mapping[str, TokenRate | None], pods: Sequence[Pod]) -> None:
-        self.flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), rates=rates)
+    def __init__(
+        self,
+        rates: Mapping[str, TokenRate | None],
+        pods: Sequence[Pod],
+        sets: Sequence[StatefulSet] = (),
+    ) -> None:
+        guards = IN_ORDER if sets else UNGUARDED
+        self.flow = FakeEdgesController(
+            NodeTaintsPlugin(NodeTaintsArgs()), rates=rates, guards=guards
+        )
+        self._sets = sets
         self._pods = {each.name: each for each in pods}
         self._nodes = [node(name) for name in sorted({each.node for each in pods})]
         self.evicted_at: dict[str, float] = {}
@@ -78,7 +92,7 @@ class Watched:
         """Taint all nodes at once; return the turns that are said after so many seconds."""
         said: dict[float, dict[str, Turn]] = {}
         async with self.flow.running() as flow, anyio.create_task_group() as tasks:
-            flow.sync_and_resume(*self._nodes, *self._pods.values())
+            flow.sync_and_resume(*self._sets, *self._nodes, *self._pods.values())
             await anyio.sleep(1)
             limiter = flow.controller.gates.rate_limiter
             if warm_up is not None:
@@ -259,3 +273,20 @@ async def test_findings_of_one_limit_are_one_group_that_says_when_the_last_leave
     assert 55 <= (group.last_turn - group.next_turn).total_seconds() <= 59
     assert listed.by_setting == {"budgets.plugin": 20}
     assert (listed.total, listed.kept) == (20, 0)
+
+
+async def test_pods_of_a_stateful_set_keep_the_place_at_which_they_came() -> None:
+    sets = [StatefulSet("default", name, f"owner-{name}", replicas=3) for name in ("db", "mq")]
+    members = [
+        pod(f"{each.name}-{ordinal}", on="n1", owner=f"StatefulSet/{each.name}")
+        for each in sets
+        for ordinal in range(3)
+    ]
+    watched = Watched(PLUGIN, [*members, *of_node("n2", 120)], sets)
+    await watched.run([])
+
+    left = sorted(watched.evicted_at, key=watched.evicted_at.__getitem__)
+    places = {name: left.index(name) for name in left if not name.startswith("n2")}
+    for name in ("db", "mq"):
+        assert places[f"{name}-2"] < places[f"{name}-1"] < places[f"{name}-0"]
+    assert max(places.values()) < len(left) // 2
