@@ -9,11 +9,13 @@ from typing import Final
 from reactive_desched.controller.coverage import UNAFFECTED_REASONS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.outcomes import OutcomeReason
+from reactive_desched.policy.field_descriptions import without_links
 from tools.declared import declared
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1] / "reactive_desched"
 DATA: Final = _PACKAGE / "api" / "reasons.json"
 PAGE: Final = _PACKAGE / "web" / "ui" / "reasons.html"
+RUNBOOK: Final = _PACKAGE.parent / "docs" / "runbooks" / "held-pods.md"
 
 _HEAD: Final = """\
 <!doctype html>
@@ -29,7 +31,8 @@ _HEAD: Final = """\
 <main>
 <h1>Reasons</h1>
 <p>What the codes mean that events, metrics, the log, <code>why</code> and the live page give as
-reason. docs/reference/reasons.md has them, too, with what a person can do.</p>
+reason, and what to do about those that do not end by themselves.
+<code>reactive-desched policy explain CODE</code> prints the same.</p>
 <dl>
 """
 
@@ -45,7 +48,20 @@ def meanings() -> Mapping[str, list[str]]:
         found.setdefault(outcome.code, []).append(text)
     for code, meaning in UNAFFECTED_REASONS.items():
         found.setdefault(code, []).append(f"No plugin looks at the pod: {meaning}")
+    for code, remedy in remedies().items():
+        found[code].append(f"What to do: {remedy}")
     return dict(sorted(found.items()))
+
+
+def remedies() -> Mapping[str, str]:
+    """Return what a person does about a code that does not end by itself, from its runbook."""
+    sections = RUNBOOK.read_text(encoding="utf-8").split("\n## `")[1:]
+    found: dict[str, str] = {}
+    for section in sections:
+        code, _, text = section.partition("`")
+        paragraphs = text.split("\nNext: ")[0].split()
+        found[code] = without_links(" ".join(paragraphs))
+    return found
 
 
 def data() -> str:

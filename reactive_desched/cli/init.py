@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
         "--pace",
         choices=_PACES,
         default=_DEFAULT_PACE,
-        help=f"how fast pods move (default: {_DEFAULT_PACE}); docs/howto/limits.md has the numbers",
+        help=f"how fast pods move (default: {_DEFAULT_PACE}); `policy check` prints the numbers",
     )
     command.add_argument(
         "--evictions-per-minute",

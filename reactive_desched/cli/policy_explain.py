@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli.commands import Commands
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from reactive_desched.policy.field_descriptions import FieldDescription
 
+_REFERENCE: Final = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 _EVICTOR: Final = "DefaultEvictor"
 _SETTINGS: Final = "settings"
 _SINKS: Final = "sinks."
@@ -80,7 +82,9 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if (texts := _meanings().get(name)) is not None:
         yield from (name, "")
         yield from (line for text in texts for line in textwrap.wrap(text, width))
-        yield from ("", "In the documentation:", f"docs/reference/reasons.md#{name.lower()}")
+        if _REFERENCE.is_file():  # in a clone; an installed package has no pages
+            anchor = f"docs/reference/{_REFERENCE.name}#{name.lower()}"
+            yield from ("", "In the documentation:", anchor)
         return
     if (page := rule_page(name)) is not None:
         yield from page.splitlines()
@@ -120,9 +124,10 @@ def _is_below(field: "FieldDescription", path: str) -> bool:
 
 def _table(fields: "Sequence[FieldDescription]", width: int) -> Iterator[str]:
     from reactive_desched.plan.columns import align
+    from reactive_desched.policy.field_descriptions import without_links
 
     rows = [("FIELD", "DEFAULT", "MEANING")]
-    rows += [(each.name, each.default or "-", each.meaning) for each in fields]
+    rows += [(each.name, each.default or "-", without_links(each.meaning)) for each in fields]
     yield from align(rows, width=width)
 
 

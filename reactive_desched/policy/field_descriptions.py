@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 REQUIRED: Final = "required"
 _SKIPPED: Final = ("apiVersion", "kind")
 
@@ -23,6 +24,11 @@ class FieldDescription(NamedTuple):
     name: str
     default: str
     meaning: str
+
+
+def without_links(text: str) -> str:
+    """Return a text of the documentation as it stands where its pages are not."""
+    return _LINK.sub(r"\1", text)
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[FieldDescription]:

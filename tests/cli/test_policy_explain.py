@@ -5,7 +5,8 @@ import pytest
 from reactive_desched.api.reason_codes import REASON_CODES
 from reactive_desched.audit import layout
 from reactive_desched.audit.layout import TextLayout
-from reactive_desched.cli import main
+from reactive_desched.cli import main, policy_explain
+from reactive_desched.cli.policy_explain import _meanings
 from reactive_desched.plugins.registry import plugin_registry
 from tests.support.packages import write_package
 
@@ -30,6 +31,26 @@ def test_the_section_of_an_installed_sink_is_explained(
 def test_without_a_name_every_plugin_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     text = explained(capsys)
     assert all(f"  {name} " in text for name in plugin_registry().built_in())
+
+
+def test_an_installed_package_names_no_page_and_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(policy_explain, "_REFERENCE", tmp_path / "reasons.md")
+    said = explained(capsys, "TooFewReadyPods")
+    assert "docs/" not in said
+    assert "What to do: " in said
+
+
+@pytest.mark.parametrize("name", sorted(_meanings()))
+def test_no_explanation_has_a_link_to_a_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "](" not in explained(capsys, name)
+
+
+def test_no_explanation_of_a_setting_has_a_link_to_a_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "](" not in explained(capsys, "settings")
 
 
 @pytest.mark.parametrize("name", [*plugin_registry().built_in(), "DefaultEvictor", "settings"])

@@ -235,8 +235,8 @@ class ControllerSettings(Section):
     pace: Pace = Field(
         default=NORMAL,
         description="One word for how fast pods move: it sets the fields of `budgets`, "
-        "`moves.maxMoving` and `brakes.storm` that these settings do not name, as "
-        "[tables](../howto/limits.md#one-word-for-all-of-it) say.",
+        "`moves.maxMoving` and `brakes.storm` that these settings do not name; "
+        "`policy check` prints the numbers.",
     )
     budgets: EvictionRateLimits = Field(
         default=EvictionRateLimits.model_construct(), description="Rates of eviction."
