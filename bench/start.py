@@ -6,6 +6,7 @@ commands take turns, so that a machine that changes its speed changes all of the
 
 import json
 import os
+import queue
 import resource
 import signal
 import subprocess
@@ -107,13 +108,16 @@ def _cpu_of(argv: Sequence[str], environment: Mapping[str, str]) -> float:
 
 
 def _cpu_until_first_list(folder: Path, environment: Mapping[str, str]) -> float:
-    """Start `run` against a server that never answers, and stop it at its first list request."""
-    asked = threading.Event()
+    """Start `run` against a server that never answers, and stop it at its first list request.
+
+    The request's own thread reads what it has cost: `run` goes on with its other watches meanwhile.
+    """
+    costs: queue.SimpleQueue[float] = queue.SimpleQueue()
 
     class Server(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.startswith(("/api/v1/", "/apis/")):
-                asked.set()
+                costs.put(_cpu_now(process.pid))
 
         def log_message(self, *_: object) -> None:
             """Print nothing."""
@@ -124,9 +128,9 @@ def _cpu_until_first_list(folder: Path, environment: Mapping[str, str]) -> float
             _run_argv(folder, server.server_address[1]), env=environment, stderr=subprocess.DEVNULL
         ) as process:
             try:
-                if not asked.wait(60):
-                    raise TimeoutError("`run` asked for no list within 60 s")
-                return _cpu_now(process.pid)
+                return costs.get(timeout=60)
+            except queue.Empty:
+                raise TimeoutError("`run` asked for no list within 60 s") from None
             finally:
                 process.send_signal(signal.SIGKILL)
                 server.shutdown()

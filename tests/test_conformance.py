@@ -14,18 +14,13 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plugins.registry import plugin_registry
 
 FOLDER = Path(__file__).parent.parent.parent / "shared" / "conformance"
-
-TO_COME: frozenset[str] = frozenset()
-"""The plugins whose cases are expected to fail, strictly: once built, a plugin leaves this list."""
 
 WHOLE_COMMAND = (
     "DefaultEvictor-00-0",
@@ -40,10 +35,6 @@ Case = dict[str, Any]  # a recording, as its JSON line has it
 Answer = Callable[[ModuleType, Case, Path], tuple[Any, int, str]]
 
 
-def test_the_plugins_expected_to_fail_are_those_that_are_not_built() -> None:
-    assert {name for name, spec in plugin_registry().items() if not spec.is_implemented} == TO_COME
-
-
 @cache
 def check() -> ModuleType:
     """Load what compares an answer with a recording, from beside the recordings."""
@@ -53,24 +44,6 @@ def check() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def enabled(policy: str) -> set[str]:
-    """Name the plugins a policy enables, in either format; wrong ones in whatever way they can."""
-    written = yaml.load(policy, Loader=yaml.CSafeLoader)
-    return {*_strategies(written), *_plugins(written)}
-
-
-def _strategies(policy: Any) -> Iterator[str]:
-    for name, strategy in (policy.get("strategies") or {}).items():
-        if (strategy or {}).get("enabled"):
-            yield name
-
-
-def _plugins(policy: Any) -> Iterator[str]:
-    for profile in policy.get("profiles") or ():
-        for point in (profile.get("plugins") or {}).values():
-            yield from (point or {}).get("enabled") or ()
 
 
 def answered(comparing: ModuleType, case: Case, folder: Path) -> tuple[Any, int, str]:
@@ -105,11 +78,7 @@ def recorded() -> Iterator[Any]:
         yield pytest.param({}, answered, id="none", marks=pytest.mark.skip(reason=reason))
         return
     for case in check().load([str(FOLDER)]):
-        expects_error = bool(case["expect"].get("error"))
-        waits_for = () if expects_error else sorted(enabled(case["policy"]) & TO_COME)
-        reason = f"to come: {', '.join(waits_for)}"
-        marks = [pytest.mark.xfail(reason=reason, strict=True)] if waits_for else []
-        yield pytest.param(case, answered, id=case["name"], marks=marks)
+        yield pytest.param(case, answered, id=case["name"])
         if case["name"] in WHOLE_COMMAND:
             yield pytest.param(case, answered_by_the_command, id=f"{case['name']}-as-a-program")
 

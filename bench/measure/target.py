@@ -72,11 +72,7 @@ class Target:
 def _policy() -> dict[str, object]:
     points: dict[str, dict[str, list[str]]] = {}
     registry = plugin_registry()
-    names = [
-        name
-        for name, spec in registry.items()
-        if spec.is_implemented and "balance" not in spec.points
-    ]
+    names = [name for name, spec in registry.items() if "balance" not in spec.points]
     for name in names:
         for point in registry[name].points:
             points.setdefault(point, {"enabled": []})["enabled"].append(name)

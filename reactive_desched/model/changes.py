@@ -190,16 +190,6 @@ class CSINodeChanged(Change, frozen=True, gc=False):
         return f"node {self.node}"
 
 
-class NodeUsageChanged(NodeChange, frozen=True, gc=False):
-    """A source of metrics has a new sample of the node, or none any more.
-
-    The state announces no samples, since most move nothing: an index of a plugin that goes by each
-    of them can announce this.
-    """
-
-    source: str = ""
-
-
 class WorkloadChanged(Change, frozen=True, gc=False):
     """A controller of pods, given by uid, differs, or more of its pods are Ready or fewer are not.
 

@@ -11,14 +11,14 @@ LIST_WATCH: Final = ("list", "watch")
 GRANTED_ROLE: Final = "reactive-desched-missing"
 """The name of a role that a command adds beside the one that the controller has."""
 
-_DENIAL: Final = re.compile(
+_DENIAL: Final = (
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)"'
     r' in API group "(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
 """How the API server words a denial; an admission plugin that forbids a request has other words."""
 
-_FORBIDDEN: Final = re.compile(r"^(?:GET|list|watch) /\S+: 403\b")
-_NOT_SERVED: Final = re.compile(r"^(?:GET|list|watch) /\S+: 404\b")
+_FORBIDDEN: Final = r"^(?:GET|list|watch) /\S+: 403\b"
+_NOT_SERVED: Final = r"^(?:GET|list|watch) /\S+: 404\b"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _USED_TOGETHER: Final = {
     "leases": ("get", "create", "update"),
@@ -55,7 +55,7 @@ class Right(Struct, frozen=True, order=True):
 
 def denied_right(message: str) -> Right | None:
     """Return the right that the API server says is missing; None where it says something else."""
-    if (found := _DENIAL.search(message)) is None:
+    if (found := re.search(_DENIAL, message)) is None:
         return None
     resource = found["resource"]
     namespace = (found["namespace"] or "") if resource in _BY_NAMESPACE else ""
@@ -70,7 +70,7 @@ def right_to_read(
 
     `refusal` is how the request ended; a proxy may forbid it in words of its own.
     """
-    if not _FORBIDDEN.match(refusal):
+    if not re.match(_FORBIDDEN, refusal):
         return None
     named = denied_right(refusal)
     return Right(group, resource, verbs, "" if named is None else named.user)
@@ -78,7 +78,7 @@ def right_to_read(
 
 def remedy_for(refusal: str, right: Right | None) -> str:
     """Return what ends a refusal to list or watch a kind; empty where that is not known."""
-    if _NOT_SERVED.match(refusal):
+    if re.match(_NOT_SERVED, refusal):
         return "the API server does not serve the kind: install its CustomResourceDefinition"
     return "" if right is None else how_to_grant((right,))
 

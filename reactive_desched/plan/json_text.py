@@ -25,8 +25,8 @@ _RELEASE_EVERY_BYTES: Final = 2**26
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _KEY: Final = re.compile(rb'("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-_TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
-_BYTE_OFFSET: Final = re.compile(r" \(byte (\d+)\)$")
+_TRAILING: Final = r"trailing characters \(byte (\d+)\)"
+_BYTE_OFFSET: Final = r" \(byte (\d+)\)$"
 
 
 class JsonText:
@@ -113,7 +113,7 @@ class JsonText:
             except RecursionError:
                 raise self.syntax_error("it is nested too deeply") from None
             except msgspec.DecodeError as error:
-                if (rest := _TRAILING.search(str(error))) is not None:
+                if (rest := re.search(_TRAILING, str(error))) is not None:
                     return begins + int(rest[1]) - 1  # it has read the first byte of the rest
                 if begins + window >= len(self):
                     raise self._not_json(begins, str(error)) from error
@@ -124,7 +124,7 @@ class JsonText:
                 window *= 2  # a value that ends with the window may go on beyond it
 
     def _not_json(self, begins: int, error: str) -> ConfigError:
-        if (offset := _BYTE_OFFSET.search(error)) is None:
+        if (offset := re.search(_BYTE_OFFSET, error)) is None:
             return self.syntax_error(
                 "the text ends in the middle of this value: is the file complete?"
             )

@@ -9,7 +9,6 @@ The module of a plugin is imported when a policy names the plugin.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, get_args
 
@@ -24,15 +23,12 @@ GROUP: Final = "reactive_desched.plugins"
 _POINTS: Final = ("deschedule", "balance")
 _BUILT_IN: Final = f"{__package__}."
 
-PLANNED_PLUGINS: Final[Mapping[str, str]] = {}
-"""Balance plugins that a policy can configure and have checked before they are built."""
-
 
 class InstalledPlugins(Mapping[str, PluginSpec]):
     """The plugins that a policy may name. Asking for a broken one raises PluginError."""
 
     def __init__(self, found: Iterable[EntryPoint]) -> None:
-        self._entries: dict[str, list[EntryPoint]] = {name: [] for name in PLANNED_PLUGINS}
+        self._entries: dict[str, list[EntryPoint]] = {}
         for entry in found:
             self._entries.setdefault(entry.name, []).append(entry)
         self._specs: dict[str, PluginSpec] = {}
@@ -71,9 +67,7 @@ def plugin_registry() -> InstalledPlugins:
 
 
 def _load(name: str, entries: list[EntryPoint]) -> PluginSpec:
-    if not entries:
-        return PluginSpec(_planned_args(name), frozenset({"balance"}), is_implemented=False)
-    if name in PLANNED_PLUGINS or len(entries) > 1:
+    if len(entries) > 1:
         raise PluginError(_clash(name, entries))
     [entry] = entries
     origin = f"the plugin {name} ({entry.value}) of {_package(entry)}"
@@ -121,16 +115,8 @@ def _args_type(plugin: type[Plugin[object, PluginArgs]]) -> type[PluginArgs]:
     return PluginArgs
 
 
-def _planned_args(name: str) -> type[PluginArgs]:
-    module, _, args = PLANNED_PLUGINS[name].partition(":")
-    loaded: type[PluginArgs] = getattr(import_module(f"{_BUILT_IN}{module}"), args)
-    return loaded
-
-
 def _clash(name: str, entries: list[EntryPoint]) -> str:
     packages = sorted({_package(entry) for entry in entries})
-    if name in PLANNED_PLUGINS:
-        packages.append("this version of reactive-desched, which reserves the name")
     return (
         f"the plugin {name} is offered by {' and by '.join(packages)}; uninstall one of them, or "
         "rename the plugin in its package"

@@ -18,14 +18,14 @@ class Configuration(Struct, frozen=True):
 
     Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
     the files, None where they have none: commands that need no settings do not build their models.
-    `unimplemented` names what keeps a valid policy from running; see `runnable.require_runnable`.
-    `sources` are the files' texts.
+    `obstacles` keep a valid policy from running: `load.load_runnable` refuses it. `sources` are the
+    files' texts.
     """
 
     policy: Policy
     written: "ReactiveSettings | None"
     warnings: tuple[Diagnostic, ...] = ()
-    unimplemented: tuple[Diagnostic, ...] = ()
+    obstacles: tuple[Diagnostic, ...] = ()
     sources: tuple["SourceText", ...] = ()
 
     @property

@@ -21,7 +21,6 @@ from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
 from reactive_desched.policy.registry import EVICT, Registry, plugin_names, with_evictor
-from reactive_desched.policy.runnable import find_unimplemented, require_runnable
 from reactive_desched.policy.yaml.diagnostics import (
     Diagnostic,
     DiagnosticDeduplicator,
@@ -84,9 +83,11 @@ def load_sources(
 def load_runnable(
     paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
 ) -> Configuration:
-    """Read files as `load_files` does; a plugin that cannot run yet raises PolicyErrors too."""
+    """Read files as `load_files` does; what `run` cannot do raises PolicyErrors too."""
     configuration = load_files(paths, registry, lenient=lenient)
-    require_runnable(configuration)
+    if configuration.obstacles:
+        texts = {source.name: source.text for source in configuration.sources}
+        raise PolicyErrors(configuration.obstacles, texts=texts)
     return configuration
 
 
@@ -104,7 +105,7 @@ def check_source(
         if source is not None:
             read, settings = _check_documents(source, registry, diagnostics)
         diagnostics.raise_if_errors()
-        for problem in () if read is None else _obstacles(read, registry):
+        for problem in () if read is None else read.obstacles:
             diagnostics.add(problem)
         diagnostics.raise_if_errors()
     except PolicyErrors as errors:
@@ -181,16 +182,9 @@ def _load(
     if read is None:
         missing = [_missing_policy(sources)]
         raise PolicyErrors(missing, warnings=diagnostics.warnings, texts=diagnostics.texts)
-    cannot_run = tuple(_obstacles(read, registry))
     return Configuration(
-        read.policy, settings, diagnostics.warnings, cannot_run, sources=tuple(sources)
+        read.policy, settings, diagnostics.warnings, read.obstacles, sources=tuple(sources)
     )
-
-
-def _obstacles(read: ReadPolicy, registry: Registry) -> Iterator[Diagnostic]:
-    """Yield what keeps a valid policy from running."""
-    yield from read.obstacles
-    yield from find_unimplemented(read.location, registry)
 
 
 def _read_both(

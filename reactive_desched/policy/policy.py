@@ -24,7 +24,7 @@ class Profile:
 
     The lists are in order, each name once. `args` has the arguments of every plugin enabled at
     `deschedule` or `balance`, or at a filter point beside DefaultEvictor. `plugins` are those of
-    `deschedule` and then `balance`, ready to run; planned ones, which cannot run, are not in it.
+    `deschedule` and then `balance`, ready to run.
     """
 
     name: str

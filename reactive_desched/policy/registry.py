@@ -50,13 +50,11 @@ PACKAGE_REMEDY: Final = (
 class PluginSpec(Struct, frozen=True):
     """What the policy reader needs of a plugin: its arguments, extension points, and class.
 
-    A plugin that is not implemented yet can be configured and checked, but a policy that enables
-    it cannot run. `origin` is the plugin with what offers it, for messages.
+    `origin` is the plugin with what offers it, for messages.
     """
 
     args: type[BaseModel]
     points: frozenset[str]
-    is_implemented: bool = True
     plugin: type[Plugin[Any, Any]] | None = None  # of every subject and argument type
     origin: str = ""
 

@@ -27,7 +27,7 @@ _NANOSECONDS: Final = {
 }
 _MAX_NS: Final = 2**63 - 1
 _MAX_TEXT_CHARS: Final = 64
-_BARE_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+_BARE_NUMBER: Final = r"[0-9]+(\.[0-9]+)?"
 _UNIT_OF_WORD: Final = {
     "s": "s",
     "sec": "s",
@@ -45,11 +45,10 @@ _UNIT_OF_WORD: Final = {
     "week": "w",
 }
 _WORD: Final = rf"(?:{'|'.join(sorted(_UNIT_OF_WORD, key=len, reverse=True))})s?"
-_WORDED_PART_TEXT: Final = rf"([0-9]+(?:\.[0-9]+)?) *({_WORD})\b"
-_WORDED_PART: Final = re.compile(_WORDED_PART_TEXT)
-_MONTHS_OR_MINUTES: Final = re.compile(r"[0-9] *Ms?\b")
-_IN_WORDS: Final = re.compile(rf"(?:{_WORDED_PART_TEXT}(?:,? *(?:and )?)?)+")
-_LONG_UNIT: Final = re.compile(r"[0-9]+ ?(y|yr|years?|mo|months?)")
+_WORDED_PART: Final = rf"([0-9]+(?:\.[0-9]+)?) *({_WORD})\b"
+_MONTHS_OR_MINUTES: Final = r"[0-9] *Ms?\b"
+_IN_WORDS: Final = rf"(?:{_WORDED_PART}(?:,? *(?:and )?)?)+"
+_LONG_UNIT: Final = r"[0-9]+ ?(y|yr|years?|mo|months?)"
 
 
 class DurationError(ValueError):
@@ -82,11 +81,11 @@ def parse_duration(text: str) -> float:
 def _from_words(text: str) -> str:
     """Return a duration in words, such as `1 hour 30 min`, with its units; else nothing."""
     folded = text.casefold().strip()
-    if not _IN_WORDS.fullmatch(folded) or _MONTHS_OR_MINUTES.search(text):
+    if not re.fullmatch(_IN_WORDS, folded) or re.search(_MONTHS_OR_MINUTES, text):
         return ""
     return "".join(
         f"{number}{_UNIT_OF_WORD[word.removesuffix('s') or 's']}"
-        for number, word in _WORDED_PART.findall(folded)
+        for number, word in re.findall(_WORDED_PART, folded)
     )
 
 
@@ -94,9 +93,9 @@ def _format_hint(text: str, accepted: str) -> str:
     """Suggest what a malformed duration may stand for."""
     if accepted:
         return f"write {accepted}"
-    if _LONG_UNIT.fullmatch(text[:_MAX_TEXT_CHARS]):
+    if re.fullmatch(_LONG_UNIT, text[:_MAX_TEXT_CHARS]):
         return "the longest units are w and d: write a year as 365d, a month as 30d"
-    if _BARE_NUMBER.fullmatch(text[:_MAX_TEXT_CHARS]):
+    if re.fullmatch(_BARE_NUMBER, text[:_MAX_TEXT_CHARS]):
         return f"a unit is missing: write {text}s for seconds"
     return 'write numbers with units w, d, h, m, s or ms, for example "90s", "1h30m" or "7d"'
 

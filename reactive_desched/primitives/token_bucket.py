@@ -136,13 +136,6 @@ class TokenBucket:
             return earliest
         return max(earliest, min(self._scheduled[-1] + step, now + MAX_WAIT_S))
 
-    def is_booked_up(self, now: float) -> bool:
-        """Say whether there is neither a token nor a free time slot within the longest wait."""
-        if not self._scheduled:
-            return False
-        next_slot = self._scheduled[-1] + 1 / self.rate.per_second
-        return next_slot > now + MAX_WAIT_S and not self.has_token(now)
-
     def is_idle(self, now: float) -> bool:
         """Say whether nothing distinguishes this bucket from a fresh one."""
         is_awaited = bool(self._scheduled) and self._scheduled[-1] > now

@@ -15,7 +15,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.usage import CHECK_INTERVAL_S, UsagePolling, watch_while_followed
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.watch.reflector import Reflector
-from reactive_desched.model.changes import Change, NodeUsageChanged
+from reactive_desched.model.changes import Change
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
@@ -27,7 +27,7 @@ from reactive_desched.testing.builders import node, pod
 from reactive_desched.web.health import CheckResult
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
-from tests.support.sample_changes import SampleChanges
+from tests.support.sample_changes import NodeUsageChanged, SampleChanges
 
 pytestmark = pytest.mark.anyio
 

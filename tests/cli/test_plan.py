@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
-from reactive_desched.api.args import PluginArgs
 from reactive_desched.cli import main
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.journal import history
@@ -23,8 +22,6 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.plan import command, live_snapshot
 from reactive_desched.plan.command import PlanOptions
 from reactive_desched.plan.mode import PlanMode
-from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.registry import PluginSpec
 from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,
     OPTIONAL_RESOURCES,
@@ -233,18 +230,6 @@ def test_a_plugin_that_the_policy_does_not_enable_is_named_before_anything_is_re
     plan: Plan, tmp_path: Path, golden: Golden
 ) -> None:
     status, output, errors = plan("-f", str(tmp_path / "nowhere"), "--plugin", "NodeTaints")
-
-    assert (status, output) == (2, "")
-    assert golden() in errors
-
-
-def test_a_plugin_that_is_not_built_yet_is_status_2(
-    plan: Plan, tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
-    later = PluginSpec(PluginArgs, frozenset({"deschedule"}), is_implemented=False)
-    monkeypatch.setattr(command, "plugin_registry", lambda: {**plugin_registry(), "Later": later})
-    (tmp_path / "policy.yaml").write_text(POLICY.replace("RemovePodsViolatingNodeTaints", "Later"))
-    status, output, errors = plan("-f", str(cluster))
 
     assert (status, output) == (2, "")
     assert golden() in errors

@@ -162,28 +162,6 @@ def test_warnings_alone_are_fine(files: Files) -> None:
     assert said.endswith("1 file: 0 errors, 3 warnings\n")
 
 
-def test_a_plugin_that_this_version_cannot_run_is_an_error_at_each_place_that_enables_it(
-    files: Files, monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
-    planned = dict.fromkeys(("Later", "MuchLater"), "low_node_load:LowNodeLoadArgs")
-    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
-    enabled = "{balance: {enabled: [Later, MuchLater]}}"
-    policy = (
-        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
-        f"profiles: [{{name: p, plugins: {enabled}}}]\n"
-    )
-
-    status, said = files.check(p=policy, sound=SOUND)
-
-    assert status == 2
-    at = "error: profiles[0].plugins.balance.enabled"
-    assert [line for line in said.splitlines() if line.startswith("p:")] == [
-        golden("Later", at=at),
-        golden("MuchLater", at=at),
-    ]
-    assert golden("help") + "\n" in said
-
-
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
 def test_the_check_fails_for_exactly_the_policies_that_run_refuses(

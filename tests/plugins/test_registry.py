@@ -15,7 +15,6 @@ from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, N
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.registry import (
     GROUP,
-    PLANNED_PLUGINS,
     InstalledPlugins,
     plugin_registry,
 )
@@ -95,25 +94,11 @@ def test_the_built_in_plugins_come_through_entry_points() -> None:
     assert spec == PluginSpec(NodeTaintsArgs, frozenset({"deschedule"}), plugin=NodeTaintsPlugin)
 
 
-def test_every_plugin_of_upstream_and_koordinators_low_node_load_can_be_configured() -> None:
-    plugins = plugin_registry()
-
-    assert plugins.keys() >= BUILT_IN | PLANNED_PLUGINS.keys()
-    for name in PLANNED_PLUGINS:
-        spec = plugins[name]
-        assert (spec.is_implemented, spec.plugin, spec.points) == (
-            False,
-            None,
-            frozenset({"balance"}),
-        )
-        assert spec.args.__module__.startswith("reactive_desched.plugins.")
-
-
 def test_a_plugin_is_imported_when_it_is_asked_for(golden: Golden) -> None:
     plugins = offered(Broken="no_such_module:Broken")
 
     assert "Broken" in plugins
-    assert len(plugins) == 1 + len(PLANNED_PLUGINS)
+    assert len(plugins) == 1
     with pytest.raises(PluginError) as caught:
         plugins["Broken"]
     assert str(caught.value) == golden()
@@ -194,18 +179,6 @@ def test_of_a_package_that_is_installed_twice_the_first_on_the_path_counts(
 
     with pytest.raises(PluginError, match=r"of own 2\.0 cannot be loaded"):
         plugin_registry()["Own"]
-
-
-def test_a_name_that_is_planned_cannot_be_taken(
-    monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
-    planned = {"Later": "low_node_load:LowNodeLoadArgs"}
-    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
-
-    with pytest.raises(PluginError) as caught:
-        offered(Later="theirs:Plugin")["Later"]
-
-    assert str(caught.value) == golden()
 
 
 def test_without_package_metadata_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,14 +134,6 @@ def test_warnings_are_reported_beside_what_is_wrong(registry: Registry, head: st
     assert [warning.path for warning in caught.value.warnings] == ["profiles[0]"]
 
 
-def test_a_plugin_that_cannot_run_yet_is_an_error_of_the_check(
-    registry: Registry, head: str
-) -> None:
-    text = f"{head}profiles: [{{plugins: {{balance: {{enabled: [RemoveDuplicates]}}}}}}]"
-    result = check_source(SourceText(text, "p.yaml"), registry)
-    assert [error.path for error in result.errors] == ["profiles[0].plugins.balance.enabled[0]"]
-
-
 def test_a_pipe_is_read_and_one_to_which_nothing_writes_is_an_error(
     registry: Registry, head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import check_source, load_runnable, load_sources
+from reactive_desched.policy.load import check_source, load_sources
 from reactive_desched.policy.report import MAX_COLUMNS, Report, error_report
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden
@@ -189,15 +189,3 @@ def test_a_policy_in_a_config_map_is_shown_with_the_lines_of_the_file(golden: Go
         "  9 |     nodeSelectr: a",
         "    |     ^^^^^^^^^^^",
     ]
-
-
-def test_a_policy_that_cannot_run_yet_is_shown_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = {"Later": "low_node_load:LowNodeLoadArgs"}
-    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
-    text = f"{HEAD}profiles: [{{name: p, plugins: {{balance: {{enabled: [Later]}}}}}}]\n"
-    monkeypatch.setattr(
-        "reactive_desched.policy.load.read_source", lambda *_: SourceText(text, "p.yaml")
-    )
-    with pytest.raises(PolicyErrors) as caught:
-        load_runnable(["p.yaml"], plugin_registry())
-    assert error_report(caught.value).splitlines()[2] == f"    | {'':51}^^^^^"

@@ -26,7 +26,6 @@ ELSEWHERE = {
     Rule.UNREADABLE_FILE: "no text can show it",
     Rule.TOO_LARGE: "an example would be too large",
     Rule.ARGUMENT_REFUSED: "the arguments are those of a plugin of another package",
-    Rule.PLUGIN_NOT_BUILT: "all plugins are built",
     Rule.FLAG_NOT_READ: "a flag is needed",
 }
 """The rules without an example in a text; each has a test of its own below."""
@@ -97,14 +96,6 @@ def test_a_file_that_cannot_be_read_has_a_rule(tmp_path: Path) -> None:
 def test_a_text_that_is_too_large_has_a_rule(text: str) -> None:
     (error,) = check_source(SourceText(text, "p.yaml"), plugin_registry()).errors
     assert error.rule == Rule.TOO_LARGE
-
-
-def test_a_plugin_that_is_not_built_has_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = {"Later": "low_node_load:LowNodeLoadArgs"}
-    monkeypatch.setattr("reactive_desched.plugins.registry.PLANNED_PLUGINS", planned)
-    text = rule_pages()[Rule.WRONG_EXTENSION_POINT].mended_text.replace("RemoveDuplicates", "Later")
-    (error,) = check_source(SourceText(text, "p.yaml"), plugin_registry()).errors
-    assert error.rule == Rule.PLUGIN_NOT_BUILT
 
 
 def test_a_flag_that_does_not_count_has_a_rule() -> None:

@@ -1,9 +1,8 @@
 """Samples of real use enter the cluster state like objects; what they alter, indexes announce."""
 
-from reactive_desched.model.changes import NodeUsageChanged
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
 from reactive_desched.state.cluster import ClusterState
-from tests.support.sample_changes import SampleChanges
+from tests.support.sample_changes import NodeUsageChanged, SampleChanges
 
 
 def sample(cpu: int, source: str = "KubernetesMetrics") -> NodeUsage:

@@ -3,9 +3,15 @@
 from collections.abc import Iterable
 
 from reactive_desched.api.index import Index
-from reactive_desched.model.changes import Change, NodeUsageChanged
+from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.usage import NodeMetric, NodeUsage
+
+
+class NodeUsageChanged(NodeChange, frozen=True, gc=False):
+    """A source of metrics has a new sample of the node, or none any more."""
+
+    source: str = ""
 
 
 class SampleChanges(Index):

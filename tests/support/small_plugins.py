@@ -36,7 +36,7 @@ class AgeArgs(PluginArgs):
     max_age: Count = 5
 
 
-_COMING: Final = {
+_OTHERS: Final = {
     "PodLifeTime": frozenset({"deschedule"}),
     "RemoveFailedPods": frozenset({"deschedule"}),
     "RemovePodsHavingTooManyRestarts": frozenset({"deschedule"}),
@@ -49,7 +49,7 @@ _COMING: Final = {
 REGISTRY: Final[Mapping[str, PluginSpec]] = {
     "RemovePodsViolatingNodeTaints": PluginSpec(TaintsArgs, frozenset({"deschedule"})),
     "RemovePodsViolatingNodeAffinity": PluginSpec(AffinityArgs, frozenset({"deschedule"})),
-    **{name: PluginSpec(AgeArgs, points, is_implemented=False) for name, points in _COMING.items()},
+    **{name: PluginSpec(AgeArgs, points) for name, points in _OTHERS.items()},
 }
 
 

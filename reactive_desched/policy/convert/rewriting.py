@@ -89,7 +89,7 @@ def convert_policy(
     read_again = _verify_conversion(SourceText(new, source.name), registry, old, options)
     notice_list = DiagnosticList()
     read = (warning for warning in old.warnings if warning.rule not in _FORMATS)
-    obstacles = (each for each in old.unimplemented if each.rule is Rule.KOORDINATOR_ONLY)
+    obstacles = (each for each in old.obstacles if each.rule is Rule.KOORDINATOR_ONLY)
     own_notices = conversion_notices(document, document_outline) if new != raw else ()
     merge_notices = _merge_notices(document, old, options)
     for notice in (*mislabelled, *read, *obstacles, *own_notices, *merge_notices):

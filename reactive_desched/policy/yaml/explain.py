@@ -44,7 +44,7 @@ _RULES: Final[Mapping[str, Rule]] = {
 }
 """The rule of each kind of complaint that needs no more than words."""
 
-_CHOICES: Final = re.compile(r"'([^']*)'")
+_CHOICES: Final = r"'([^']*)'"
 
 ErrorDetail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
 WrongTypeHint = Callable[[Path, YamlNode | None], str]
@@ -135,7 +135,7 @@ def _format_bound(bound: float) -> str:
 
 def _wrong_choice(detail: ErrorDetail, at: SourceLocation) -> Diagnostic:
     """Offer the nearest of the allowed values, or all of them."""
-    choices = _CHOICES.findall(detail.get("ctx", {}).get("expected", ""))
+    choices = re.findall(_CHOICES, detail.get("ctx", {}).get("expected", ""))
     written = at.node.text if isinstance(at.node, ScalarNode) else ""
     meant = nearest_name(written, choices)
     hint = f"did you mean {meant}?" if meant else f"choose from {', '.join(choices)}"

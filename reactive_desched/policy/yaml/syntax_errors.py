@@ -54,18 +54,16 @@ _SYNTAX_HINTS: Final = {
     "expected <document start>": "begin every document after the first with ---",
 }
 _TAB: Final = "\t"
-_NO_PLAIN_SPACE: Final = re.compile("[\u00a0\u2000-\u200b\u202f\u3000\ufeff]")
-_JOINED: Final = re.compile(
-    "([A-Za-z][A-Za-z0-9_-]*):([\u00a0\u2000-\u200b\u202f\u3000]*)([^\\s:/].*)"
-)
+_NO_PLAIN_SPACE: Final = "[\u00a0\u2000-\u200b\u202f\u3000\ufeff]"
+_JOINED: Final = "([A-Za-z][A-Za-z0-9_-]*):([\u00a0\u2000-\u200b\u202f\u3000]*)([^\\s:/].*)"
 """`nodeFit:true`; a URL, a time and an image's tag are none."""
-_PATCH: Final = re.compile(r"diff --git |--- a/|Index: ")
+_PATCH: Final = r"diff --git |--- a/|Index: "
 _CONFLICT: Final = "<<<<<<< "
 _CONFLICT_MESSAGE: Final = "not valid YAML: a merge conflict is left in it"
 _CONFLICT_HINT: Final = (
     "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
 )
-_SURROGATE: Final = re.compile(r"\\?u?[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SURROGATE: Final = r"\\?u?[dD][89a-fA-F][0-9a-fA-F]{2}"
 _LINES_BEFORE: Final = 1000
 """How many lines before an error are looked at for its cause."""
 
@@ -141,7 +139,7 @@ def _explain_syntax(error: yaml.MarkedYAMLError, source: str, lines: TextLines) 
     if count and mark.line > count:
         mark = SourceMark(count, len(lines.line(count)) + 1)
     line = lines.line(mark.line) if mark.line else ""
-    if "Unicode character escape" in what and _SURROGATE.match(line, at.column - 1):
+    if "Unicode character escape" in what and re.match(_SURROGATE, line[max(0, at.column - 1) :]):
         begin = error.context_mark
         message = "half of a surrogate pair is not a character"
         return Diagnostic(
@@ -160,7 +158,7 @@ def _syntax_hint(what: str, line: str, mark: SourceMark, lines: TextLines) -> st
     """Recognise common causes in the lines themselves."""
     if _TAB in line:
         return "indent with spaces: tabs are not allowed in YAML"
-    if space := _NO_PLAIN_SPACE.search(line):
+    if space := re.search(_NO_PLAIN_SPACE, line):
         return f"write a plain space: this line has the character {_code_point(space[0])}"
     if "mapping values are not allowed" in what:
         above = next(filter(str.strip, lines.before(mark.line)), "")
@@ -168,7 +166,7 @@ def _syntax_hint(what: str, line: str, mark: SourceMark, lines: TextLines) -> st
             return f"in the line above, {hint}"
     if line.startswith("```"):
         return "remove this line, and the other with ```: they are of Markdown"
-    if _PATCH.match(lines.line(1)):
+    if re.match(_PATCH, lines.line(1)):
         return "this is a patch: apply it, and name the file that it changes"
     if any(map(_is_ellipsis, (line, *lines.before(mark.line)))):
         return 'remove the "..." that is left from an example'
@@ -187,7 +185,7 @@ def joined_value_hint(text: str, known_fields: Container[str] | None = None) -> 
 
     With `known_fields` the key must be one of them.
     """
-    if (joined := _JOINED.fullmatch(text)) is None:
+    if (joined := re.fullmatch(_JOINED, text)) is None:
         return None
     key, gap, value = joined.groups()
     if known_fields is not None and key not in known_fields:

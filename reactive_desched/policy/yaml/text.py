@@ -23,7 +23,7 @@ from reactive_desched.policy.yaml.tree import SourceMark
 
 MAX_TEXT_BYTES: Final = 1024 * 1024
 
-_SURROGATES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_SURROGATES: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is there with libyaml
 Event = Any  # PyYAML's events are not typed
 
@@ -100,13 +100,13 @@ def mark_of_event(event: Event) -> SourceMark:
 
 def _for_libyaml(text: str) -> str:
     """Return JSON as YAML: spaces for the tabs around it, and one escape for a surrogate pair."""
-    if not text.lstrip().startswith("{") or not ("\t" in text or _SURROGATES.search(text)):
+    if not text.lstrip().startswith("{") or not ("\t" in text or re.search(_SURROGATES, text)):
         return text
     try:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return _SURROGATES.sub(_one_escape, text.replace("\t", " "))
+    return re.sub(_SURROGATES, _one_escape, text.replace("\t", " "))
 
 
 def keeps_places(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Files of koordinator's descheduler: what they come to here, and that nothing is left unsaid."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +20,10 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.convert.rewriting import ConvertOptions, ConvertResult, convert_policy
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.load import check_source, load_sources
+from reactive_desched.policy.load import check_source, load_files, load_runnable, load_sources
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.settings.moves import count_of
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden
 from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
 
@@ -77,7 +79,7 @@ def test_a_file_without_arguments_runs_its_plugin_with_the_defaults_of_the_contr
     assert migration.default_job_mode is Mode.RESERVATION_FIRST
     assert migration.scheduler_names == ("koord-scheduler",)
     assert configuration.settings.evictions.evictor == "migration"
-    assert configuration.unimplemented == ()
+    assert configuration.obstacles == ()
 
 
 @pytest.mark.parametrize(
@@ -339,7 +341,7 @@ def test_the_default_evictor_has_its_own_arguments() -> None:
     assert configuration.policy.profiles[0].evictor.min_replicas == 4
     assert configuration.written is None
     assert configuration.settings.evictions.evictor == "api"
-    assert configuration.unimplemented == ()
+    assert configuration.obstacles == ()
 
 
 def test_a_default_that_a_profile_enables_again_stays() -> None:
@@ -552,3 +554,14 @@ def test_what_such_a_policy_cannot_mean_is_refused(text: str, words: str) -> Non
     found = check_source(SourceText(text, "k.yaml"), plugin_registry())
 
     assert any(words in str(error) for error in found.errors)
+
+
+def test_such_a_file_is_read_and_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text("dryRun: true\n" + migration_controller("{}"))
+
+    assert [each.line for each in load_files([file], plugin_registry()).obstacles] == [1]
+    with pytest.raises(PolicyErrors) as caught:
+        load_runnable([file], plugin_registry())
+    assert [each.rule for each in caught.value.diagnostics] == [Rule.KOORDINATOR_ONLY]
+    assert caught.value.texts[str(file)] == file.read_bytes()
