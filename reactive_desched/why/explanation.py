@@ -166,8 +166,8 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
 class Explainer:
     """Explains the pods of one controller at one moment.
 
-    `findings` are those that wait. `now` is monotonic seconds, `wall_now` the same moment as the
-    time of day.
+    `findings` are those that wait, of its pods and of others on their nodes. `now` is monotonic
+    seconds, `wall_now` the same moment as the time of day.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.moves.move import owner_of
+from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import nearest_name, quote
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.why.explanation import Explainer, PodExplanation, PodState
@@ -87,7 +89,7 @@ def answer(
     a pod, node or workload that there is not.
     """
     if question.node:
-        explainer = yield from _explainer(controller, clock, wall_clock)
+        explainer = yield from _explainer(controller, {question.node}, clock, wall_clock)
         pods = _pods_on(controller, question.node)
         yield _explain_node(controller, question.node, pods, explainer)
         return
@@ -99,7 +101,8 @@ def answer(
             found.append(pod)
         if number % PODS_PER_SLICE == 0:
             yield None
-    explainer = yield from _explainer(controller, clock, wall_clock)
+    nodes = {pod.node for pod in found}
+    explainer = yield from _explainer(controller, nodes, clock, wall_clock)
     if question.owner:
         yield _explain_owner(controller, question.owner, found, explainer)
     elif found:
@@ -111,15 +114,25 @@ def answer(
 
 
 def _explainer(
-    controller: Controller, clock: Callable[[], float], wall_clock: Callable[[], float]
+    controller: Controller,
+    nodes: AbstractSet[str],
+    clock: Callable[[], float],
+    wall_clock: Callable[[], float],
 ) -> Generator[None, None, Explainer]:
-    """Yield wherever the event loop may have its turn; return what explains pods."""
+    """Yield wherever the event loop may have its turn; return what explains pods of these nodes."""
     now = clock()
     findings: list[PendingFinding] = []
     for found in findings_with_turns(controller, now):
         findings = findings if found is None else found
         yield None
-    return Explainer(controller, findings, now, wall_clock() - (clock() - now))
+    of_nodes: list[PendingFinding] = []
+    for number, each in enumerate(findings, 1):
+        if each.decision.finding.pod.node in nodes:
+            of_nodes.append(each)
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    yield from emptied(findings)
+    return Explainer(controller, of_nodes, now, wall_clock() - (clock() - now))
 
 
 def _is_pod(pod: Pod, name: str, _: Controller) -> bool:
