@@ -65,7 +65,7 @@ class LoadServer:
             return self._watch(connection, request, resource)
         limit = int(request.query.get("limit") or 0)
         first = int(request.query.get("continue", "p0")[1:])
-        parts = resource.page(self.stage.versions.now, limit, first)
+        parts = resource.page(self.stage.version_of_lists(), limit, first)
         if self._chunked:
             last = min(resource.count, first + limit) if limit else resource.count
             connection.answer_chunked(
@@ -84,7 +84,10 @@ class LoadServer:
         connection.sock.sendall(WATCH_HEAD)
         if initial:
             self._send_initial(watcher, resource)
-        self.stage.watchers[request.path].append(watcher)
+        since = request.query.get("resourceVersion", "")
+        self.stage.open_watch(
+            request.path, watcher, int(since) if since.isdecimal() and not initial else None
+        )
         if not watcher.closed.wait(float(request.query.get("timeoutSeconds") or 600)):
             watcher.end()
         with contextlib.suppress(ValueError):

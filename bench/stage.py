@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +15,9 @@ from bench.wire import LAST_CHUNK, Connection, chunk
 
 _POLL_INTERVAL_S = 0.01
 _PODS = "/api/v1/pods"
+_KEPT_EVENTS = 2_000
+"""So many events of each collection are sent to a watch that begins behind them."""
+
 _BATCH = 32
 """Events per write when they go out flat out; each still has its own chunk."""
 
@@ -56,7 +59,26 @@ class EventPlayer:
     evictions: list[tuple[str, int]] = field(default_factory=list)
     late: int = 0
     playbacks: list[threading.Thread] = field(default_factory=list)
+    _latest: defaultdict[str, deque[tuple[int, bytes]]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=_KEPT_EVENTS))
+    )
     _in_order: threading.Lock = field(default_factory=threading.Lock)
+
+    def version_of_lists(self) -> int:
+        """Return a version of which every event is true in a list made after this."""
+        with self._in_order:
+            return self.versions.now
+
+    def open_watch(self, path: str, watcher: Watcher, version: int | None) -> None:
+        """Send a watch what came after a version, of the latest events, and from now on all.
+
+        None: only what comes from now on.
+        """
+        with self._in_order:
+            for at, frame in self._latest[path]:
+                if version is not None and at > version:
+                    watcher.send(frame)
+            self.watchers[path].append(watcher)
 
     def prepare(self, script: str, count: int, slot: str) -> int:
         """Render the next events of a script and forget the stamps; return how many there are.
@@ -100,10 +122,15 @@ class EventPlayer:
 
     def _apply_event(self, event: Scripted) -> bytes:
         """Make the event true for later lists and return its frame; its version is the latest."""
-        resource = self.resources[event.path]
-        obj = event.at(self.versions.next())
+        resource, version = self.resources[event.path], self.versions.next()
+        obj = event.at(version)
         resource.change(event.number, obj)
-        return chunk(resource.event(event.what, obj))
+        return self._framed(event.path, version, resource.event(event.what, obj))
+
+    def _framed(self, path: str, version: int, line: bytes) -> bytes:
+        frame = chunk(line)
+        self._latest[path].append((version, frame))
+        return frame
 
     def _send(self, path: str, data: bytes) -> None:
         for watcher in tuple(self.watchers[path]):
@@ -134,9 +161,10 @@ class EventPlayer:
     def _delete(self, pod: PodRef) -> None:
         resource = self.resources[_PODS]
         with self._in_order:
-            last = self.cluster.changed_pod(pod.owner, pod.ordinal, self.versions.next())
+            version = self.versions.next()
+            last = self.cluster.changed_pod(pod.owner, pod.ordinal, version)
             resource.change(pod.number, None)
-            self._send(_PODS, chunk(resource.event("DELETED", last)))
+            self._send(_PODS, self._framed(_PODS, version, resource.event("DELETED", last)))
 
     def drop_watches(self) -> None:
         """Forget every watch, its connection being closed."""

@@ -52,8 +52,9 @@ class Client:
             if not (token := page["metadata"].get("continue", "")):
                 return
 
-    def watch(self, path: str, count: int) -> Iterator[dict[str, Any]]:
-        with self.send("GET", f"{path}?watch=true&timeoutSeconds=60") as sock:
+    def watch(self, path: str, count: int, since: int | str = "") -> Iterator[dict[str, Any]]:
+        target = f"{path}?watch=true&timeoutSeconds=60&resourceVersion={since}"
+        with self.send("GET", target) as sock:
             data = b""
             while len(data) < len(WATCH_HEAD):
                 data += sock.recv(len(WATCH_HEAD) - len(data))
@@ -239,6 +240,19 @@ def test_an_expired_watch_ends_with_the_error_that_demands_a_new_list(client: Cl
 
     played.join()
     assert [event["object"]["code"] for event in received] == [410]
+
+
+def test_a_watch_begins_with_what_came_after_the_version_that_it_names(client: Client) -> None:
+    events = client.watch(PODS, 3)
+    client.ask("/bench/prepare?script=status&count=3", "POST")
+    played = threading.Timer(0.05, play, (client, ""))
+    played.start()
+    first, *others = (version(next(events)["object"]) for _ in range(3))
+    played.join()
+
+    again = client.watch(PODS, 2, since=first)
+
+    assert [version(next(again)["object"]) for _ in range(2)] == others
 
 
 def test_an_interrupted_server_cuts_every_connection_and_comes_back_on_the_same_port(
