@@ -7,15 +7,15 @@ that is sound.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.model.utilization import METRIC_RESOURCE
-from reactive_desched.plugins.low_node_utilization import UtilizationSource
 from reactive_desched.plugins.node_affinity import PREFERRED, REQUIRED
 from reactive_desched.policy.protections import DEFAULT_PROTECTIONS, EXTRA_PROTECTIONS
 
 Json = dict[str, Any]  # Any: JSON Schema is JSON
 
-PROMETHEUS: Final = UtilizationSource.PROMETHEUS.value
-KUBERNETES: Final = UtilizationSource.KUBERNETES.value
+PROMETHEUS: Final = MetricsSourceKind.PROMETHEUS.value
+KUBERNETES: Final = MetricsSourceKind.KUBERNETES.value
 
 
 def require_non_empty(*fields: str, **shape: object) -> Json:

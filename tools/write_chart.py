@@ -216,6 +216,17 @@ def values_schema() -> Json:
             "description": "A sink that a package of the image offers: the controller checks it.",
         },
     }
+    for name in ("MetricsProvider", "MetricsUtilization"):  # a package may offer another source
+        shape = definitions[name]
+        source = {key: each for key, each in shape["properties"]["source"].items() if key != "enum"}
+        definitions[name] = {**shape, "properties": {**shape["properties"], "source": source}}
+    definitions["UsageSettings"] = {
+        **definitions["UsageSettings"],
+        "additionalProperties": {
+            "type": ["object", "null"],
+            "description": "A source of measured use that a package of the image offers.",
+        },
+    }
     upstream: dict[str, str] = yaml.safe_load(
         (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")
     )

@@ -25,7 +25,7 @@ from reactive_desched.policy.registry import (
 )
 from reactive_desched.policy.settings import controller_settings
 from reactive_desched.policy.settings import reactive_settings as settings
-from reactive_desched.policy.settings.installed_sinks import settings_of, sink_offers
+from reactive_desched.policy.settings.installed_sections import settings_of, sink_offers
 from tools.json_shapes import Definitions, definitions, merge_rule, or_null, reachable, ref
 from tools.schema_rules import Json, if_then, mutually_exclusive, require_non_empty
 

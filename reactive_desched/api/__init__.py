@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from reactive_desched.api.plugin import DeschedulePlugin, Plugin, View
     from reactive_desched.api.scope import Namespaces, ScopedArgs
     from reactive_desched.api.sink import SinkPlugin, SinkSection
+    from reactive_desched.api.usage_source import UsagePlugin, UsageSourceSettings
 
 __all__ = [
     "BalancePlugin",
@@ -24,6 +25,8 @@ __all__ = [
     "ScopedArgs",
     "SinkPlugin",
     "SinkSection",
+    "UsagePlugin",
+    "UsageSourceSettings",
     "View",
 ]
 
@@ -37,6 +40,8 @@ _MODULES: Final = {
     "ScopedArgs": "scope",
     "SinkPlugin": "sink",
     "SinkSection": "sink",
+    "UsagePlugin": "usage_source",
+    "UsageSourceSettings": "usage_source",
     "View": "plugin",
 }
 

@@ -45,7 +45,7 @@ from reactive_desched.journal.uptime import (
     no_server_time,
 )
 from reactive_desched.kube.client.events import EventRecorder
-from reactive_desched.policy.settings.installed_sinks import (
+from reactive_desched.policy.settings.installed_sections import (
     configured_sinks,
     load_sink,
     sink_offers,

@@ -7,6 +7,11 @@ from typing import Any, Final
 
 import anyio
 
+from reactive_desched.api.usage_source import (
+    SmoothingSettings,
+    UsageSource,
+    UsageSourceSettings,
+)
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import UsageUnavailable
@@ -19,16 +24,11 @@ from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import capacity_of
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
-from reactive_desched.policy.settings.controller_settings import (
-    SmoothingSettings,
-    UsageSettings,
-    UsageSourceSettings,
-)
+from reactive_desched.policy.settings.controller_settings import UsageSettings
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
-from reactive_desched.usage.source import UsageSource
 from reactive_desched.usage.sources import levels_by_source, open_sources, wanted_sources
 from reactive_desched.web.health import CheckResult
 

@@ -172,7 +172,11 @@ def _described(name: str, field: str) -> tuple[str, type]:
 
 def _settings_with(field: str) -> type:
     """Return the model of settings, with the section of an installed sink if the field is there."""
-    from reactive_desched.policy.settings.installed_sinks import kind_of, settings_of, sink_offers
+    from reactive_desched.policy.settings.installed_sections import (
+        kind_of,
+        settings_of,
+        sink_offers,
+    )
 
     offers, kind = sink_offers(), kind_of(field.removeprefix(_SINKS).partition(".")[0])
     is_installed = field.startswith(_SINKS) and kind in offers

@@ -69,7 +69,7 @@ def _print(arguments: argparse.Namespace) -> int:
 def _add_sinks(schema: dict[str, Any], names: "Iterable[str]") -> None:  # Any: a schema is JSON
     """Put the sections of installed sinks into a schema; raises ConfigError."""
     from reactive_desched.errors import ConfigError
-    from reactive_desched.policy.settings.installed_sinks import settings_of, sink_offers
+    from reactive_desched.policy.settings.installed_sections import settings_of, sink_offers
     from reactive_desched.primitives.hints import not_one_of
 
     offers, definitions = sink_offers(), schema["definitions"]

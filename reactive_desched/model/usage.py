@@ -1,11 +1,20 @@
 """What a source of metrics measured: the real use of a node and of its pods."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.resources import ResourceList
+
+
+class MetricsSourceKind(StrEnum):
+    """The built-in sources of measured use, as policies name them."""
+
+    KUBERNETES = "KubernetesMetrics"
+    PROMETHEUS = "Prometheus"
+
 
 NODE_METRIC: Final = "NodeMetric"
 """The source of what koordinator's agent on a node reports."""

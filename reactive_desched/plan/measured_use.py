@@ -5,6 +5,7 @@ from collections import defaultdict
 import anyio
 from msgspec.structs import replace
 
+from reactive_desched.api.usage_source import UsageSource
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
@@ -14,7 +15,6 @@ from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 from reactive_desched.usage.metrics_server import MetricsServer
-from reactive_desched.usage.source import UsageSource
 from reactive_desched.usage.sources import open_sources, wanted_sources
 
 __all__ = ["with_measured_use"]

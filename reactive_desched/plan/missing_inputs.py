@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.model.objects import controller_of
 from reactive_desched.model.opt_outs import EVICT, is_clear_evict_wish
-from reactive_desched.model.usage import NodeMetric, NodeUsage, source_kind
+from reactive_desched.model.usage import MetricsSourceKind, NodeMetric, NodeUsage, source_kind
 from reactive_desched.plan.snapshot import Snapshot
-from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.primitives.counts import format_count
@@ -77,8 +76,8 @@ def _missing_samples(source: str, policy: Policy, snapshot: Snapshot) -> str:
     unmeasured = [node.name for node in snapshot.nodes if node.name not in measured]
     if not unmeasured:
         return ""
-    if kind == MetricsSourceKind.PROMETHEUS and not measured:
-        return "Prometheus is not asked here"
+    if kind != MetricsSourceKind.KUBERNETES and not measured:
+        return f"{kind} is not asked here"
     what = "NodeMetrics" if kind == MetricsSourceKind.KUBERNETES else f"sample of {kind}"
     return f"no {what} given of {len(unmeasured)} nodes, for example {unmeasured[0]}"
 

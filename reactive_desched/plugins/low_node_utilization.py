@@ -1,7 +1,6 @@
 """A node's pods use more of it than its share, while other nodes have room for some of them."""
 
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar
 
@@ -22,9 +21,11 @@ from reactive_desched.api.args import (
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
+from reactive_desched.api.usage_source import source_names
 from reactive_desched.draining.plugin import DrainingPlugin
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
+from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.model.utilization import (
     ALL,
     METRIC_RESOURCE,
@@ -36,13 +37,6 @@ from reactive_desched.model.utilization import (
     as_limits,
 )
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
-
-
-class UtilizationSource(StrEnum):
-    """Where measured use comes from."""
-
-    KUBERNETES = "KubernetesMetrics"
-    PROMETHEUS = "Prometheus"
 
 
 class PrometheusQuery(PluginArgs):
@@ -64,7 +58,7 @@ class MetricsUtilization(PluginArgs):
         default="",
         validate_default=True,
         description="KubernetesMetrics or Prometheus, configured under metricsProviders as well.",
-        json_schema_extra={"enum": ["", *UtilizationSource]},
+        json_schema_extra={"enum": ["", *MetricsSourceKind]},
     )
     prometheus: PrometheusQuery | None = Field(
         default=None,
@@ -147,7 +141,7 @@ class LowNodeUtilizationArgs(PluginArgs):
         measured = self.metrics_utilization
         if measured is None:
             return ""
-        return UtilizationSource.KUBERNETES if measured.metrics_server else measured.source
+        return MetricsSourceKind.KUBERNETES if measured.metrics_server else measured.source
 
     @property
     def source(self) -> str:
@@ -155,7 +149,7 @@ class LowNodeUtilizationArgs(PluginArgs):
         measured = self.metrics_utilization
         if measured is None:
             return REQUESTS
-        if (kind := self.metrics_source) == UtilizationSource.KUBERNETES:
+        if (kind := self.metrics_source) and kind != MetricsSourceKind.PROMETHEUS:
             return kind
         query = "" if measured.prometheus is None else measured.prometheus.query
         return f"{kind}/{query}"
@@ -169,7 +163,7 @@ class LowNodeUtilizationArgs(PluginArgs):
         """Say what is accepted and probably means something else."""
         yield from prefixed("thresholds", fraction_warnings(self.thresholds))
         yield from prefixed("targetThresholds", fraction_warnings(self.target_thresholds))
-        if self.metrics_source == UtilizationSource.KUBERNETES:
+        if self.metrics_source == MetricsSourceKind.KUBERNETES:
             yield from prefixed("thresholds", _unmeasured_warnings(self.thresholds))
             if not self.use_deviation_thresholds:
                 yield from prefixed("thresholds", _always_used_warnings(self.thresholds))
@@ -289,18 +283,19 @@ def _always_used_warnings(thresholds: Percentages) -> Iterator[FieldError]:
 def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
     """Check the source, and that the deprecated switch does not ask for one as well."""
     is_switched = info.data.get("metrics_server")  # None where it is no true or false
-    if source and source not in tuple(UtilizationSource):
-        hint = did_you_mean(source, tuple(UtilizationSource))
+    names: Sequence[str] = tuple(MetricsSourceKind)
+    if source and source not in names and source not in (names := source_names()):
+        hint = did_you_mean(source, names)
         yield FieldError(
             f"{quote(source)} is not a source of metrics",
             hint,
             lenient_ok=True,
             rule=Rule.METRICS_SOURCE,
-            fix=fix_to(sole_near_name(source, tuple(UtilizationSource))),
+            fix=fix_to(sole_near_name(source, names)),
         )
     elif is_switched and source:
         message = "only one of source and metricsServer can count"
-        is_accepted = source != UtilizationSource.KUBERNETES
+        is_accepted = source != MetricsSourceKind.KUBERNETES
         yield FieldError(
             message,
             "remove metricsServer: it is deprecated",
@@ -308,23 +303,23 @@ def _source_errors(source: str, info: ValidationInfo) -> Iterator[FieldError]:
             rule=Rule.DEPRECATED_BESIDE_NEW,
         )
     elif is_switched is False and not source:
-        hint = f"write source: {UtilizationSource.KUBERNETES} or {UtilizationSource.PROMETHEUS}"
+        hint = f"write source: {MetricsSourceKind.KUBERNETES} or {MetricsSourceKind.PROMETHEUS}"
         yield FieldError("is required", hint, lenient_ok=True, rule=Rule.METRICS_SOURCE)
 
 
 def _query_errors(prometheus: PrometheusQuery | None, source: str) -> Iterator[FieldError]:
     """Check that there is a query exactly where Prometheus is asked."""
     query = prometheus.query if prometheus is not None else ""
-    if source == UtilizationSource.PROMETHEUS and not query:
+    if source == MetricsSourceKind.PROMETHEUS and not query:
         message = f"a query is required for source {source}"
         yield FieldError(
             message, "write prometheus: {query: …} beside source", rule=Rule.PROMETHEUS
         )
-    elif source == UtilizationSource.KUBERNETES and prometheus is not None:
+    elif source and source != MetricsSourceKind.PROMETHEUS and prometheus is not None:
         message = f"is not for source {source}"
         yield FieldError(
             message,
-            f"remove it, or write source: {UtilizationSource.PROMETHEUS}",
+            f"remove it, or write source: {MetricsSourceKind.PROMETHEUS}",
             rule=Rule.PROMETHEUS,
         )
 
@@ -333,7 +328,7 @@ def _threshold_errors(written: Percentages, info: ValidationInfo) -> Iterator[Fi
     """Check one map by itself, and against what is measured."""
     yield from percentage_errors(written)
     measured = info.data.get("metrics_utilization")
-    by_query = measured is not None and measured.source == UtilizationSource.PROMETHEUS
+    by_query = measured is not None and measured.source == MetricsSourceKind.PROMETHEUS
     if by_query and written and set(written) != {METRIC_RESOURCE}:
         message = f"must have {METRIC_RESOURCE} alone, not {', '.join(sorted(written))}"
         yield FieldError(

@@ -1,7 +1,6 @@
 """A policy file as it is written, field by field; `policy.policy` has what it comes to."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -17,7 +16,9 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.api.usage_source import source_names
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
@@ -80,13 +81,6 @@ class ProfileSection(Section):
     plugins: PluginsSection = Field(
         default=PluginsSection.model_construct(), description="Plugins by extension point."
     )
-
-
-class MetricsSourceKind(StrEnum):
-    """Where measured use comes from."""
-
-    KUBERNETES = "KubernetesMetrics"
-    PROMETHEUS = "Prometheus"
 
 
 class SecretReference(Section):
@@ -173,7 +167,7 @@ class MetricsProvider(Section):
             raise FieldErrors(
                 [FieldError(message, "write prometheus: {url: https://…}", rule=Rule.PROMETHEUS)]
             )
-        if source == MetricsSourceKind.KUBERNETES and prometheus is not None:
+        if source != MetricsSourceKind.PROMETHEUS and prometheus is not None:
             error = FieldError(
                 f"is not read for source {source}",
                 "remove it",
@@ -267,15 +261,17 @@ def _duplicate_source_errors(sources: Sequence[str], *, is_collected: bool) -> I
 
 def _source_errors(source: str) -> Iterator[FieldError]:
     """Refuse a source that nothing would be read from."""
-    if source not in tuple(MetricsSourceKind):
+    if source in tuple(MetricsSourceKind):
+        return
+    if source not in (names := source_names()):
         message = f"{quote(source)} is not a source of metrics: nothing is read from it"
-        hint = did_you_mean(source, tuple(MetricsSourceKind))
+        hint = did_you_mean(source, names)
         yield FieldError(
             message if source else "is required",
             hint,
             lenient_ok=True,
             rule=Rule.METRICS_SOURCE,
-            fix=fix_to(sole_near_name(source, tuple(MetricsSourceKind))),
+            fix=fix_to(sole_near_name(source, names)),
         )
 
 

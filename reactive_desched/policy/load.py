@@ -267,7 +267,7 @@ def _read_settings(
     """Decode the settings; None when there are none, or none that are valid."""
     if document is None:
         return None
-    from reactive_desched.policy.settings.installed_sinks import decode_settings
+    from reactive_desched.policy.settings.installed_sections import decode_settings
     from reactive_desched.policy.settings.pace import at_pace
 
     location = document.location

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.model.labels import EVERYTHING, Selector
-from reactive_desched.policy.document import MetricsProvider, MetricsSourceKind
+from reactive_desched.model.usage import MetricsSourceKind
+from reactive_desched.policy.document import MetricsProvider
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 
 WINDOW_S: Final = 300.0

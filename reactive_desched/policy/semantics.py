@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from reactive_desched.policy.document import MetricsSourceKind
+from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Policy, Profile
 

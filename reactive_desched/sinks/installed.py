@@ -1,17 +1,16 @@
 """Keeps the faults of a sink of another package to that sink, and names them."""
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
-from pathlib import PurePath
 from typing import Any, Final
 
 from reactive_desched.api.sink import Record, SinkHost, SinkPlugin, SinkSection
-from reactive_desched.errors import EventRejected, SinkUnavailable
+from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.sinks.type_filter import TypeFilter
+from reactive_desched.telemetry.foreign_faults import faults_as
 
 _MAX_ERROR_CHARS: Final = 500
 
@@ -91,36 +90,15 @@ class InstalledSink:
     def _blamed(self, method: str) -> Iterator[None]:
         """Name the sink and its package in whatever its code raises in the block."""
         try:
-            yield
+            with faults_as(SinkUnavailable, self._origin, method, SinkError):
+                yield
         except EventRejected as error:
             raise EventRejected(truncate(str(error), _MAX_ERROR_CHARS)) from error
         except SinkUnavailable as error:
             wait_s = _sane_wait_s(error.retry_after_s)
             raise SinkUnavailable(truncate(str(error), _MAX_ERROR_CHARS), wait_s) from error
-        except MemoryError:
-            raise
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise  # the controller ends
-            raise SinkUnavailable(f"{self._origin}: {method}: {_describe(error)}") from error
-        except (Exception, SystemExit) as error:
-            raise SinkUnavailable(f"{self._origin}: {method}: {_describe(error)}") from error
 
 
 def _sane_wait_s(wait_s: object) -> float | None:
     """Return the pause that a sink asks for, if it is one."""
     return float(wait_s) if isinstance(wait_s, int | float) and isfinite(wait_s) else None
-
-
-def _describe(error: BaseException) -> str:
-    """Name an exception and the line that raised it; its text may hold what is not for logs."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    name = type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        name = f"{name}, {error.strerror}"
-    if frame is None:
-        return name
-    return f"{name} at {PurePath(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"

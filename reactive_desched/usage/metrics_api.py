@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, ResourceList, parse_resource_list
-from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.usage import MetricsSourceKind, NodeUsage
 from reactive_desched.primitives.durations import DurationError, parse_duration
 from reactive_desched.state.kinds.interning import epoch_seconds, quantity_texts
 from reactive_desched.state.kinds.kind import (
@@ -31,7 +31,7 @@ __all__ = [
     "make_samples",
 ]
 
-KUBERNETES_METRICS: Final = "KubernetesMetrics"
+KUBERNETES_METRICS: Final = MetricsSourceKind.KUBERNETES.value
 """The name by which policies call this source."""
 
 _API_VERSION: Final = "metrics.k8s.io/v1beta1"

@@ -8,13 +8,13 @@ from typing import Final, Protocol
 import anyio
 from msgspec import Struct
 
+from reactive_desched.api.usage_source import UsageSource
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.usage.smoothing import Smoother
-from reactive_desched.usage.source import UsageSource
 
 __all__ = ["PollTimes", "UsagePoller", "UsageState"]
 

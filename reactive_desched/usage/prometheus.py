@@ -23,7 +23,7 @@ from reactive_desched.kube.client.failures import (
     proxy_refusal,
 )
 from reactive_desched.kube.client.session import Transport
-from reactive_desched.model.usage import NodeUsage
+from reactive_desched.model.usage import MetricsSourceKind, NodeUsage
 from reactive_desched.model.utilization import METRIC_RESOURCE
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -39,7 +39,7 @@ __all__ = [
     "open_prometheus",
 ]
 
-PROMETHEUS: Final = "Prometheus"
+PROMETHEUS: Final = MetricsSourceKind.PROMETHEUS.value
 """The name by which policies call this source; a sample's source has the query behind it."""
 
 TOKEN_KEY: Final = "prometheusAuthToken"  # noqa: S105 -- the name of a token, no token

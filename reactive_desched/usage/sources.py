@@ -3,19 +3,24 @@
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import anyio
+from msgspec import Struct
+
+from reactive_desched.api.usage_source import UsageHost, UsageSource, usage_offers
+from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.usage import source_kind
+from reactive_desched.model.usage import MetricsSourceKind, source_kind
 from reactive_desched.model.utilization import UtilizationRule
 from reactive_desched.policy.document import Prometheus
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.controller_settings import UsageSettings
-from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
+from reactive_desched.usage.installed import InstalledSource
 from reactive_desched.usage.metrics_server import MetricsServer
 from reactive_desched.usage.prometheus import (
     IN_CLUSTER_FOLDER,
@@ -27,11 +32,11 @@ from reactive_desched.usage.prometheus import (
     open_prometheus,
 )
 from reactive_desched.usage.smoothing import Levels
-from reactive_desched.usage.source import UsageSource
 
 __all__ = ["levels_by_source", "open_sources", "wanted_sources"]
 
 _QUERY: Final = f"{PROMETHEUS}/"
+_CLOSE_TIMEOUT_S: Final = 3.0
 
 
 def _fixed_rules(policy: Policy) -> Iterator[UtilizationRule]:
@@ -77,6 +82,18 @@ def levels_by_source(policy: Policy) -> Mapping[str, Mapping[str, Levels]]:
     return levels
 
 
+class SourceInputs(Struct, frozen=True):
+    """What sources are opened with; `pods_on` returns the pods of a node."""
+
+    policy: Policy
+    settings: UsageSettings
+    session: Transport
+    clock: Clock
+    pods_on: Callable[[str], Iterable[Pod]]
+    once: bool
+    folder: Path
+
+
 @asynccontextmanager
 async def open_sources(
     policy: Policy,
@@ -93,23 +110,54 @@ async def open_sources(
     `pods_on` returns the pods of a node. Raises UsageUnavailable where the file
     of the cluster's certificate authority cannot be read.
     """
-    sources: list[UsageSource] = []
+    inputs = SourceInputs(policy, settings, session, clock, pods_on, once, folder)
     async with AsyncExitStack() as stack:
-        http = None
-        for name in wanted_sources(policy):
-            if name == KUBERNETES_METRICS:
-                pod_interval_s = 0.0 if once else settings.kubernetes_metrics.pod_interval_s
-                sources.append(
-                    MetricsServer(session, clock, pods_on, pod_interval_s=pod_interval_s)
-                )
-            elif (provider := _prometheus(policy)) is not None:
-                if http is None:
-                    opened = open_prometheus(settings.prometheus.timeout_s, folder)
-                    http = await stack.enter_async_context(opened)
-                tokens = _tokens(provider, session, folder)
-                query = name.removeprefix(_QUERY)
-                sources.append(PrometheusQuerySource(http, provider.url, query, tokens, time.time))
-        yield sources
+        opened = [
+            await stack.enter_async_context(
+                _OPENERS.get(source_kind(name), _installed)(name, inputs)
+            )
+            for name in wanted_sources(policy)
+        ]
+        yield [source for source in opened if source is not None]
+
+
+@asynccontextmanager
+async def _metrics_server(name: str, inputs: SourceInputs) -> AsyncIterator[UsageSource]:
+    del name
+    interval_s = 0.0 if inputs.once else inputs.settings.kubernetes_metrics.pod_interval_s
+    yield MetricsServer(inputs.session, inputs.clock, inputs.pods_on, pod_interval_s=interval_s)
+
+
+@asynccontextmanager
+async def _prometheus_query(name: str, inputs: SourceInputs) -> AsyncIterator[UsageSource | None]:
+    if (provider := _prometheus(inputs.policy)) is None:
+        yield None
+        return
+    async with open_prometheus(inputs.settings.prometheus.timeout_s, inputs.folder) as http:
+        tokens = _tokens(provider, inputs.session, inputs.folder)
+        query = name.removeprefix(_QUERY)
+        yield PrometheusQuerySource(http, provider.url, query, tokens, time.time)
+
+
+@asynccontextmanager
+async def _installed(name: str, inputs: SourceInputs) -> AsyncIterator[UsageSource]:
+    host = UsageHost(name=name, wall=inputs.clock.wall, pods_on=inputs.pods_on)
+    source = InstalledSource(name, usage_offers(), inputs.settings.of(name), host)
+    try:
+        yield source
+    finally:
+        with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(UsageUnavailable):
+            await source.close()
+
+
+Opener = Callable[[str, SourceInputs], AbstractAsyncContextManager[UsageSource | None]]
+"""Opens a source, as samples name it, while a block lasts; None where the policy has no address."""
+
+_OPENERS: Final[Mapping[str, Opener]] = {
+    MetricsSourceKind.KUBERNETES: _metrics_server,
+    MetricsSourceKind.PROMETHEUS: _prometheus_query,
+}
+"""How each built-in kind of source is opened; the others are of installed packages."""
 
 
 def _prometheus(policy: Policy) -> Prometheus | None:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Policy, PolicyEvictionLimits, Profile
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from reactive_desched.api.args import Path
+from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.policy.convert.draft import (
     Block,
     Draft,
@@ -14,7 +15,6 @@ from reactive_desched.policy.convert.draft import (
     text_leaf,
     with_value,
 )
-from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.registry import DEFAULT_EVICTOR
 

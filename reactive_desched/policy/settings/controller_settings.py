@@ -1,6 +1,6 @@
 """The settings by which the controller decides: those that `plan` goes by, too."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -12,14 +12,17 @@ from reactive_desched.api.args import (
     FieldErrors,
     Seconds,
     Section,
-    raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.api.usage_source import (
+    SmoothingSettings,
+    UsageSourceSettings,
+    section_key,
+)
 from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.usage import source_kind
 from reactive_desched.policy.detect_kind import DocumentKind
-from reactive_desched.policy.document import MetricsSourceKind
 from reactive_desched.policy.policy import SWEEP_NODE_FIT
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.policy.settings.debounce import DebounceSettings
@@ -108,52 +111,6 @@ class EvictionSettings(Section):
         return named if named in _FOR_PROFILES else EVICTION
 
 
-class SmoothingSettings(Section):
-    """How the samples of a node become the use that plugins go by, so that a spike moves nothing.
-
-    The steps follow each other in this order; what each keeps begins anew with a restart.
-    """
-
-    agree: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=3,
-        description="So many of the last `of` samples must reach a value before it counts, and a "
-        "node with fewer samples is unknown; 1: each sample counts by itself.",
-    )
-    of: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None,
-        description="The samples that `agree` is about; left out, so many that those which agree "
-        "are the majority: 5 where 3 must agree.",
-    )
-    window: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=1, description="Of so many such values the percentile counts; 1: the last one."
-    )
-    percentile: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
-        default=90.0, description="Which percentile of the window."
-    )
-    weight: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
-        default=1.0, description="Of a new value in the moving average; 1: no average."
-    )
-    hysteresis: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
-        default=0.0,
-        description="A node becomes over- or underutilized once it is so many per cent of it "
-        "beyond the threshold, at most half way to 100 or 0, and stays so until it is back at the "
-        "threshold. Where thresholds are distances from the mean, a smaller change does not "
-        "count.",
-    )
-
-    @model_validator(mode="after")
-    def _check_agree(self) -> "SmoothingSettings":
-        if self.of is not None and self.agree > self.of:
-            error = FieldError(
-                "agree is more than of",
-                "raise of or lower agree",
-                ("agree",),
-                rule=Rule.CONTRADICTING_SETTINGS,
-            )
-            raise FieldErrors([error])
-        return self
-
-
 class MetricsServerSmoothing(SmoothingSettings):
     """The same for metrics-server, by default about as the SIG descheduler has it."""
 
@@ -162,39 +119,6 @@ class MetricsServerSmoothing(SmoothingSettings):
         description="Of a new value in the moving average; 1: no average. The SIG descheduler's "
         "0.1 every 5 s comes to 0.27 every 15 s, as often as metrics-server measures.",
     )
-
-
-class UsageSourceSettings(Section):
-    """How one source of measured use is asked, and how long its samples count."""
-
-    interval_s: Seconds = Field(default=15.0, description="Ask this often; not 0.")
-    timeout_s: Seconds = Field(default=10.0, description="Wait this long for an answer; not 0.")
-    max_age_s: Seconds = Field(
-        default=120.0,
-        description="A node whose last sample is older is unknown, and neither gives nor takes "
-        "pods.",
-    )
-    smoothing: SmoothingSettings = Field(
-        default=SmoothingSettings.model_construct(), description="How samples are smoothed."
-    )
-
-    @model_validator(mode="after")
-    def _check_times(self) -> "UsageSourceSettings":
-        raise_field_errors(self._field_errors())
-        return self
-
-    def _field_errors(self) -> Iterator[FieldError]:
-        for name, seconds in (("interval", self.interval_s), ("timeout", self.timeout_s)):
-            if seconds <= 0:
-                yield FieldError(
-                    "must be longer than 0s",
-                    "write for example 15s",
-                    (name,),
-                    rule=Rule.NOT_LONGER_THAN_ZERO,
-                )
-        if self.max_age_s <= self.interval_s:
-            message = "maxAge is not longer than interval: every sample would be too old"
-            yield FieldError(message, "raise maxAge", ("maxAge",), rule=Rule.CONTRADICTING_SETTINGS)
 
 
 class MetricsServerSettings(UsageSourceSettings):
@@ -220,8 +144,10 @@ class UsageSettings(Section):
 
     def of(self, source: str) -> UsageSourceSettings:
         """Return the settings of a source, as `NodeUsage.source` names it."""
-        is_metrics = source_kind(source) == MetricsSourceKind.KUBERNETES
-        return self.kubernetes_metrics if is_metrics else self.prometheus
+        key = section_key(source_kind(source))
+        fields = type(self).model_fields
+        field = next((each for each in fields if fields[each].validation_alias == key), None)
+        return UsageSourceSettings.model_construct() if field is None else getattr(self, field)
 
 
 class ControllerSettings(Section):

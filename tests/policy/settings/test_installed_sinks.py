@@ -7,7 +7,7 @@ import pytest
 
 from reactive_desched.app.config_reload import restart_needed
 from reactive_desched.errors import PluginError
-from reactive_desched.policy.settings.installed_sinks import configured_sinks
+from reactive_desched.policy.settings.installed_sections import configured_sinks
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden

@@ -1,4 +1,4 @@
-"""Sinks in settings: which kinds there are, the sections of installed ones, and what is configured.
+"""Sections of settings that installed packages have: sinks, and sources of measured use.
 
 A kind is offered by an entry point; those that the settings name are imported, and no others.
 """
@@ -13,9 +13,16 @@ from msgspec.structs import replace
 from pydantic import Field, create_model
 
 from reactive_desched.api.args import NEEDS_RESTART, Section
+from reactive_desched.api.installed import Offers
 from reactive_desched.api.sink import SinkPlugin, SinkSection
+from reactive_desched.api.usage_source import (
+    UsagePlugin,
+    UsageSourceSettings,
+    section_key,
+    usage_offers,
+)
 from reactive_desched.errors import PluginError, ReactiveDeschedError
-from reactive_desched.policy.installed import Offers
+from reactive_desched.policy.settings.controller_settings import UsageSettings
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.policy.settings.recording import SinkName, SinkSettings
 from reactive_desched.policy.yaml.decode import Decoder, FieldAdvice, FieldHints, fields_by_key
@@ -64,34 +71,68 @@ def configured_sinks(settings: SinkSettings) -> Iterator[ConfiguredSink]:
 def decode_settings(
     at: SourceLocation, diagnostics: DiagnosticList, skip: frozenset[str]
 ) -> ReactiveSettings | None:
-    """Decode settings with the sections of the installed sinks that they name.
+    """Decode settings with the sections of those installed sinks and sources that they name.
 
-    None where they have errors. Raises PluginError for a sink that cannot be used.
+    None where they have errors. Raises PluginError for a package that cannot be used.
     """
-    node = at.below("sinks").node
-    written = node.keys if isinstance(node, MappingNode) else frozenset[str]()
-    others = {kind_of(key) for key in written - _OWN_KEYS}
-    if not others:
+    kinds = {kind_of(key) for key in _other_keys(at.below("sinks"), SinkSettings)}
+    keys = _other_keys(at.below("usage"), UsageSettings)
+    if not kinds and not keys:
         return Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, at, skip)
-    offers = sink_offers()
-    kinds = [kind for kind in sorted(others) if kind in offers]
-    decoder = Decoder(diagnostics, SettingsHints(offers))
+    sinks, sources = sink_offers(), usage_offers()
+    names = [name for name in sources if section_key(name) in keys]
+    model = settings_of(filter(sinks.__contains__, sorted(kinds)), sinks, names, sources)
     try:
-        return decoder.decode(settings_of(kinds, offers), at, skip)
+        return Decoder(diagnostics, SettingsHints(sinks, sources)).decode(model, at, skip)
     except (MemoryError, ReactiveDeschedError):
         raise
     except Exception as error:
-        packages = ", ".join(map(offers.describe, kinds))
+        found = [*map(sinks.describe, filter(sinks.__contains__, sorted(kinds)))]
+        packages = ", ".join([*found, *map(sources.describe, names)])
         raise PluginError(
             f"the settings of {packages} cannot be read: {type(error).__name__}: {error}; upgrade "
-            "that package, or take its sink out of the settings"
+            "that package, or take its section out of the settings"
         ) from error
 
 
-def settings_of(kinds: Iterable[str], offers: Offers) -> type[ReactiveSettings]:
-    """Return the model of settings with the sections of these installed sinks."""
-    sections = {kind: load_sink(kind, offers).settings for kind in kinds if kind not in _OWN_KEYS}
-    return _model(tuple(sorted(sections.items()))) if sections else ReactiveSettings
+def _other_keys(at: SourceLocation, section: type[Section]) -> frozenset[str]:
+    """Return the keys that stand there beside the fields of a section of ours."""
+    written = at.node.keys if isinstance(at.node, MappingNode) else frozenset[str]()
+    return written - fields_by_key(section).keys()
+
+
+def settings_of(
+    kinds: Iterable[str], sinks: Offers, names: Iterable[str] = (), sources: Offers | None = None
+) -> type[ReactiveSettings]:
+    """Return the model of settings with the sections of these installed sinks and sources."""
+    sections = {kind: load_sink(kind, sinks).settings for kind in kinds if kind not in _OWN_KEYS}
+    measured = {section_key(name): load_source(name, sources).settings for name in names if sources}
+    if not sections and not measured:
+        return ReactiveSettings
+    return _model(tuple(sorted(sections.items())), tuple(sorted(measured.items())))
+
+
+def load_source(name: str, offers: Offers) -> type[UsagePlugin[Any]]:
+    """Import a source of measured use; raises PluginError for one that cannot be used."""
+    found = offers.load(name)
+    if (wrong := _source_error(found)) is not None:
+        raise offers.error(name, f"is not a source: {wrong}")
+    return found  # type: ignore[no-any-return]  # what the contract asks for
+
+
+def _source_error(found: object) -> str | None:
+    """Say what keeps an object from being a source of measured use."""
+    if not (isinstance(found, type) and issubclass(found, UsagePlugin)):
+        return f"{found!r} is not a subclass of reactive_desched.api.UsagePlugin"
+    if missing := sorted(found.__abstractmethods__):
+        return f"{found.__name__} does not define {', '.join(missing)}"
+    section: Any = getattr(found, "settings", None)  # Any: what the package assigned
+    if not (isinstance(section, type) and issubclass(section, UsageSourceSettings)):
+        return f"{found.__name__}.settings is not a subclass of UsageSourceSettings"
+    fields = section.model_fields
+    if required := [name for name in fields if fields[name].is_required()]:
+        return f"{section.__name__} has fields without a default: {', '.join(required)}"
+    return None
 
 
 def load_sink(kind: str, offers: Offers) -> type[Any]:  # one of ours need be no SinkPlugin
@@ -121,10 +162,13 @@ def _contract_error(kind: str, found: object) -> str | None:
 
 
 @lru_cache(maxsize=8)
-def _model(sections: tuple[tuple[str, type[SinkSection]], ...]) -> type[ReactiveSettings]:
+def _model(
+    sinks: tuple[tuple[str, type[SinkSection]], ...],
+    sources: tuple[tuple[str, type[UsageSourceSettings]], ...],
+) -> type[ReactiveSettings]:
     """Make the model; equal sections give the same one, so that settings of two files compare."""
     fields: dict[str, Any] = {}  # what create_model takes
-    for kind, section in sections:
+    for kind, section in sinks:
         about = (section.__doc__ or "").partition("\n")[0]
         fields[kind] = (section | None, Field(default=None, description=about))
         named = create_model(
@@ -141,30 +185,43 @@ def _model(sections: tuple[tuple[str, type[SinkSection]], ...]) -> type[Reactive
                 description=f"More of them, each at its own pace: as {kind}, with a name.",
             ),
         )
-    text = SinkSettings.__doc__
-    sinks = create_model("SinkSettings", __base__=SinkSettings, __doc__=text, **fields)
-    every = Field(
-        default=sinks.model_construct(),
-        description=ReactiveSettings.model_fields["sinks"].description,
+    measured: dict[str, Any] = {}  # as above
+    for key, settings in sources:
+        default = Field(default=settings(), description=(settings.__doc__ or "").partition("\n")[0])
+        measured[key] = (settings, default)
+    return create_model(
+        "ReactiveSettings",
+        __base__=ReactiveSettings,
+        __doc__=ReactiveSettings.__doc__,
+        sinks=_with_fields("sinks", SinkSettings, fields, NEEDS_RESTART),
+        usage=_with_fields("usage", UsageSettings, measured),
     )
-    field: Any = (Annotated[sinks, NEEDS_RESTART], every)  # what create_model takes
-    text = ReactiveSettings.__doc__
-    return create_model("ReactiveSettings", __base__=ReactiveSettings, __doc__=text, sinks=field)
+
+
+def _with_fields(
+    name: str, base: type[Section], fields: dict[str, Any], *marks: object
+) -> Any:  # what create_model takes
+    """Return a section of settings with more fields; without any it stays as it is."""
+    made = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **fields)
+    section = made if fields else base
+    about = ReactiveSettings.model_fields[name].description
+    default = Field(default=section.model_construct(), description=about)
+    return (Annotated[section, *marks] if marks else section), default
 
 
 class SettingsHints(FieldHints):
-    """Hints by the fields of settings, and by the sinks that are installed."""
+    """Hints by the fields of settings, and by the sinks and sources that are installed."""
 
-    def __init__(self, offers: Offers) -> None:
-        self._offers = offers
+    def __init__(self, sinks: Offers, sources: Offers) -> None:
+        self._known = {("sinks",): {*sinks}, ("usage",): set(map(section_key, sources))}
 
     def unknown_field(
         self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
     ) -> FieldAdvice:
-        """Say what the field may mean; a sink may be of a package that is not installed."""
-        if at.path != ("sinks",):
+        """Say what the field may mean; it may be of a package that is not installed."""
+        if at.path not in self._known:
             return super().unknown_field(entry, at, known_fields)
-        known = known_fields | {*self._offers}
+        known = known_fields | self._known[at.path]
         advice = FieldAdvice.near(entry.key, known)
         if nearest_name(entry.key, known) is not None:
             return advice
