@@ -5,6 +5,7 @@ list of words is open, a word: a sample of a later revision is valid against an 
 """
 
 import copy
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -80,6 +81,9 @@ def definitions() -> dict[str, Json]:
     """Return the schema of each struct by its name."""
     structs = [*dict.fromkeys(api.DATA_TYPES.values()), api.Event]
     _, definitions_by_name = msgspec.json.schema_components(structs, ref_template=REFS + "{name}")
+    for schema in definitions_by_name.values():
+        if text := schema.get("description"):  # a docstring, indented before Python 3.13
+            schema["description"] = inspect.cleandoc(text)
     return {name: _open_for_extension(schema) for name, schema in definitions_by_name.items()}
 
 
