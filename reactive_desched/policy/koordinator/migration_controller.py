@@ -23,6 +23,7 @@ from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.evictor_table import EVICTORS, EvictorName
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.migration_jobs import Mode
+from reactive_desched.policy.settings.limit_values import limit_reader
 from reactive_desched.policy.settings.migration import DEFAULT_PER_NODE, MigrationSettings
 from reactive_desched.primitives.hints import quote
 
@@ -36,15 +37,6 @@ NAMESPACE: Final = "namespace"
 _SHARE: Final = re.compile(r"[+-]?[0-9]+%")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _QPS_HINT: Final = "write a number above 0, for example 10"
-
-
-def _read_limit(written: object) -> int | str:
-    """Read any whole number, as koordinator does, or a text that is a whole percentage."""
-    if type(written) is int or (isinstance(written, str) and _SHARE.fullmatch(written)):
-        return written
-    said = quote(written) if isinstance(written, str) else "this"
-    message = f"{said} is neither a number of pods nor a percentage"
-    raise FieldErrors([FieldError(message, "write for example 1 or 25%", rule=Rule.NOT_A_LIMIT)])
 
 
 def _or(default: str) -> BeforeValidator:
@@ -68,7 +60,7 @@ def _read_qps(written: object, info: ValidationInfo) -> float:
 
 JobLimit = Annotated[int, Field(ge=0, le=INT32_MAX)]
 WorkloadLimit = Annotated[
-    int | str, PlainValidator(_read_limit), WithJsonSchema({"type": ["integer", "string"]})
+    int | str, PlainValidator(limit_reader(_SHARE)), WithJsonSchema({"type": ["integer", "string"]})
 ]
 EvictQps = Annotated[
     float,

@@ -24,7 +24,7 @@ from reactive_desched.api.scope import Namespaces
 from reactive_desched.model.eviction_options import EVICTION, DeleteOptions
 from reactive_desched.model.evictor_table import EVICTORS, EvictorName
 from reactive_desched.model.migration_jobs import Mode, SkipGate
-from reactive_desched.primitives.hints import quote
+from reactive_desched.policy.settings.limit_values import limit_reader
 
 MAX_LIMIT: Final = 1_000_000
 DEFAULT_PER_NODE: Final = 2
@@ -34,21 +34,10 @@ MIN_QPS: Final = 0.0001
 MAX_QPS: Final = 1_000.0
 _SHARE: Final = re.compile(r"(0|[1-9][0-9]*)%")
 
-
-def _read_limit(written: object) -> int | str:
-    """Read a whole number, or a share of the replicas such as 25%; anything else is one error."""
-    if type(written) is int or (isinstance(written, str) and _SHARE.fullmatch(written)):
-        return written
-    message = "must be a number of pods or a percentage"
-    if isinstance(written, str):
-        message = f"{quote(written)} is neither a number of pods nor a percentage"
-    raise FieldErrors([FieldError(message, "write for example 1 or 25%", rule=Rule.NOT_A_LIMIT)])
-
-
 JobLimit = Annotated[int, Field(ge=0, le=MAX_LIMIT)]
 WorkloadLimit = Annotated[
     int | str,
-    PlainValidator(_read_limit),
+    PlainValidator(limit_reader(_SHARE)),
     WithJsonSchema(
         {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^(0|[1-9][0-9]*)%$"}
     ),

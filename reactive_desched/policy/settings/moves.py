@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
-from reactive_desched.api.rules import Rule
-from reactive_desched.primitives.hints import quote
+from reactive_desched.api.args import Seconds, Section
+from reactive_desched.policy.settings.limit_values import limit_error
 
 _MAX_COUNT = 1_000_000
 _PERCENT = 100
@@ -20,10 +19,7 @@ def _read_count_or_percent(written: object) -> int | str:
         highest = _PERCENT if is_percent else _MAX_COUNT
         if number.isascii() and number.isdecimal() and 1 <= int(number) <= highest:
             return str(written) if is_percent else int(number)
-    message = "must be a number of pods or a percentage"
-    if isinstance(written, (int, float, str)) and not isinstance(written, bool):
-        message = f"{quote(str(written))} is neither a number of pods nor a percentage"
-    raise FieldErrors([FieldError(message, "write for example 1 or 10%", rule=Rule.NOT_A_LIMIT)])
+    raise limit_error(written, "10%")
 
 
 CountOrPercent = Annotated[
