@@ -19,7 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis.internal.conjecture import providers
 
-from reactive_desched.app.event_loop import loop_options
+from reactive_desched.app.run import loop_options
 
 # No deadlines, nor a check of how fast examples are drawn: a slow machine is not a wrong answer.
 # The default tier is small and the same each time; `make test-deep` draws many more examples, other

@@ -18,7 +18,7 @@ from bench.measure.machine import Stopwatch
 from bench.measure.scraping import PLUGIN, labels, scrape
 from bench.measure.soak import soak
 from bench.measure.target import Target
-from reactive_desched.app.event_loop import loop_options
+from reactive_desched.app.run import loop_options
 from reactive_desched.telemetry.sig_compat import MAX_SERIES
 
 Results = dict[str, object]

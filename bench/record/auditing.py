@@ -9,10 +9,10 @@ from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.record.evictions import PODS, RECORDS_EACH, namespace, pod_name
 from bench.record.task import Results, Task, per_second
+from reactive_desched.audit.catalogue import search
 from reactive_desched.audit.index import AuditIndex, remove_index
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
-from reactive_desched.audit.query import search
 from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.audit.verification import verify
 from reactive_desched.journal.segments import list_segments

@@ -7,13 +7,12 @@ import anyio
 
 from bench.workloads import uid_text
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.outcomes import EVICTED, Outcome
-from reactive_desched.model.triggers import Trigger
 from reactive_desched.testing.builders import pod
 
 RECORDS_EACH = 4

@@ -1,13 +1,24 @@
 """`run`: the controller until a signal stops it."""
 
 import signal
+from importlib.util import find_spec
+from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
 
 from reactive_desched.app.controller import open_controller
-from reactive_desched.app.event_loop import has_uvloop, loop_options
 from reactive_desched.app.options import Dependencies, Options, load_dependencies
+
+
+def has_uvloop() -> bool:
+    """Say whether uvloop is installed; some platforms have none."""
+    return find_spec("uvloop") is not None
+
+
+def loop_options() -> dict[str, Any]:
+    """Return the `backend_options` of anyio that choose uvloop where there is one."""
+    return {"use_uvloop": has_uvloop()}
 
 
 def run(options: Options) -> int:

@@ -41,6 +41,7 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session
 from reactive_desched.model.changes import Resynced
+from reactive_desched.model.decision_context import SWEEP
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.intents import Intent
@@ -55,7 +56,6 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.subjects import PodSubject
-from reactive_desched.model.triggers import SWEEP
 from reactive_desched.plan.live_snapshot import list_snapshot
 from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.missing_inputs import missing_measurements, stale_measurements

@@ -19,10 +19,9 @@ from reactive_desched.api.event import (
     PodData,
     Who,
 )
-from reactive_desched.audit.catalogue import IndexCatalogue
+from reactive_desched.audit.catalogue import IndexCatalogue, filter_records
 from reactive_desched.audit.event_lines import describe_event
 from reactive_desched.audit.lookup import RecordQuery
-from reactive_desched.audit.query import filter_records
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.atomic_files import TEMP_SUFFIX
 from reactive_desched.journal.events import decode_event

@@ -26,10 +26,10 @@ from reactive_desched.audit.live_files import (
 )
 from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint
 from reactive_desched.errors import ConfigError
+from reactive_desched.journal.cursors import highest_acked
 from reactive_desched.journal.records import digest, parse_header
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.journal.signing.signed_note import PublicKey, SignatureStatus
-from reactive_desched.journal.truncation import highest_acked
 from reactive_desched.primitives.bounded_text import printable
 
 

@@ -6,7 +6,6 @@ from math import inf
 from typing import Final
 
 from reactive_desched.api.index import Index
-from reactive_desched.brakes.lifted import BrakeLifted
 from reactive_desched.brakes.pause import ManualPause
 from reactive_desched.brakes.pending import PendingBrake
 from reactive_desched.brakes.storm import StormBrake
@@ -17,6 +16,7 @@ from reactive_desched.model.brakes import (
     PENDING,
     STORM,
     ZONE,
+    BrakeLifted,
     BrakeNotice,
     BrakeState,
     SavedBrakes,

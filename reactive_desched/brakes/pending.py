@@ -7,8 +7,7 @@ those with scheduling gates and those that are deleted do not count.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from reactive_desched.brakes.lifted import WakeOnBrake
-from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice
+from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice, WakeOnBrake
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding

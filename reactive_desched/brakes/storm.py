@@ -16,8 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.brakes.lifted import WakeOnBrake
-from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice
+from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice, WakeOnBrake
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation

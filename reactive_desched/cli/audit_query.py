@@ -8,7 +8,7 @@ from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from reactive_desched.audit.query import SearchResult
+    from reactive_desched.audit.catalogue import SearchResult
 
 _NOT_FOUND: Final = 1
 _LIMIT: Final = 100
@@ -48,8 +48,8 @@ def add(commands: Commands) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.catalogue import as_json, search
     from reactive_desched.audit.id_resolver import about_name
-    from reactive_desched.audit.query import as_json, search
 
     query = audit_flags.record_query(arguments)
     with audit_flags.open_catalogue(arguments) as catalogue:

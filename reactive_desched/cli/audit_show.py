@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import audit_flags
-from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.commands import Commands, print_warning
 
 if TYPE_CHECKING:
     from reactive_desched.audit.catalogue import IndexCatalogue
@@ -48,9 +47,9 @@ def add(commands: Commands) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from reactive_desched.audit.catalogue import as_json
     from reactive_desched.audit.id_resolver import is_record_number, resolve_decision
     from reactive_desched.audit.layout import layout_for
-    from reactive_desched.audit.query import as_json
     from reactive_desched.audit.story import build_story
     from reactive_desched.audit.story_text import story_lines
 

@@ -2,11 +2,19 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from reactive_desched.primitives.hints import nearest_name, not_one_of, quote
 from reactive_desched.primitives.terminal import columns
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on standard error, at once."""
+    sys.stderr.write(f"reactive-desched: {text}\n")
+    sys.stderr.flush()
+
 
 _NEGATIVE: Final = re.compile(r"-\.?\d")
 """What is a negative number, or a duration such as -5m, and so a wrong value and no flag."""

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from reactive_desched.cli import controller_client, flag_values, journal_flags, record_filters
-from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.errors import ConfigError
 
 DEFAULT_LIMIT: Final = 10
@@ -105,8 +104,8 @@ def _moment(arguments: argparse.Namespace, flag: str) -> datetime:
 
 
 def _tail(arguments: argparse.Namespace) -> int:
+    from reactive_desched.cli.events_server import TailOptions
     from reactive_desched.cli.events_tail import run
-    from reactive_desched.cli.tail_options import TailOptions
 
     for namespace in filter(str.isdigit, arguments.namespace):  # as `tail -n 20` has it
         print_warning(f"-n {namespace} is a namespace; --limit {namespace} is a number of records")

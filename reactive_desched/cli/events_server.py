@@ -3,22 +3,52 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
+from msgspec import Struct
 
+from reactive_desched.cli.commands import print_warning
 from reactive_desched.cli.controller_client import UNAUTHORIZED, ControllerClient, os_error_text
-from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.proxied_request import proxy_failure
+from reactive_desched.cli.record_filters import FilterValues
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
-from reactive_desched.cli.tail_options import Printer, TailOptions, is_before
 from reactive_desched.errors import ConfigError, StreamFailed
-from reactive_desched.journal.records import JournalRecord, parse_header
+from reactive_desched.journal.records import JournalRecord, parse_header, recorded_at
 from reactive_desched.journal.start_position import parse_id
 from reactive_desched.journal.summary import EventFilter
+
+
+class TailOptions(Struct, frozen=True, kw_only=True):
+    """What the command line said: a controller or a journal; `last` counts without a start."""
+
+    controller: ControllerClient | None = None
+    journal: Path | None = None
+    start: str | None = None
+    until: datetime | None = None
+    last: int = 10
+    follow: bool = False
+    filters: FilterValues = {}
+    output: str = "table"
+
+
+class Printer(Protocol):
+    """Shows records."""
+
+    def show(self, records: Iterable[JournalRecord]) -> None:
+        """Write them and have them seen."""
+        ...
+
+
+def is_before(entry: JournalRecord, until: datetime | None) -> bool:
+    """Return whether a record was written before a moment; a damaged line counts as such."""
+    return until is None or (written := recorded_at(entry.raw)) is None or written < until
+
 
 INITIAL_RETRY_S: Final = 0.5
 MAX_RETRY_S: Final = 15.0

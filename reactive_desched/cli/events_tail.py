@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from reactive_desched.audit.layout import layout_for
+from reactive_desched.cli.commands import print_warning
+from reactive_desched.cli.events_server import Printer, TailOptions, is_before
 from reactive_desched.cli.events_table import EventTable
-from reactive_desched.cli.messages import print_warning
 from reactive_desched.cli.record_filters import build_filter
-from reactive_desched.cli.tail_options import Printer, TailOptions, is_before
 from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower, newest_records, seq_before

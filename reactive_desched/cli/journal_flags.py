@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.commands import print_warning
 from reactive_desched.errors import ConfigError
 
 if TYPE_CHECKING:

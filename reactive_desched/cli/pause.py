@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reactive_desched.cli import controller_client, flag_values
-from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.errors import ConfigError
 
 

@@ -13,8 +13,7 @@ from reactive_desched.cli import (
     policy_rule,
     policy_schema,
 )
-from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.cli.policy_convert import write_whole
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.primitives.counts import format_count

@@ -8,8 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import audit_flags
-from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.messages import print_warning
+from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.cli.policy_texts import exact_text, hidden_places, named_texts
 from reactive_desched.errors import JournalError
 

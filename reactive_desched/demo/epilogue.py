@@ -10,7 +10,7 @@ import anyio
 from rich.console import Console
 
 from reactive_desched.api.event import EVICTION_SUCCEEDED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 
 _TIMEOUT_S = 30
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal import atomic_files
+from reactive_desched.journal.paths import CURSORS_DIR
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -77,3 +78,20 @@ def follower_file(directory: Path, name: str) -> Path:
         message = f"{name!r} cannot be the name of a follower of the journal"
         raise ConfigError(f"{message}: use lower-case letters, digits and dashes")
     return directory / (name + _SUFFIX)
+
+
+def highest_acked(directory: Path) -> int:
+    """Return the last record that any follower acknowledged; 0 when none did. Blocks."""
+    cursors = Cursors(directory / CURSORS_DIR).all()
+    return max((position.seq for position in cursors.values()), default=0)
+
+
+def rewind(directory: Path, last_seq: int, time: str) -> None:
+    """Move cursors beyond the last record back to it. Blocks; raises OSError.
+
+    They have all that is left, and must not miss what comes under sequences they saw before.
+    """
+    cursors = Cursors(directory / CURSORS_DIR)
+    for name, cursor in cursors.all().items():
+        if cursor.seq > last_seq:
+            cursors.save(name, last_seq, time)

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from reactive_desched.api.event import EPOCH_BEGAN, EpochBegan
 from reactive_desched.errors import ConfigError, JournalError
+from reactive_desched.journal.cursors import highest_acked, rewind
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.envelope import journal_event
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation, SegmentWriter
-from reactive_desched.journal.os_error_hints import os_error_hint
+from reactive_desched.journal.paths import os_error_hint
 from reactive_desched.journal.records import encode
 from reactive_desched.journal.recovery import Recovery, recover
 from reactive_desched.journal.signing.checkpointer import CheckpointContext, Checkpointer
 from reactive_desched.journal.signing.signer import Ed25519Signer, open_signer
-from reactive_desched.journal.truncation import highest_acked, rewind
 
 _EPOCH_BYTES = 8
 

@@ -1,5 +1,6 @@
 """Where journals lie by default, the same for every command, and the paths below a journal."""
 
+import errno
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,18 @@ from msgspec import Struct
 
 from reactive_desched.journal.cluster import ClusterIdentity, kept_cluster
 from reactive_desched.journal.segments import list_segments
+
+_HINTS: Final = {
+    errno.ENOSPC: "free some space, or keep less of it (journal.retention)",
+    errno.EDQUOT: "raise the quota, or keep less of it (journal.retention)",
+    errno.EIO: "the disk fails: replace it, or name a directory on another",
+}
+
+
+def os_error_hint(error: OSError, default: str) -> str:
+    """Return a hint for a full or failing disk, else the caller's."""
+    return _HINTS.get(error.errno or 0, default)
+
 
 CURSORS_DIR: Final = "positions"
 """The folder of the sinks' positions, in the journal's."""

@@ -11,12 +11,41 @@ from msgspec import Struct
 
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress, PodName
-from reactive_desched.migration.settings import ArbitrationSettings
-from reactive_desched.migration.workload_limit import workload_limit
+from reactive_desched.migration.settings import ArbitrationSettings, WorkloadLimit
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import OwnerReference, Pod, controller_of
 from reactive_desched.primitives.counts import format_count
+
+_LARGE: Final = 10
+_SMALL: Final = 4
+
+
+def workload_limit(replicas: int, written: WorkloadLimit) -> int:
+    """Return the limit for so many replicas, never above them.
+
+    A share is rounded down, and a limit that comes to 0 means 1. Unset, it is 1 below 4 replicas, 2
+    up to 10, and a tenth above. A negative number stays negative: it allows nothing.
+    Raises ValueError for a text that is no whole percentage.
+    """
+    if written is None:
+        return min(replicas, _unset_limit(replicas))
+    limit = written if isinstance(written, int) else _percentage(written) * replicas // 100
+    return min(replicas, limit or 1)
+
+
+def _unset_limit(replicas: int) -> int:
+    if replicas > _LARGE:
+        return replicas // 10
+    return 2 if replicas >= _SMALL else 1
+
+
+def _percentage(written: str) -> int:
+    digits = written.removesuffix("%")
+    if digits == written or not (digits.isascii() and digits.removeprefix("-").isdecimal()):
+        raise ValueError(f'"{written}" is no limit: write a whole number, or a share such as 25%')
+    return int(digits)
+
 
 _GATE: Final = "MigrationLimit"
 TOO_MANY_JOBS: Final = GateReason(

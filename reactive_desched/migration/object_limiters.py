@@ -10,9 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.migration.limits import SizeOf
+from reactive_desched.migration.limits import SizeOf, workload_limit
 from reactive_desched.migration.settings import WorkloadLimit
-from reactive_desched.migration.workload_limit import workload_limit
 from reactive_desched.model.decisions import Defer, GateReason
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction

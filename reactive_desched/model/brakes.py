@@ -1,8 +1,31 @@
 """Notices that a brake engaged or was released, and the state that is kept over a restart."""
 
-from typing import Final
+from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
+
+from reactive_desched.model.changes import Change
+from reactive_desched.model.wakes import ChangeTypes, WakeOn
+
+
+class BrakeLifted(Change, frozen=True, gc=False):
+    """A brake of the whole cluster was released."""
+
+    brake: str
+
+
+class WakeOnBrake(WakeOn, frozen=True, gc=False):
+    """A brake of the whole cluster is released."""
+
+    changes: ClassVar[ChangeTypes] = (BrakeLifted,)
+    words = "the release of the {brake} brake"
+    brake: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a BrakeLifted
+        """Return the wake of the released brake."""
+        return cls(change.brake)
+
 
 ZONE: Final = "zone"
 STORM: Final = "storm"

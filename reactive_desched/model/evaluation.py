@@ -5,9 +5,9 @@ from collections.abc import Hashable
 from msgspec import Struct
 
 from reactive_desched.model.changes import Change
+from reactive_desched.model.decision_context import Trigger
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.triggers import Trigger
 
 
 class ChangeTrigger(Struct, frozen=True, gc=False):

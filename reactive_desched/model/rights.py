@@ -6,6 +6,15 @@ from typing import Final
 
 from msgspec import Struct
 
+
+class AccessReview(Struct, frozen=True, gc=False):
+    """Whose token was sent, and whether that user may ask for this; no `user`: no valid token."""
+
+    user: str = ""
+    allowed: bool = False
+    reason: str = ""
+
+
 LIST_WATCH: Final = ("list", "watch")
 
 GRANTED_ROLE: Final = "reactive-desched-missing"

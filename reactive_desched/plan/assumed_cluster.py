@@ -3,6 +3,7 @@
 It answers as the API server does, and feeds the controller the changes that a watch would show.
 """
 
+import re
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -34,12 +35,27 @@ from reactive_desched.model.outcomes import (
     Outcome,
     outcome_from_response,
 )
-from reactive_desched.plan.assumed_names import replacement_name
 from reactive_desched.plan.assumed_use import REPORT_EVERY_S, AssumedUse
 from reactive_desched.state.indexes.unschedulable_pods import SCHEDULED, UNSCHEDULABLE
 from reactive_desched.state.resources import PDBS
 
-__all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock"]
+__all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock", "original_name", "replacement_name"]
+
+_REPLACEMENT: Final = re.compile(r"(.+)-replacement(?:-(\d{1,9}))?")
+
+
+def replacement_name(name: str) -> str:
+    """Name a replacement after the pod that it replaces: `web-1-replacement`, then `…-2`."""
+    if (replaced := _REPLACEMENT.fullmatch(name)) is None:
+        return f"{name}-replacement"
+    return f"{replaced[1]}-replacement-{int(replaced[2] or 1) + 1}"
+
+
+def original_name(name: str) -> str:
+    """Return the name of the pod that a replacement was named after; of any other pod its own."""
+    replaced = _REPLACEMENT.fullmatch(name)
+    return name if replaced is None else replaced[1]
+
 
 FIRST_BACKOFF_S: Final = 1.0
 """The kube-scheduler leaves a pod that fits nowhere alone for so long; twice as long each time."""

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.plugin_faults import PluginFault
-from reactive_desched.plan.evaluation import PlanResult
+from reactive_desched.plan.evaluation import PlanResult, summarize
 from reactive_desched.plan.file_snapshot import read_files
 from reactive_desched.plan.missing_inputs import (
     missing_inputs,
@@ -40,12 +41,11 @@ from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
 from reactive_desched.plan.rule_table import RuleTable
 from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
-from reactive_desched.plan.timestamps import parse_timestamp
-from reactive_desched.plan.totals import summarize
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Policy
+from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import format_timestamp
 from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,
@@ -57,6 +57,23 @@ from reactive_desched.state.resources import (
     RESOURCES,
     USAGE_RESOURCES,
 )
+
+_RFC3339: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Read an RFC 3339 time; raises ConfigError for anything else."""
+    try:
+        if _RFC3339.fullmatch(text):
+            return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass  # said below: there is no such day or hour
+    raise ConfigError(
+        f"--now: {quote(text)} is no RFC 3339 time; write for example 2026-05-01T12:00:00Z"
+    )
+
 
 if TYPE_CHECKING:
     from reactive_desched.journal.history import History

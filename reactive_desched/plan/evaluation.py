@@ -1,6 +1,7 @@
 """What a preview comes to, and each of its decisions as the report has it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -13,11 +14,43 @@ from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.defaults import is_default_uid
-from reactive_desched.plan.report import GateRejection, PlannedDecision, PodRef, RunPreview
+from reactive_desched.plan.report import (
+    DecisionCounts,
+    GateRejection,
+    PlannedDecision,
+    PlanSummary,
+    PodRef,
+    RunPreview,
+)
 from reactive_desched.policy.policy import Profile
 from reactive_desched.state.view import ClusterView
 
-__all__ = ["DecisionFormatter", "PlanResult", "first_owner", "pod_ref"]
+__all__ = ["DecisionFormatter", "PlanResult", "first_owner", "pod_ref", "summarize"]
+
+
+def summarize(decisions: Iterable[PlannedDecision]) -> PlanSummary:
+    """Count them all, and per plugin, profile, node, namespace and gate."""
+    decisions = list(decisions)
+    return PlanSummary(
+        total=_count_by(decisions, lambda _: "").get("", DecisionCounts()),
+        by_plugin=_count_by(decisions, lambda decision: decision.plugin),
+        by_profile=_count_by(decisions, lambda decision: decision.profile),
+        by_node=_count_by(decisions, lambda decision: decision.node),
+        by_namespace=_count_by(decisions, lambda decision: decision.pod.namespace),
+        by_gate=dict(
+            sorted(Counter(each.gate for each in decisions if each.gate is not None).items())
+        ),
+    )
+
+
+def _count_by(
+    decisions: Iterable[PlannedDecision], key: Callable[[PlannedDecision], str]
+) -> Mapping[str, DecisionCounts]:
+    counted = Counter((key(decision), decision.action) for decision in decisions)
+    return {
+        name: DecisionCounts(*(counted[name, action] for action in ("Evict", "Refuse", "Defer")))
+        for name in sorted({name for name, _ in counted})
+    }
 
 
 class PlanResult(Struct, frozen=True):

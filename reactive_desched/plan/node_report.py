@@ -2,8 +2,7 @@
 
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import API_VERSION, PlanInputs, PlannedDecision, RunPreview
-from reactive_desched.plan.report_part import ReportPart
-from reactive_desched.plan.rule_table import RuleTable
+from reactive_desched.plan.rule_table import ReportPart, RuleTable
 
 __all__ = ["NODES_KIND", "NodesReport"]
 

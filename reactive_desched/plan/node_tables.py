@@ -14,9 +14,8 @@ from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.filters import UPSTREAM_RULES
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.model.amounts import format_quantity
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
-from reactive_desched.model.resources import PODS, ResourceList
+from reactive_desched.model.resources import PODS, ResourceList, format_quantity
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.model.utilization import NodeClass, Thresholds, capacity_of
 from reactive_desched.plan.evaluation import PlanResult

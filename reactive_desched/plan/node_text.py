@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from reactive_desched.model.amounts import format_rounded
-from reactive_desched.model.resources import parse_amount
+from reactive_desched.model.resources import format_rounded, parse_amount
 from reactive_desched.model.utilization import NodeClass
 from reactive_desched.plan.columns import align
 from reactive_desched.plan.node_report import NodesReport

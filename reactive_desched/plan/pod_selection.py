@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.summary import EventFilter, is_pattern
 from reactive_desched.model.objects import Pod
-from reactive_desched.plan.assumed_names import original_name
+from reactive_desched.plan.assumed_cluster import original_name
 from reactive_desched.plan.evaluation import PlanResult
 from reactive_desched.plan.report import PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot

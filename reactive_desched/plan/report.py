@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from reactive_desched.plan.mode import PlanMode
-from reactive_desched.plan.report_part import DecisionCounts, ReportPart
-from reactive_desched.plan.rule_table import RuleTable
+from reactive_desched.plan.rule_table import DecisionCounts, ReportPart, RuleTable
 
 __all__ = [
     "API_VERSION",

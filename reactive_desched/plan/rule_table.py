@@ -3,17 +3,30 @@
 from collections.abc import Mapping
 
 import msgspec
-
-from reactive_desched.plan.report_part import DecisionCounts, ReportPart
+from msgspec import Struct
 
 __all__ = [
     "ClassCounts",
+    "DecisionCounts",
     "NodeRow",
+    "ReportPart",
     "ResourceRow",
     "RuleTable",
     "SampleRef",
     "ThresholdPair",
 ]
+
+
+class ReportPart(Struct, frozen=True, gc=False, rename="camel"):
+    """Base of all: camel case in JSON and YAML."""
+
+
+class DecisionCounts(ReportPart, frozen=True, gc=False):
+    """How many findings were decided in which way."""
+
+    evict: int = 0
+    refuse: int = 0
+    defer: int = 0
 
 
 class SampleRef(ReportPart, frozen=True, gc=False):

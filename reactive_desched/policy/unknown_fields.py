@@ -14,7 +14,6 @@ from reactive_desched.policy.registry import (
     extension_points_of,
     plugin_names,
 )
-from reactive_desched.policy.wrapper_hints import WRAPPERS
 from reactive_desched.policy.yaml.decode import FieldAdvice, FieldHints, fields_by_key
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.syntax_errors import joined_value_hint
@@ -29,6 +28,15 @@ from reactive_desched.policy.yaml.tree import (
     walk,
 )
 from reactive_desched.primitives.hints import same_ignoring_case
+
+WRAPPERS: Final[Mapping[str, str]] = {
+    "metadata": "a policy is not a Kubernetes object: it has no metadata and no spec",
+    "spec": "a policy is not a Kubernetes object: write what is below spec at the top level",
+    "data": "this looks like a ConfigMap: give the text inside it",
+    "deschedulerPolicy": "this looks like Helm values: write what is below it at the top level",
+    "tracing": "tracing is not configured in the policy",
+}
+
 
 _EVICTOR_FIELDS: Final = frozenset(fields_by_key(DefaultEvictorArgs))
 _TOP_FIELDS: Final = frozenset(fields_by_key(PolicyDocument))

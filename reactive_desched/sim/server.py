@@ -10,10 +10,9 @@ from aiohttp import web
 from reactive_desched.sim.faults import FaultPlan
 from reactive_desched.sim.http.app import api_application
 from reactive_desched.sim.http.discovery import Catalogue
-from reactive_desched.sim.http.handler_context import HandlerContext, Usage
+from reactive_desched.sim.http.handler_context import HandlerContext, Settings, Usage
 from reactive_desched.sim.http.identity import Identities
 from reactive_desched.sim.http.paging import Pages
-from reactive_desched.sim.http.settings import Settings
 from reactive_desched.sim.http.watchers import WatchHub
 from reactive_desched.sim.store import Store
 

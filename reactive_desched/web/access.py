@@ -28,7 +28,7 @@ from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response
 
 from reactive_desched.errors import ClusterError, RateLimited
-from reactive_desched.model.access import AccessReview
+from reactive_desched.model.rights import AccessReview
 from reactive_desched.telemetry.metrics import Metric, counter
 from reactive_desched.web.router import READ_METHODS, Router
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.audit import query_args
+from reactive_desched.audit.catalogue import SearchResult, search
 from reactive_desched.audit.layout import TextLayout, align_columns
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
-from reactive_desched.audit.query import SearchResult, search
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.segments import list_segments

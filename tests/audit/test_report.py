@@ -35,7 +35,7 @@ from reactive_desched.audit.report.report import PeriodReport, Rows
 from reactive_desched.audit.report.sections import MOVE_MEANINGS
 from reactive_desched.audit.rows import micros
 from reactive_desched.cli import main
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import EventFilter

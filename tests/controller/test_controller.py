@@ -13,13 +13,12 @@ from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Annotations
 from reactive_desched.model.outcomes import Denied
-from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from reactive_desched.api.event import BRAKE_ENGAGED, BRAKE_RELEASED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support import manifests
 from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.policy.settings.guards import GuardName
 from tests.e2e.conftest import do_without
 from tests.e2e.test_alerts import promtool

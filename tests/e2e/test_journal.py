@@ -11,9 +11,9 @@ import pytest
 
 from reactive_desched.api.event import DECISION_REFUSE, EPOCH_BEGAN
 from reactive_desched.cli import main
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.cursors import highest_acked
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.segments import list_segments
-from reactive_desched.journal.truncation import highest_acked
 from tests.support import manifests
 from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import wait_until

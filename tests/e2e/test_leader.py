@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED, LEADER_CHANGED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.e2e.conftest import NAMESPACE, ROOT, SETTINGS
 from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until

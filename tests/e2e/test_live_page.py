@@ -14,7 +14,7 @@ from reactive_desched.api.event import (
     EVICTION_REQUESTED,
     EVICTION_SUCCEEDED,
 )
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.browser import BrowserTab, browser
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support import manifests
 from tests.support.audit_crosscheck import (
     AuditCrosscheck,

@@ -14,7 +14,7 @@ from reactive_desched.api.event import (
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
 )
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.records import AnyEvent
 from tests.support import manifests
 from tests.support.audit_crosscheck import AuditCrosscheck

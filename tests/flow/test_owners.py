@@ -6,8 +6,8 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.readiness import STARTUP, sync_pause
+from reactive_desched.model.decision_context import Trigger
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
-from reactive_desched.model.triggers import Trigger
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.resources import NODES, OWNER_RESOURCES, PODS, REPLICA_SETS

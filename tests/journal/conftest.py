@@ -16,10 +16,10 @@ from reactive_desched.api import event as api
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal.disk import Disk
 from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent, parse_header
 
 NOW = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)

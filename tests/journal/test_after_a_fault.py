@@ -11,9 +11,9 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.errors import JournalUnavailable
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.log import Rotation, SegmentWriter
 from reactive_desched.journal.opened import JournalConfig, open_directory
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent, encode
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.signing.checkpointer import CheckpointContext

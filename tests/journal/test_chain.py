@@ -11,8 +11,8 @@ import pytest
 from reactive_desched.api.event import CHECKPOINT, FINDING_MADE, JOURNAL_RESUMED
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal as journal_module
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import (

@@ -4,11 +4,10 @@ import pytest
 
 from reactive_desched.journal import correlation as module
 from reactive_desched.journal.correlation import OpenCases
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.triggers import Trigger
 
 
 def about(uid: str, profile: str = "nightly", plugin: str = "PodLifeTime") -> DecisionContext:

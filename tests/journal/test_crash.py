@@ -12,8 +12,8 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
 from reactive_desched.audit.verification import verify
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.signing.signed_note import parse_key
 

@@ -14,8 +14,8 @@ from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED, EVICTION_
 from reactive_desched.errors import RecordUnwritable
 from reactive_desched.journal import journal
 from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments, read_lines
 

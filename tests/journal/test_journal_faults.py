@@ -12,8 +12,8 @@ import pytest
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, JOURNAL_RESUMED
 from reactive_desched.errors import JournalUnavailable
 from reactive_desched.journal import journal, write_health
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from tests.support.manual_clock import wait_until
 

@@ -10,8 +10,8 @@ import pytest
 from reactive_desched.api.event import EVICTION_SUCCEEDED
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal import open_intents
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 

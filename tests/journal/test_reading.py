@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.records import GENESIS, AnyEvent, encode, format_line
 
 MakeIntent = Callable[[str], AnyEvent]

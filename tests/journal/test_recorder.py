@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.cluster import ClusterIdentity
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.payloads import policy_file_payload
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.eviction_options import EvictionOptions
@@ -38,7 +38,6 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
     Outcome,
 )
-from reactive_desched.model.triggers import Trigger
 from reactive_desched.policy.settings.recording import DisruptionSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from reactive_desched.api.event import CHECKPOINT, EVICTION_REQUESTED
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.disk import Disk
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.log import Rotation
 from reactive_desched.journal.opened import JournalConfig, open_directory
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent, digest, encode
 from reactive_desched.journal.recovery import recover
 from reactive_desched.journal.signing.checkpointer import CheckpointContext

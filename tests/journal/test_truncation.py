@@ -19,9 +19,9 @@ from reactive_desched.audit.verification import verify
 from reactive_desched.audit.verify_report import report_lines
 from reactive_desched.journal import opened
 from reactive_desched.journal.cursors import Cursors
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.paths import CURSORS_DIR
-from reactive_desched.journal.reading import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key

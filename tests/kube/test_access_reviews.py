@@ -12,7 +12,7 @@ import pytest
 from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.access_reviews import CACHE_TTL_S, REVIEW_RATE, AccessReviewer
 from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
-from reactive_desched.model.access import AccessReview
+from reactive_desched.model.rights import AccessReview
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve

@@ -3,7 +3,7 @@ from threading import Event, Thread
 
 import pytest
 
-from reactive_desched.kube.auth.cancellable import CancellableRunner
+from reactive_desched.kube.auth.client_config import CancellableRunner
 
 pytestmark = pytest.mark.timeout(20)
 

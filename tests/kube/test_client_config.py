@@ -11,8 +11,7 @@ from typing import Any  # kubeconfig files are free-form
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.cancellable import CancellableRunner
-from reactive_desched.kube.auth.client_config import ClientConfigLoader
+from reactive_desched.kube.auth.client_config import CancellableRunner, ClientConfigLoader
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles
 from reactive_desched.primitives.proxies import Proxy
 from tests.support.golden import Golden

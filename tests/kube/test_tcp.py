@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
+from reactive_desched.kube.client.cluster_guard import open_tcp_socket
 from reactive_desched.kube.client.session import Session
-from reactive_desched.kube.client.tcp import open_tcp_socket
 from tests.support.scripted_api import ScriptedApi
 
 INET = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 0))

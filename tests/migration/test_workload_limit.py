@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from reactive_desched.migration.limits import workload_limit
 from reactive_desched.migration.settings import WorkloadLimit
-from reactive_desched.migration.workload_limit import workload_limit
 from tests.support.golden import Golden
 
 WRITTEN: tuple[WorkloadLimit, ...] = (None, 0, 1, 2, 5, "10%", "25%", "50%", "100%")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from reactive_desched.model.decision_context import Trigger
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     ClusterObject,
@@ -16,7 +17,6 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.model.taints import Taint
-from reactive_desched.model.triggers import Trigger
 
 READY = PodCondition("Ready", "True")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plan.assumed_names import original_name, replacement_name
+from reactive_desched.plan.assumed_cluster import original_name, replacement_name
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import PlanReport
 from reactive_desched.plan.text import TextStyle, lines

@@ -4,7 +4,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reactive_desched.app.event_loop import loop_options
+from reactive_desched.app.run import loop_options
 from reactive_desched.primitives.loop_clock import loop_clock
 
 pytestmark = pytest.mark.anyio

@@ -17,9 +17,8 @@ from reactive_desched.api.event import (
     EVICTION_SUCCEEDED,
 )
 from reactive_desched.gate.in_flight import CACHE_LAG_S
-from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.events import decode_event, read_events
 from reactive_desched.journal.follower import JournalFollower
-from reactive_desched.journal.reading import read_events
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import EVICTED, EvictionRequest
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN, Who
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.model.outcomes import (
     CONFLICT,
     DENIED,

@@ -23,13 +23,12 @@ from reactive_desched.app.recording import Recording, open_recording
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.outcomes import PDB_REFUSED
-from reactive_desched.model.triggers import Trigger
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.policy.settings.recording import (
     CheckpointSettings,

@@ -9,7 +9,7 @@ from typing import Any  # programs and clusters of conftest.py
 import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.golden import verbatim
 from tests.support.tcp_link import TcpLink
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED, EVICTION_SUCCEEDED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import POLICY, wait_until
 

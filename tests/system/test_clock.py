@@ -16,7 +16,7 @@ from reactive_desched.api.event import (
     EvictionRequested,
 )
 from reactive_desched.audit.verification import verify
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key

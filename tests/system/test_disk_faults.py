@@ -18,7 +18,7 @@ from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery, find_newest
 from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.audit.verification import verify
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.journal.signing.signed_note import parse_key
 from tests.support.failing_disk import VARIABLE
 from tests.support.limits import UNLIMITED

@@ -9,7 +9,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_FOLLOWED_UP, FUTILE_CLEARED
 from reactive_desched.cli import main
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import POLICY, wait_until

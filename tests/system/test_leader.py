@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, LEADER_CHANGED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.control_plane import wait_until
 from tests.support.golden import Golden
 

@@ -16,7 +16,7 @@ from reactive_desched.api.event import (
     DecisionMade,
 )
 from reactive_desched.cli import main
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import POLICY, wait_until
 

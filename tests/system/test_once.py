@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.golden import Golden
 
 NODE = "node-1"

@@ -8,7 +8,7 @@ import pytest
 
 from reactive_desched.api.event import BRAKE_ENGAGED, BRAKE_RELEASED, BrakeEngaged
 from reactive_desched.cli import main
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.golden import Golden
 from tests.system.conftest import wait_until
 

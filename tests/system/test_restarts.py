@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.limits import UNLIMITED
 
 RUNS, RUN_S = 4, 1.5

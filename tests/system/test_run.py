@@ -17,7 +17,7 @@ from reactive_desched.api.event import (
     POLICY_LOADED,
 )
 from reactive_desched.journal.cluster import ClusterIdentity, mark_cluster
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from tests.support.fork_server import ForkServer
 from tests.support.golden import Golden
 

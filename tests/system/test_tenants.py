@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from reactive_desched.api.event import EVICTION_SUCCEEDED
-from reactive_desched.journal.reading import read_events
+from reactive_desched.journal.events import read_events
 from reactive_desched.primitives.bounded_text import MAX_NAME_CHARS
 
 NODE = "node-1"

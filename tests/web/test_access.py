@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from reactive_desched.errors import ClusterError, ConfigError, RateLimited, Unreachable
-from reactive_desched.model.access import AccessReview
+from reactive_desched.model.rights import AccessReview
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.web import tls

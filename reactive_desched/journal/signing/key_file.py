@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal import atomic_files
-from reactive_desched.journal.os_error_hints import os_error_hint
+from reactive_desched.journal.paths import os_error_hint
 from reactive_desched.journal.signing.signed_note import parse_key
 
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
 """Reads server, credentials and TLS settings from files and plugins; every call blocks."""
 
+import asyncio
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.cancellable import CancellableRunner
 from reactive_desched.kube.auth.credential import Credential
 from reactive_desched.kube.auth.impersonation import Header
 from reactive_desched.kube.auth.kubeconfig import (
@@ -29,7 +30,35 @@ from reactive_desched.primitives.client_tls import client_tls_context, load_clie
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy, make_proxy
 from reactive_desched.primitives.url import split_url
 
-__all__ = ["ClientConfig", "ClientConfigLoader", "describe_source"]
+__all__ = ["CancellableRunner", "ClientConfig", "ClientConfigLoader", "describe_source"]
+
+
+class CancellableRunner:
+    """Runs coroutines in event loops of their own, one at a time, until it is stopped."""
+
+    def __init__(self) -> None:
+        self._cancelled = False
+        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
+
+    def run(self, work: Coroutine[None, None, None], timeout_s: float) -> None:
+        """Block until the coroutine ends; raises TimeoutError, or CancelledError after `cancel`."""
+        asyncio.run(asyncio.wait_for(self._run_cancellable(work), timeout_s))
+
+    def cancel(self) -> None:
+        """Cancel the running coroutine, from any thread, and every later one."""
+        self._cancelled = True
+        if self._running is not None:
+            loop, task = self._running
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(task.cancel)
+
+    async def _run_cancellable(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running = asyncio.get_running_loop(), task
+        if self._cancelled:  # before there was anything to cancel
+            task.cancel()
+        await task
+
 
 _STAYS = "this process goes on with the address and the credentials that it has"
 _USER_INFO = re.compile(r"//[^/]*@")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.session import RequestLimits, Transport
-from reactive_desched.model.access import AccessReview
+from reactive_desched.model.rights import AccessReview
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 

@@ -5,6 +5,7 @@ balancer fails over, a cluster is made anew on the port of the one before it.
 """
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -28,11 +29,48 @@ from reactive_desched.kube.client.failures import (
 )
 from reactive_desched.kube.client.raw_http import begin_request, protocol_of, read_response
 from reactive_desched.kube.client.responses import ApiResponse
-from reactive_desched.kube.client.tcp import open_tcp_socket
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.wakeup import Latch
 
-__all__ = ["NAMESPACES", "ONE_NAMESPACE", "ClusterGuard", "GuardedConnector", "read_cluster_uid"]
+__all__ = [
+    "NAMESPACES",
+    "ONE_NAMESPACE",
+    "ClusterGuard",
+    "GuardedConnector",
+    "open_tcp_socket",
+    "read_cluster_uid",
+]
+
+_AddrInfo = tuple[
+    socket.AddressFamily | int,
+    socket.SocketKind | int,
+    int,
+    str,
+    tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
+]
+
+OPTIONS: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""The kernel asks a connection that brings nothing for 30 s, as Go's does, and gives up after 30 s.
+
+Without them a half-open connection stays for two hours, and a NAT forgets it meanwhile.
+"""
+
+UNACKNOWLEDGED_MS: Final = 60_000
+"""So long may what was sent remain without an acknowledgement."""
+
+
+def open_tcp_socket(address: _AddrInfo) -> socket.socket:
+    """Return a socket for this address, with keep-alives where the system has such options."""
+    family, kind, protocol, *_ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in OPTIONS:
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS)
+    return opened
+
 
 NAMESPACES: Final = "/api/v1/namespaces"
 ONE_NAMESPACE: Final = {"fieldSelector": "metadata.name=kube-system", "limit": "1"}

@@ -19,8 +19,7 @@ from reactive_desched.policy.legacy.v1alpha1 import (
     LegacyUtilizationThresholds,
     StrategyParameters,
 )
-from reactive_desched.policy.unknown_fields import NAMESPACE_LISTS_HINT, REMOVE_HINT
-from reactive_desched.policy.wrapper_hints import WRAPPERS
+from reactive_desched.policy.unknown_fields import NAMESPACE_LISTS_HINT, REMOVE_HINT, WRAPPERS
 from reactive_desched.policy.yaml.decode import FieldAdvice, FieldHints, fields_by_key
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import (

@@ -16,8 +16,7 @@ from reactive_desched.model.taints import (
     untolerated,
 )
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
-from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
-from reactive_desched.sim.controllers.template_hash import template_hash
+from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.metadata import generated_name
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of

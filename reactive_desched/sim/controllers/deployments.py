@@ -8,6 +8,7 @@ from msgspec import Struct
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_conditions
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.pod_control import template_hash
 from reactive_desched.sim.controllers.rollout import (
     Limits,
     Size,
@@ -15,7 +16,6 @@ from reactive_desched.sim.controllers.rollout import (
     next_new_size,
     next_old_sizes,
 )
-from reactive_desched.sim.controllers.template_hash import template_hash
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, clone, labels_of, namespace_of
 from reactive_desched.sim.pods import (

@@ -9,8 +9,8 @@ from msgspec import Struct
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.sim.clock import parse_time, rfc3339
 from reactive_desched.sim.conditions import with_condition
-from reactive_desched.sim.controllers.amounts import share_of
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.rollout import share_of
 from reactive_desched.sim.controllers.scales import ScaleError, total_scale
 from reactive_desched.sim.objects import Obj, labels_of, namespace_of
 from reactive_desched.sim.pods import Key, is_ready, is_terminating, key_of

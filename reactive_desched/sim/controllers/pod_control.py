@@ -1,8 +1,11 @@
 """Creates and deletes pods on behalf of their owners, and notifies the owner when it cannot."""
 
+import hashlib
 import random
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from reactive_desched.sim.metadata import generated_name
 from reactive_desched.sim.objects import Obj, name_of
@@ -11,7 +14,30 @@ from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.status import StatusError
 from reactive_desched.sim.store import DeleteOptions, Store
 
-__all__ = ["RETRY_S", "PodControl"]
+__all__ = ["RETRY_S", "PodControl", "template_hash"]
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LENGTH: Final = 10
+
+
+def template_hash(template: Any) -> str:
+    """Return ten characters that are safe in names and labels; null is the same as absent."""
+    canonical = msgspec.json.encode(_without_nulls(template), order="sorted")
+    number = int.from_bytes(hashlib.sha256(canonical).digest()[:8], "big")
+    digits: list[str] = []
+    for _ in range(_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(digits)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(v) for key, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(v) for v in value]
+    return value
+
 
 RETRY_S: Final = 5.0
 """How long a controller waits after the API server refused to create a pod for it."""

@@ -1,13 +1,28 @@
 """How many pods a rolling update may create and delete now, by its surge and its limits."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
-from reactive_desched.sim.controllers.amounts import share_of
 from reactive_desched.sim.objects import Obj
 
-__all__ = ["Limits", "Size", "limits_of", "next_new_size", "next_old_sizes"]
+__all__ = ["Limits", "Size", "limits_of", "next_new_size", "next_old_sizes", "share_of"]
+
+
+def share_of(value: Any, total: int, *, round_up: bool) -> int:
+    """Return an int as it is, and a percentage of the total, rounded as asked.
+
+    Raises ValueError for anything else, with the words of the real API machinery.
+    """
+    if isinstance(value, int):
+        return value
+    text = str(value)
+    number = text.removesuffix("%")
+    if not text.endswith("%") or not number.isdecimal():
+        raise ValueError(f'invalid value for IntOrString: invalid type: "{text}" is no percentage')
+    scaled = int(number) * total
+    return -(-scaled // 100) if round_up else scaled // 100
 
 
 class Limits(Struct, frozen=True):

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
-from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
-from reactive_desched.sim.controllers.template_hash import template_hash
+from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, clone, labels_of, namespace_of
 from reactive_desched.sim.pods import (

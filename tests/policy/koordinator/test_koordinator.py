@@ -12,8 +12,8 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.cli import main
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.errors import ConfigError
+from reactive_desched.migration.limits import workload_limit
 from reactive_desched.migration.settings import arbitration_settings
-from reactive_desched.migration.workload_limit import workload_limit
 from reactive_desched.model.migration_jobs import Mode, SkipGate
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.sim.controllers.amounts import share_of
+from reactive_desched.sim.controllers.rollout import share_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """One template, one name."""
 
-from reactive_desched.sim.controllers.template_hash import template_hash
+from reactive_desched.sim.controllers.pod_control import template_hash
 
 
 def test_the_order_of_fields_and_nulls_do_not_matter_but_everything_else_does() -> None:
