@@ -95,6 +95,15 @@ def test_names_and_actions_are_of_one_evictor_each() -> None:
     assert evictor_named("one of a later version") is EVICTORS[EVICTION]
 
 
+def test_what_the_role_in_deploy_base_does_not_grant_has_a_role_of_its_own() -> None:
+    base = Path(__file__).parents[2] / "deploy" / "base" / "rbac.yaml"
+    granted = base.read_text(encoding="utf-8")
+
+    for evictor in EVICTORS.values():
+        rule = f"resources: [{evictor.right.resource}]\n    verbs: [{evictor.right.verbs[0]}]"
+        assert evictor.role or rule in granted, evictor.name
+
+
 @pytest.mark.parametrize("file", written_roles(), ids=lambda file: file.parent.name)
 def test_the_role_of_an_evictor_is_as_it_declares(file: Path) -> None:
     assert file.read_text(encoding="utf-8") == written_roles()[file]
