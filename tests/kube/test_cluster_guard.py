@@ -247,13 +247,18 @@ async def test_a_connection_is_asked_again_after_a_second_and_at_a_doubt(
             return staging.checks - before
 
         assert await checks(0) == 1
+        before = staging.checks
+        clock.advance(3)  # an eviction has the uid of its pod: elsewhere it would do nothing
+        assert await evictor.evict(WEB) == Accepted()
+        assert staging.checks == before
+        assert await checks(0) == 1
         assert await checks(1) == 0
         assert await checks(0.1) == 1
         session.cluster.doubt()
         assert await checks(0) == 1
         assert session.cluster.uid == staging.uid
         counted = exposed(session)
-        assert counted['api_requests_total{code="200",method="GET"}'] == 8 + staging.checks
+        assert counted['api_requests_total{code="200",method="GET"}'] == 10 + staging.checks
 
 
 async def test_the_question_says_who_asks(session: Session, staging: NamedCluster) -> None:
