@@ -1,6 +1,7 @@
 """Sends a long answer part by part: at once it would hold the event loop."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 
 from aiohttp.web_request import BaseRequest
@@ -19,10 +20,11 @@ async def send_in_parts(
     """
     response = StreamResponse(status=HTTPStatus.OK, headers=headers)
     add_security_headers(response)
-    await response.prepare(request)
-    for part in parts if request.method == "GET" else ():  # HEAD wants no body
-        if part:
-            await response.write(part)
-        await checkpoint()
-    await response.write_eof()
+    with suppress(ConnectionError):  # a client that has gone is no fault
+        await response.prepare(request)
+        for part in () if request.method == "HEAD" else parts:
+            if part:
+                await response.write(part)
+            await checkpoint()
+        await response.write_eof()
     return response

@@ -232,3 +232,38 @@ async def test_a_long_answer_comes_part_by_part(monkeypatch: pytest.MonkeyPatch)
             assert (head.status, await head.read(), written) == (200, b"", [])
         async with session.get("/debug/rows") as again:  # of the same connection
             assert len((await again.json())["rows"]) == 2000
+
+
+async def test_a_long_answer_to_an_order_comes_whole() -> None:
+    rows = [{"number": number, "text": "x" * 1000} for number in range(500)]
+
+    async def carry_out(_: Mapping[str, Any]) -> object:
+        return rows
+
+    offered = Operator(orders=(Order("list", "list rows", carry_out),))
+    async with (
+        bound(ListenAddress("127.0.0.1", 0)) as address,
+        serve_at(address, Served(Health(lambda: 0.0), operator=offered)) as url,
+        aiohttp.ClientSession(url) as session,
+        session.post("/operator/list", json={}) as answer,
+    ):
+        assert await answer.json() == rows
+
+
+async def test_a_client_that_leaves_in_the_middle_of_a_long_answer_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = [{"number": number, "text": "x" * 1000} for number in range(20_000)]
+    offered = Operator((DebugPage("rows", "many rows", lambda _: {"rows": rows}),))
+    async with (
+        bound(ListenAddress("127.0.0.1", 0)) as address,
+        serve_at(address, Served(Health(lambda: 0.0), operator=offered)) as url,
+    ):
+        async with aiohttp.ClientSession(url) as leaves:
+            answer = await leaves.get("/debug/rows")
+            await answer.content.readexactly(1000)
+            answer.close()
+        async with aiohttp.ClientSession(url) as stays, stays.get("/debug/rows") as answer:
+            assert len((await answer.json())["rows"]) == 20_000
+
+    assert caplog.records == []
