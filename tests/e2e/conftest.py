@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -48,6 +48,19 @@ usage: {prometheus: {interval: 1s}}
 )
 MISSING = "REAL PARTS MISSING"
 KAFKA_USERS = {"desched": "the-first-password"}
+LONGEST_FIRST = (
+    *("leader", "outages", "migration_places", "migration", "migration_kills", "balance", "kafka"),
+    *("judgement", "brakes", "who_ended_it", "image", "jobs", "storms", "moves", "chart"),
+    *("kafka_refusals", "journal", "readme", "drop_in", "limits", "measured_use"),
+)
+"""The files that take a worker longest, in a minute or more: what begins last ends last."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files; xdist would begin with those of the most tests."""
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -235,19 +248,27 @@ def pytest_runtest_makereport(
     """Show what there was and the last words of every process beside a failure."""
     report = yield
     if report.failed:
-        fixtures, namespace = getattr(item, "funcargs", {}), ""
-        if isinstance(playground := fixtures.get("playground"), E2ENamespace):
-            namespace = playground.namespace
-            report.sections.append((f"namespace {namespace}", playground.describe()))
-        if isinstance(folder := fixtures.get("tmp_path"), Path):
-            for log in sorted(folder.glob("*.log")):
-                report.sections.append((f"end of {log}", log.read_text(errors="replace")[-6000:]))
-        if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
-            tails = plane.log_tails(namespace)
-            report.sections += [(f"end of {name}.log", text) for name, text in tails]
-        if isinstance(broker := fixtures.get("broker"), KafkaBroker):
-            report.sections.append(("end of kafka.log", broker.tail()))
+        try:
+            report.sections += evidence(getattr(item, "funcargs", {}))
+        except pytest.fail.Exception as timeout:  # the test's time, which includes ours, is over
+            report.sections.append(("no evidence", str(timeout)))
     return report
+
+
+def evidence(fixtures: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield what there was beside a failed test: a title, and a text."""
+    namespace = ""
+    if isinstance(playground := fixtures.get("playground"), E2ENamespace):
+        namespace = playground.namespace
+        yield f"namespace {namespace}", playground.describe()
+    if isinstance(folder := fixtures.get("tmp_path"), Path):
+        for log in sorted(folder.rglob("*.log")):
+            yield f"end of {log}", log.read_text(errors="replace")[-6000:]
+    if isinstance(plane := fixtures.get("control_plane"), ControlPlane):
+        for name, text in plane.log_tails(namespace):
+            yield f"end of {name}.log", text
+    if isinstance(broker := fixtures.get("broker"), KafkaBroker):
+        yield "end of kafka.log", broker.tail()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -101,7 +101,7 @@ class Stand:
         before = evicted()
         await run_sync(self._taint_next_node)
         await run_sync(
-            lambda: wait_until(lambda: evicted() > before, within_s=20, what="an eviction")
+            lambda: wait_until(lambda: evicted() > before, within_s=60, what="an eviction")
         )
 
 
@@ -260,7 +260,7 @@ async def test_the_page_loads_nothing_but_the_stream_and_can_load_nothing_else(
     )
     await page.evaluate("void document.body.setAttribute('onclick', 'alert(1)')")
     await run_sync(
-        lambda: wait_until(lambda: len(page.console_errors) > 1, within_s=10, what="two complaints")
+        lambda: wait_until(lambda: len(page.console_errors) > 1, within_s=60, what="two complaints")
     )
     image, script = page.console_errors
     assert image.startswith("security: ")

@@ -128,4 +128,4 @@ def wait_for_scrape(program: Path, folder: Path, port: int, scraped: Object, que
             with urllib.request.urlopen(asked) as answer:
                 return bool(json.load(answer)["data"]["result"])
 
-        wait_until(found, within_s=30, what=query)
+        wait_until(found, within_s=60, what=query)

@@ -141,7 +141,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     ):
         found = Asked(url, controller)
         wait_until(
-            lambda: found.panel("Controllers") == {(): 1}, within_s=30, what="a first scrape"
+            lambda: found.panel("Controllers") == {(): 1}, within_s=60, what="a first scrape"
         )
         cluster.set_taints(NODE, "gpu")
         cluster.create_migration_job("without-a-pod", "no-such-pod")

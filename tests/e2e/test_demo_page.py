@@ -29,7 +29,7 @@ async def test_the_page_of_the_demo_shows_the_day(chromium: Path, tmp_path: Path
         shown = r"The live page is at (http://\S+);"
         found = await run_sync(
             lambda: wait_until(
-                lambda: re.search(shown, demo.tail(20)), within_s=40, what="the page"
+                lambda: re.search(shown, demo.tail(20)), within_s=60, what="the page"
             )
         )
         async with browser(chromium, tmp_path / "chromium.log") as tab:

@@ -67,7 +67,7 @@ def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
             def are_there() -> bool:
                 return controller.tail(400).count(text) == count
 
-            wait_until(are_there, within_s=30, what=f"{count} lines of {text}")
+            wait_until(are_there, within_s=60, what=f"{count} lines of {text}")
 
         good = path.read_text()
         for times in (1, 2):
@@ -80,4 +80,4 @@ def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
             found = told(playground, "PolicyRejected")
             return [event.get("series", {}).get("count", 1) for event in found]
 
-        wait_until(lambda: counts() == [2], within_s=30, what="one event that counts both")
+        wait_until(lambda: counts() == [2], within_s=60, what="one event that counts both")

@@ -183,7 +183,7 @@ def theirs(ours: E2ENamespace, name: str, wanted: Object, target: str) -> bool:
             verdicts.append("nodeName" in found["spec"])
         return bool(verdicts)
 
-    wait_until(decided, within_s=30, what=f"{name} is scheduled or refused")
+    wait_until(decided, within_s=60, what=f"{name} is scheduled or refused")
     ours.kubectl.run("delete", "pod", "-n", ours.namespace, name, "--grace-period=0", "--force")
     return verdicts[0]
 

@@ -95,7 +95,7 @@ def test_a_job_without_retries_keeps_its_pod_on_a_tainted_node(
         time.sleep(REST_S)
 
     assert {each.uid for each in referee.evicted()} == leaving
-    wait_until(lambda: playground.pods("report"), within_s=5, what="the Job's pod is there")
+    wait_until(lambda: playground.pods("report"), within_s=60, what="the Job's pod is there")
     assert playground.pods_on("report", "n1")
 
 

@@ -60,7 +60,7 @@ def test_a_taint_becomes_evictions_whose_whole_story_arrives_in_kafka(
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
         playground.await_healthy("web", 3, off="n1", within_s=60)
-        wait_until(lambda: len(referee.evicted()) == len(web), within_s=30, what="all are evicted")
+        wait_until(lambda: len(referee.evicted()) == len(web), within_s=60, what="all are evicted")
         assert controller.stop() == 0, controller.tail()
 
     evicted = {}

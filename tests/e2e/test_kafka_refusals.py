@@ -65,7 +65,7 @@ async def test_a_topic_that_is_not_there_is_waited_for_and_its_making_explained(
 ) -> None:
     async with journal_to_kafka(tmp_path, in_the_clear(broker, topic)) as ours:
         await ours.append(ours.events(50))
-        told = await ours.wait_for_failure("does not exist", within_s=20)
+        told = await ours.wait_for_failure("does not exist", within_s=60)
         assert f"--create --topic {topic}" in told
 
         broker.admin.create_topic(topic)
@@ -82,7 +82,7 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
     settings = as_a_user(broker, topic, password_file, "SCRAM-SHA-512")
     async with journal_to_kafka(tmp_path / "journal", settings) as ours:
         await ours.append(ours.events(50))
-        told = await ours.wait_for_failure("not authorised to write", within_s=20)
+        told = await ours.wait_for_failure("not authorised to write", within_s=60)
         assert f"--allow-principal User:{USER} --producer --topic {topic}" in told
 
         broker.admin.allow(USER, topic)
@@ -90,7 +90,7 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
 
         broker.admin.forbid(USER, topic)
         await ours.append(ours.events(50))
-        await ours.wait_for_failure("not authorised to write", within_s=20)
+        await ours.wait_for_failure("not authorised to write", within_s=60)
         broker.admin.allow(USER, topic)
         await ours.drained(40)
 
@@ -159,7 +159,7 @@ async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
     )
     async with journal_to_kafka(tmp_path / "journal", settings) as ours:
         await ours.append(ours.events(20))
-        told = await ours.wait_for_failure("refuses a token", within_s=40)
+        told = await ours.wait_for_failure("refuses a token", within_s=60)
         file.write_text(unsigned_token(USER, time.time()))
         await ours.drained(40)
 
@@ -219,7 +219,7 @@ async def test_an_advertised_name_that_cannot_be_resolved_is_named_with_the_reme
     settings = KafkaSettings(brokers=(broker.misnamed_address,), topic=topic)
     async with journal_to_kafka(tmp_path, settings) as ours:
         await ours.append(ours.events(5))
-        told = await ours.wait_for_failure("advertises", within_s=40)
+        told = await ours.wait_for_failure("advertises", within_s=60)
     assert f"broker 1 as {broker.wrong_address}" in told
     assert "cannot be resolved" in told
     assert "advertised.listeners" in told
@@ -263,7 +263,7 @@ async def test_a_password_that_was_changed_is_read_anew_and_never_shown(
             await run_sync(broker.start)
             await ours.append(ours.events(20))
             told = await ours.wait_for_failure(
-                "check brokers and sasl in the settings", within_s=40
+                "check brokers and sasl in the settings", within_s=60
             )
             await run_sync(password_file.write_text, f"{new}\n")
             await ours.drained(40)
@@ -282,5 +282,5 @@ async def test_a_wrong_authority_keeps_us_out_and_is_named(
     distrusting = settings.model_copy(update={"tls": KafkaTlsSettings()})
     async with journal_to_kafka(tmp_path / "journal", distrusting) as ours:
         await ours.append(ours.events(5))
-        told = await ours.wait_for_failure("lets us in", within_s=40)
+        told = await ours.wait_for_failure("lets us in", within_s=60)
     assert "certificate verify failed" in told

@@ -1,6 +1,7 @@
 """Two controllers on a real control plane: killed, stopped or cut off, one leader at a time.
 
-The times are a fifth of those that people run: 3 s, 2 s and 0.4 s. `LEASE_S=15` runs the real ones.
+The times are a third of those that people run: 5 s, 3.3 s and 0.7 s. `LEASE_S=15` runs the real
+ones; with shorter ones a leader on a busy machine lost its Lease for want of a processor.
 """
 
 import logging
@@ -26,9 +27,9 @@ from tests.support.tcp_link import TcpLink
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
-LEASE_S = float(os.environ.get("LEASE_S", "3"))
-TAKE_OVER_S = 20 / 15 * LEASE_S + 1
-"""20 s with the real times; and a second for the processes of a busy machine."""
+LEASE_S = float(os.environ.get("LEASE_S", "5"))
+TAKE_OVER_S = 20 / 15 * LEASE_S + 3
+"""20 s with the real times; and some seconds for the processes of a busy machine."""
 PAUSE_S = 4 * LEASE_S
 ELECTION = (
     "--leader-elect",
@@ -143,9 +144,7 @@ def events_of_the_lease(control_plane: ControlPlane) -> set[str]:
 def lead_and_follow(both: Replicas, control_plane: ControlPlane) -> None:
     """Start `a`, wait until it leads, and start `b`, which stands by."""
     leader = both.start("a")
-    wait_until(
-        lambda: leader.metric("leader") == 1, within_s=3 * LEASE_S + 10, what="a leads", every_s=0.1
-    )
+    wait_until(lambda: leader.metric("leader") == 1, within_s=60, what="a leads", every_s=0.1)
     both.start("b")
     assert both.processes["b"].metric("leader") == 0
 
@@ -156,16 +155,15 @@ def begin_evictions(playground: E2ENamespace, referee: AuditCrosscheck) -> None:
     wait_until(lambda: len(referee.evicted()) >= 5, within_s=60, what="evictions", every_s=0.05)
 
 
-def await_take_over(both: Replicas, since: float) -> float:
-    """Wait until `b` acts, and return how many seconds after `since` it was."""
-    standby = both.processes["b"]
-    wait_until(
-        lambda: standby.metric("leader") == 1,
-        within_s=2 * TAKE_OVER_S + 10,
-        what="b leads",
-        every_s=0.05,
-    )
-    return time.monotonic() - since
+def await_take_over(both: Replicas, first: str, since: float) -> float:
+    """Wait until `b` follows the first leader; return how long after `since`, by its record."""
+
+    def began_at() -> float | None:
+        events = (each for each in read_events(both.journal("b")) if each.type == LEADER_CHANGED)
+        followed = [each.time.timestamp() for each in events if each.data.holder not in ("", first)]
+        return followed[-1] if followed else None
+
+    return wait_until(began_at, within_s=60, what="b leads") - since
 
 
 def check_the_books(both: Replicas, referee: AuditCrosscheck, took_s: float) -> None:
@@ -198,7 +196,7 @@ def test_a_leader_that_fails_is_followed_by_one_and_no_pod_is_asked_for_twice(
     lead_and_follow(replicas, control_plane)
     begin_evictions(playground, referee)
     first, leader = holder(control_plane), replicas.processes["a"]
-    failed_at = time.monotonic()
+    failed_at = time.time()
     match fault:
         case "killed":
             leader.kill()
@@ -206,12 +204,12 @@ def test_a_leader_that_fails_is_followed_by_one_and_no_pod_is_asked_for_twice(
             leader.freeze()
         case _:
             replicas.link.cut()
-    took_s = await_take_over(replicas, failed_at)
+    took_s = await_take_over(replicas, first, failed_at)
     second = holder(control_plane)
     if fault == "stopped":
-        time.sleep(max(0.0, failed_at + PAUSE_S - time.monotonic()))
+        time.sleep(max(0.0, failed_at + PAUSE_S - time.time()))
         leader.thaw()
-    wait_until(lambda: not leader.alive, within_s=TAKE_OVER_S, what="a has ended")
+    wait_until(lambda: not leader.alive, within_s=60, what="a has ended")
     playground.await_healthy("web", PODS, off="n1", within_s=120)
     assert replicas.processes["b"].stop() == 0, replicas.processes["b"].tail()
 
@@ -236,8 +234,9 @@ def test_a_leader_that_is_asked_to_end_is_followed_at_once(
 ) -> None:
     lead_and_follow(replicas, control_plane)
     begin_evictions(playground, referee)
+    first = holder(control_plane)
     assert replicas.processes["a"].stop() == 0
-    took_s = await_take_over(replicas, time.monotonic())
+    took_s = await_take_over(replicas, first, time.time())
     playground.await_healthy("web", PODS, off="n1", within_s=120)
     assert replicas.processes["b"].stop() == 0
 

@@ -88,7 +88,7 @@ async def have_pods_evicted(
         ended = sum(event.type in EVICTION_OUTCOME_TYPES for event in events)
         return asked == ended and len(evicted(controller)) > before
 
-    await run_sync(lambda: wait_until(settled, within_s=30, what="evictions"))
+    await run_sync(lambda: wait_until(settled, within_s=60, what="evictions"))
     await run_sync(cluster.set_taints, node)
     return evicted(controller)
 

@@ -60,12 +60,12 @@ def test_a_pod_stays_while_the_node_of_its_place_is_cordoned(
         jobs.delete_pdb("web")
         wait_until(
             lambda: status(jobs, name).get("reason") == "PlaceDoesNotFit",
-            within_s=30,
+            within_s=60,
             what="the job says why it waits",
         )
         assert referee.evicted() == []
         jobs.kubectl.run("uncordon", jobs.node("n2"))
-        wait_until(referee.evicted, within_s=30, what="the pod is evicted")
+        wait_until(referee.evicted, within_s=60, what="the pod is evicted")
         after = jobs.await_healthy("web", 2)
         await_phase(jobs, name, "Succeeded")
 
@@ -111,7 +111,7 @@ def test_a_place_is_kept_where_the_host_port_is_free(
 
     with run_controller():
         name = create_job(jobs, doomed.name, ttl="5m")
-        wait_until(lambda: placeholders(jobs), within_s=20, what="a placeholder waits")
+        wait_until(lambda: placeholders(jobs), within_s=60, what="a placeholder waits")
         time.sleep(A_WHILE_S)
         assert has_not(jobs, name, "ReservationScheduled")
         jobs.add_nodes("n3")
@@ -139,7 +139,7 @@ def test_a_quota_that_leaves_room_for_one_pod_more_is_enough(
         name = create_job(jobs, doomed.name, ttl="5m")
         wait_until(
             lambda: status(jobs, name).get("reason") == "FailedCreateReservation",
-            within_s=30,
+            within_s=60,
             what="the quota refuses the placeholder",
         )
         jobs.kubectl.apply({**quota, "spec": {"hard": {"pods": "3"}}})
@@ -161,7 +161,7 @@ def test_a_priority_class_that_does_not_exist_yet_is_waited_for(
         name = create_job(jobs, doomed.name, ttl="5m")
         wait_until(
             lambda: status(jobs, name).get("reason") == "FailedCreateReservation",
-            within_s=30,
+            within_s=60,
             what="the job says why it has no placeholder",
         )
         assert referee.evicted() == []
@@ -181,12 +181,12 @@ def test_the_place_of_a_pod_of_a_stateful_set_is_for_the_pod_of_its_name(
     jobs.cordon("n1")
     patch = json.dumps({"spec": {"replicas": 3}})
     jobs.kubectl.run("patch", "statefulset", "db", "-n", jobs.namespace, "-p", patch)
-    wait_until(lambda: len(jobs.pods("db")) == 3, within_s=20, what="db-2 waits for a node")
+    wait_until(lambda: len(jobs.pods("db")) == 3, within_s=60, what="db-2 waits for a node")
     jobs.settings = settings()
 
     with run_controller():
         name = create_job(jobs, "db-0", ttl="5m")
-        wait_until(lambda: placeholders(jobs), within_s=20, what="a placeholder waits")
+        wait_until(lambda: placeholders(jobs), within_s=60, what="a placeholder waits")
         jobs.add_nodes("n2")
         jobs.await_healthy("db", 3, within_s=90)
         await_phase(jobs, name, "Succeeded")
@@ -233,7 +233,7 @@ def test_a_place_is_kept_where_the_spread_of_the_pods_lets_the_replacement_be(
 
     with run_controller():
         name = create_job(jobs, doomed.name, ttl="5m")
-        wait_until(lambda: placeholders(jobs), within_s=20, what="a placeholder waits")
+        wait_until(lambda: placeholders(jobs), within_s=60, what="a placeholder waits")
         time.sleep(A_WHILE_S)
         assert has_not(jobs, name, "ReservationScheduled"), "n2 and n3 have a pod each"
         jobs.add_nodes("n4")

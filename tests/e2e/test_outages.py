@@ -174,13 +174,13 @@ def test_a_request_that_arrives_after_its_sender_was_lost_ends_as_an_eviction(
         ) as controller:
             playground.taint("n1", "gpu=yes:NoSchedule")
             wait_until(
-                referee.evicted, within_s=30, what="an eviction over a connection that stays"
+                referee.evicted, within_s=60, what="an eviction over a connection that stays"
             )
             link.hold()
             playground.taint("n2", "gpu=yes:NoSchedule")
             wait_until(
                 lambda: pod in records_of(controller, EVICTION_REQUESTED),
-                within_s=20,
+                within_s=60,
                 what="a request is on its way",
             )
             if sender == "is killed":
@@ -220,7 +220,7 @@ def test_a_controller_without_any_right_names_all_that_it_may_not_read_in_one_li
 
     try:
         controller.launch()
-        wait_until(lambda: marks() == dict.fromkeys(kinds, "-"), within_s=30, what="none is ok")
+        wait_until(lambda: marks() == dict.fromkeys(kinds, "-"), within_s=60, what="none is ok")
         read = NEEDED - {"priorityclasses"}  # the policy names none
         given_up = dict.fromkeys(read, "-") | dict.fromkeys(kinds - read, "!")
         wait_until(lambda: marks() == given_up, within_s=60, what="some are given up")

@@ -111,8 +111,8 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
     async with anyio.create_task_group() as beside:
         for reflector in followed.reflectors:
             beside.start_soon(reflector.run)
-        await wait_until(followed.is_synced, within_s=30)
-        await wait_until(lambda: followed.chains(space) == chains, within_s=30)
+        await wait_until(followed.is_synced, within_s=60)
+        await wait_until(lambda: followed.chains(space) == chains, within_s=60)
 
         # A set that only a watch tells of: the next revision.
         kubectl.run("set", "image", "-n", space, "deployment/web", "main=example.invalid/other")

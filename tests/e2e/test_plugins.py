@@ -12,7 +12,9 @@ from tests.support.playground import E2ENamespace, PodSnapshot
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
-SOON = timedelta(seconds=1)
+SOON = timedelta(seconds=10)
+"""A reaction on a machine that has other work: a sweep comes after minutes. The benchmark measures
+the milliseconds."""
 DEBOUNCE = timedelta(seconds=0.2)  # as conftest.py sets it
 LIFE_TIME = timedelta(seconds=20)
 HOST = "kubernetes.io/hostname"
@@ -91,7 +93,7 @@ def test_a_pod_that_failed_is_removed_for_the_reason_asked_for(
     assert DEBOUNCE <= took < SOON
 
 
-def test_a_pod_is_moved_within_a_second_of_the_end_of_its_life_time(
+def test_a_pod_is_moved_soon_after_the_end_of_its_life_time(
     playground: E2ENamespace,
     run_controller: RunController,
     referee: AuditCrosscheck,
@@ -107,7 +109,7 @@ def test_a_pod_is_moved_within_a_second_of_the_end_of_its_life_time(
         took = reaction(referee, pod, created + LIFE_TIME, record_property)
 
     # An age of more than the life time is reached with the next full second.
-    assert timedelta(seconds=1) <= took < timedelta(seconds=1) + SOON
+    assert timedelta(seconds=1) <= took < SOON
 
 
 def test_a_pod_leaves_when_another_gets_a_label_that_its_anti_affinity_forbids(

@@ -23,8 +23,8 @@ def kubectl(real_tools: RealTools, tmp_path: Path) -> Iterator[Kubectl]:
     simulator.start()
     hands = Kubectl(real_tools.paths["kubectl"], config, tmp_path / "cache")
     try:
-        wait_until(config.exists, within_s=20, what="the simulator's kubeconfig")
-        wait_until(lambda: all_ready(hands), within_s=30, what="every pod to be Ready")
+        wait_until(config.exists, within_s=60, what="the simulator's kubeconfig")
+        wait_until(lambda: all_ready(hands), within_s=60, what="every pod to be Ready")
         yield hands
         assert simulator.stop() == 0
     finally:
@@ -51,7 +51,7 @@ def test_a_drained_node_keeps_only_its_agents_and_gets_pods_again_when_uncordone
     told = kubectl.run("drain", "node-4", "--ignore-daemonsets", "--timeout=90s")
     assert "node/node-4 drained" in told
     assert on_node(kubectl, "node-4") == {"log-shipper", "node-agent"}
-    wait_until(lambda: all_ready(kubectl), within_s=30, what="the replacements to be Ready")
+    wait_until(lambda: all_ready(kubectl), within_s=60, what="the replacements to be Ready")
 
     kubectl.run("uncordon", "node-4")
     kubectl.run("scale", "deployment/web", "-n", "shop", "--replicas=12")
@@ -85,7 +85,7 @@ def test_a_taint_empties_a_node_and_describe_says_so(
 ) -> None:
     kubectl.run("taint", "node", "node-2", "gone=now:NoExecute")
 
-    wait_until(lambda: not on_node(kubectl, "node-2"), within_s=30, what="every pod to leave")
+    wait_until(lambda: not on_node(kubectl, "node-2"), within_s=60, what="every pod to leave")
     told = kubectl.run("describe", "node", "node-2")
 
     assert "gone=now:NoExecute" in told

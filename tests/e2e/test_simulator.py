@@ -29,7 +29,7 @@ def kubectl(real_tools: RealTools, tmp_path_factory: pytest.TempPathFactory) -> 
     simulator = ChildProcess("sim", argv, folder / "sim.log")
     simulator.start()
     try:
-        wait_until(config.exists, within_s=20, what="the simulator's kubeconfig")
+        wait_until(config.exists, within_s=60, what="the simulator's kubeconfig")
         yield Kubectl(real_tools.paths["kubectl"], config, folder / "cache")
         assert simulator.stop() == 0
         assert "Traceback" not in simulator.tail(1000)
@@ -80,7 +80,7 @@ def test_every_kind_is_shown_as_a_table_and_as_objects(kubectl: Kubectl) -> None
         return len(kubectl.get(kind, "-A")) == len(named) == len(table[1:])
 
     for kind in kinds:  # the cluster is still starting its pods: three looks may differ at first
-        wait_until(partial(agree, kind), within_s=30, what=f"{kind} shown alike in three forms")
+        wait_until(partial(agree, kind), within_s=60, what=f"{kind} shown alike in three forms")
 
 
 def test_what_is_done_to_a_node_is_seen_on_it(kubectl: Kubectl) -> None:
@@ -113,12 +113,12 @@ def test_a_watch_follows_a_pod_from_its_creation_to_its_end(
     watch = ChildProcess("watch", kubectl.argv("get", "pods", *options), tmp_path / "watch.log")
     watch.start()
     try:
-        wait_until(lambda: "ADDED Running" in watch.tail(1), within_s=30, what="the watch")
+        wait_until(lambda: "ADDED Running" in watch.tail(1), within_s=60, what="the watch")
         first = watch.tail(1).split()[0]
         for replicas in ("2", "0"):
             kubectl.run("scale", "deployment/web", "-n", "watched", f"--replicas={replicas}")
             rolled_out(kubectl, "watched")
-        wait_until(lambda: watch.tail(40).count("DELETED") == 2, within_s=30, what="the pods' end")
+        wait_until(lambda: watch.tail(40).count("DELETED") == 2, within_s=60, what="the pods' end")
     finally:
         watch.kill()
     lines = [line.split(maxsplit=1) for line in watch.tail(40).splitlines()]
@@ -139,7 +139,7 @@ def test_a_drain_waits_for_the_disruption_budget_and_then_succeeds(
     drain.start()
     try:
         refused = "will retry after 5s): Cannot evict pod as it would violate the pod's disruption"
-        wait_until(lambda: refused in drain.tail(200), within_s=30, what="the budget's refusal")
+        wait_until(lambda: refused in drain.tail(200), within_s=60, what="the budget's refusal")
         kubectl.run("delete", "pdb", "web", "-n", "drained")
         wait_until(lambda: not drain.alive, within_s=60, what="the end of the drain")
     finally:

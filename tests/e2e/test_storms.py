@@ -63,12 +63,12 @@ def test_a_mass_relabel_is_held_over_a_restart_and_then_goes_at_the_rates_over_a
         playground.relabel_all(*OLD, label="pool=b")
         storm = "[!]brake/storm: 10 pods were found within 60 s"
         wait_until(
-            lambda: storm in controller.page("/readyz?verbose"), within_s=20, what="the brake holds"
+            lambda: storm in controller.page("/readyz?verbose"), within_s=60, what="the brake holds"
         )
         kept = controller.journal / "brakes.json"  # written at once, in a thread of the disk
         wait_until(
             lambda: kept.exists() and "10 pods were found" in kept.read_text(encoding="utf-8"),
-            within_s=5,
+            within_s=60,
             what="it is kept for the next process",
         )
         controller.kill()
@@ -77,10 +77,14 @@ def test_a_mass_relabel_is_held_over_a_restart_and_then_goes_at_the_rates_over_a
         held = len(referee.evicted())
         time.sleep(3)
         assert len(referee.evicted()) == held <= BURST  # those before the tenth was found
-        assert "FindingStorm" in controller.page("/debug/pending")
+        wait_until(
+            lambda: "FindingStorm" in controller.page("/debug/pending"),
+            within_s=60,
+            what="the pods wait for the storm to end",
+        )
 
         assert main(["resume", "--server", controller.url, "--reason", "it was meant"]) == 0
-        wait_until(lambda: len(referee.evicted()) >= held + BURST, within_s=30, what="evictions")
+        wait_until(lambda: len(referee.evicted()) >= held + BURST, within_s=60, what="evictions")
         controller.kill()
         controller.start()
         wait_until(
@@ -134,13 +138,13 @@ def test_a_large_zone_that_loses_most_nodes_gives_pods_at_its_slower_rate(
         playground.lose("a2", "a3", "a4", "a5")
         wait_until(
             lambda: f"4 of 6 nodes of zone {zones['a']}" in controller.page("/readyz?verbose"),
-            within_s=20,
+            within_s=60,
             what="the zone brake engages",
         )
         playground.taint("a0", "gpu=yes:NoSchedule")
         playground.taint("b0", "gpu=yes:NoSchedule")
         wait_until(
-            lambda: len(referee.evicted()) == 8, within_s=30, what="all are evicted in the end"
+            lambda: len(referee.evicted()) == 8, within_s=60, what="all are evicted in the end"
         )
 
     evicted = referee.evicted_at()
@@ -165,14 +169,14 @@ def test_a_pod_under_two_disruption_budgets_is_asked_for_once_one_of_them_is_gon
         playground.taint("n1", "gpu=yes:NoSchedule")
         wait_until(
             lambda: controller.page("/debug/pending").count("SeveralDisruptionBudgets") >= len(web),
-            within_s=20,
+            within_s=60,
             what="both wait",
         )
         assert playground.pods("web") == web
         assert referee.audited() == []  # the API server would answer with 500
         playground.delete_pdb("another")
         deleted = time.time()
-        wait_until(referee.evicted, within_s=20, what="the first of them leaves")
+        wait_until(referee.evicted, within_s=60, what="the first of them leaves")
         first = min(referee.evicted_at().values())
         FIGURES.info("the first left %.2f s after the budget", first - deleted)
         assert first - deleted < 5  # and not at the end of a back-off
@@ -201,7 +205,7 @@ def test_a_rollout_during_a_drain_is_waited_for_and_one_pod_is_missing_at_most(
         playground.roll_out("web")
         wait_until(
             lambda: "RollingOut" in controller.page("/debug/pending"),
-            within_s=20,
+            within_s=60,
             what="the drain waits for the rollout",
         )
         seen_at = time.time()

@@ -64,14 +64,14 @@ def held_request(
                     event.type in EVICTION_OUTCOME_TYPES
                     for event in read_events(controller.journal)
                 ),
-                within_s=30,
+                within_s=60,
                 what="an eviction over a connection that stays",
             )
             link.hold()
             playground.taint("n2", "gpu=yes:NoSchedule")
             wait_until(
                 lambda: records(controller, pod.uid, EVICTION_REQUESTED),
-                within_s=20,
+                within_s=60,
                 what="a request is on its way",
             )
             yield controller, link, pod
@@ -162,7 +162,7 @@ def test_an_eviction_that_lands_after_its_outcome_is_corrected(
         link.release()
         wait_until(
             lambda: records(controller, pod.uid, EVICTION_CORRECTED),
-            within_s=30,
+            within_s=60,
             what="the outcome is corrected",
         )
         [corrected] = records(controller, pod.uid, EVICTION_CORRECTED)

@@ -44,7 +44,7 @@ class ChildProcess:
             code = self._process.returncode if self._process else "never started"
             raise ChildProcessFailedError(f"{self.name} has ended ({code}):\n{self.tail(30)}")
 
-    def stop(self, within_s: float = 15) -> int:
+    def stop(self, within_s: float = 60) -> int:
         """Ask the program to end and return its exit status; raise when it does not obey."""
         self.ensure_alive()
         process = self._running()

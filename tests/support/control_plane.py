@@ -136,7 +136,7 @@ class ControlPlane:
         try:
             self._write_files()
             self._start("etcd", self._etcd_arguments())
-            wait_until(self._etcd_answers, within_s=30, what="etcd answers")
+            wait_until(self._etcd_answers, within_s=60, what="etcd answers")
             self.start_api_server()
         except BaseException:
             self.stop()

@@ -48,7 +48,7 @@ class ControllerProcess:
         """The folder of its durable record."""
         return self.folder / "journal"
 
-    def start(self, within_s: float = 30) -> None:
+    def start(self, within_s: float = 60) -> None:
         """Start it and wait for readiness; also after `kill`, as a restarted container would."""
         self.launch()
         try:

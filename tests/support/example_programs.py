@@ -71,7 +71,7 @@ class ExampleProgram:
         """What it has written to standard error."""
         return self._errors.read_text()
 
-    def wait_for(self, so: Callable[[list[str]], bool], within_s: float = 30) -> list[str]:
+    def wait_for(self, so: Callable[[list[str]], bool], within_s: float = 60) -> list[str]:
         """Return what it has printed as soon as that is so; blocks."""
         deadline = time.monotonic() + within_s
         while not so(printed := self.printed):
@@ -81,7 +81,7 @@ class ExampleProgram:
             time.sleep(0.02)
         return printed
 
-    def wait(self, within_s: float = 30) -> int:
+    def wait(self, within_s: float = 60) -> int:
         """Wait for its end and return its exit status."""
         return self._process.wait(within_s)
 

@@ -153,7 +153,7 @@ class KafkaBroker:
 
     def stop(self) -> int:
         """Ask it to end, wait, and return its exit status."""
-        return self._component.stop(within_s=30)
+        return self._component.stop(within_s=60)
 
     def tail(self, lines: int = 30) -> str:
         """Return the last lines it logged."""

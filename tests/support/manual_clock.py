@@ -69,7 +69,7 @@ async def pass_time(clock: ManualClock, seconds: float) -> None:
             await anyio.sleep(0.001)
 
 
-async def wait_until(condition: Callable[[], bool], within_s: float = 30.0) -> None:
+async def wait_until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
     """Come back as soon as something holds; fail when it never does."""
     with anyio.fail_after(within_s):
         while not condition():  # noqa: ASYNC110  what is waited for knows nothing of events

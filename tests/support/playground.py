@@ -5,7 +5,7 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -102,7 +102,7 @@ class E2ENamespace:
         self.kubectl.apply(*(manifests.node(self.node(name), **names_here) for name in names))
         expected = {self.node(name) for name in names}
         wait_until(
-            lambda: expected <= self._open_nodes(), within_s=30, what=f"nodes {expected} are open"
+            lambda: expected <= self._open_nodes(), within_s=60, what=f"nodes {expected} are open"
         )
 
     def deploy(
@@ -161,7 +161,7 @@ class E2ENamespace:
             allowed: int = budget.get("status", {}).get("disruptionsAllowed", 0)
             return allowed == max_unavailable
 
-        wait_until(counted, within_s=30, what=f"the disruption budget {name} is worked out")
+        wait_until(counted, within_s=60, what=f"the disruption budget {name} is worked out")
 
     def delete_pdb(self, name: str) -> None:
         """Delete a disruption budget."""
@@ -196,7 +196,7 @@ class E2ENamespace:
             taints = node["spec"].get("taints", ())
             return any(each["key"] == key and each["effect"] == "NoSchedule" for each in taints)
 
-        wait_until(tainted, within_s=30, what=f"node {name} has the taint {key}")
+        wait_until(tainted, within_s=60, what=f"node {name} has the taint {key}")
 
     def cordon(self, name: str) -> None:
         """Cordon one of our nodes, and wait until it has the taint of a cordon."""
@@ -269,18 +269,19 @@ class E2ENamespace:
 
     def describe(self) -> str:
         """Say how pods, nodes and jobs are, and the last events: why a test waited in vain."""
+        here, hasty = ("-n", self.namespace), replace(self.kubectl, timeout_s=10)
         try:
-            pods = [_pod_line(pod) for pod in self._all_pods()]
-            nodes = map(_node_line, self.kubectl.get("nodes", "-l", f"{OWNER}={self.namespace}"))
-            events = sorted(map(_event_line, self.kubectl.get("events", "-n", self.namespace)))
-            return "\n".join((*pods, *nodes, *self._job_lines(), *events[-LAST_EVENTS:]))
+            pods = map(_pod_line, hasty.get("pods", *here))
+            nodes = map(_node_line, hasty.get("nodes", "-l", f"{OWNER}={self.namespace}"))
+            events = sorted(map(_event_line, hasty.get("events", *here)))
+            return "\n".join((*pods, *nodes, *self._job_lines(hasty), *events[-LAST_EVENTS:]))
         except (KubectlError, subprocess.TimeoutExpired) as error:
             return f"kubectl says: {error}"
 
-    def _job_lines(self) -> list[str]:
+    def _job_lines(self, kubectl: Kubectl) -> list[str]:
         """Say how the migration jobs of our pods are, where the cluster has the kind."""
         try:
-            jobs = self.kubectl.get("podmigrationjobs")
+            jobs = kubectl.get("podmigrationjobs")
         except KubectlError:
             return []
         ours = (job for job in jobs if job["spec"]["podRef"].get("namespace") == self.namespace)
@@ -374,7 +375,7 @@ class HealthWatch:
         """Begin to watch, and wait until the first pods were seen."""
         self._component = ChildProcess("pod watch", self.command, self.log)
         self._component.start()
-        wait_until(self.healthy_counts, within_s=30, what="the pod watch has begun")
+        wait_until(self.healthy_counts, within_s=60, what="the pod watch has begun")
         return self
 
     def __exit__(self, *_: object) -> None:

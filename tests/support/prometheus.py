@@ -53,7 +53,7 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
             )
             gate = stack.enter_context(_serving(self._guard, tls))
             self.url = f"https://localhost:{gate}"
-            wait_until(self.query, within_s=30, what="Prometheus has scraped the exporter")
+            wait_until(self.query, within_s=60, what="Prometheus has scraped the exporter")
             self._open = stack.pop_all()
         return self
 
@@ -116,7 +116,7 @@ def prometheus_of(
     process = ChildProcess("prometheus", argv, folder / "prometheus.log")
     process.start()
     try:
-        wait_until(lambda: _is_ready(process, port), within_s=30, what="Prometheus is ready")
+        wait_until(lambda: _is_ready(process, port), within_s=60, what="Prometheus is ready")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()

@@ -110,16 +110,27 @@ async def test_a_connection_with_half_a_request_ends_as_soon(
     await wait_until(lambda: slow.is_closed)
 
 
-async def test_a_connection_that_asked_stays_until_its_time_is_up(
+async def test_a_connection_that_asked_outlives_a_silent_one(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_LIFETIME_S", 0.05)
+    monkeypatch.setattr(module, "REQUEST_HEAD_TIMEOUT_S", 0.4)
     asking = counter.connect()
     asking.ask()
     await wait_until(lambda: asking.answered.endswith(b"yes"))
+    silent = counter.connect()
+    await wait_until(lambda: silent.is_closed)
     assert not asking.is_closed
 
+
+async def test_a_connection_that_asked_is_closed_when_its_time_is_up(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LIFETIME_S", 0.02)
+    asking = counter.connect()
+    asking.ask()
+
     await wait_until(lambda: asking.is_closed)
+    assert asking.answered.endswith(b"yes")
 
 
 async def test_at_the_limit_the_oldest_without_a_request_is_closed_for_the_new_one(
