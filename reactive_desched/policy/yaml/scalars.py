@@ -100,7 +100,7 @@ def is_octal(text: str, value: PlainValue) -> bool:
 
 
 def _json_value(value: PlainValue) -> PlainValue:
-    """Return a number as JSON has it, which knows no other whole numbers; raise NotFiniteError."""
+    """Return a whole float as an integer, as JSON has it; raise NotFiniteError."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
