@@ -139,3 +139,33 @@ def test_the_tree_of_exceptions_has_each_exception_below_its_base() -> None:
         if isinstance(each, type) and each.__module__ == errors.__name__
     }
     assert drawn == defined
+
+
+# --- first lines --------------------------------------------------------------------------------
+
+RIDDLE = re.compile(r"^Take in\b|^Have \w|\banew\b|\bmust (?:still )?stand\b|\bstands? beside\b")
+"""Words of first lines that say less than the plain one: record, apply, write, again, last."""
+
+NOUN_CLAUSE = re.compile(r"^(?:What|Which|How|Where|Whether|When|Who|Why|Since when|From when)\b")
+"""How the first line of a function does not begin: a verb says whether it returns or decides."""
+
+
+def first_lines(path: Path) -> Iterator[tuple[str, str, bool]]:
+    """Yield the place of each docstring, its first line, and whether it is of a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+                is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                yield place, text.partition("\n")[0], is_function
+
+
+def test_first_lines_of_docstrings_are_plain_and_those_of_functions_begin_with_a_verb() -> None:
+    found = [
+        f"{place}: {line}"
+        for path in sorted((ROOT / "reactive_desched").rglob("*.py"))
+        for place, line, is_function in first_lines(path)
+        if RIDDLE.search(line) or (is_function and NOUN_CLAUSE.match(line))
+    ]
+    assert found == []

@@ -91,7 +91,7 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
             yield from self.balance(subject, view)
 
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
-        """Say whether a replacement landed where pods like it should leave, as it stands now.
+        """Say whether a replacement landed where pods like it should leave, as it is now.
 
         It is asked once, when the replacement of a pod that the plugin had evicted is Ready on
         another node. A move did not help where it says so, even if no finding names that very pod:

@@ -75,7 +75,7 @@ class View(Protocol):
         ...
 
     def taint_wait_s(self, node: Node, taint: Taint) -> float:
-        """Return for how long a taint must still stand on its node before it is a reason to evict.
+        """Return for how long a taint must still last on its node before it is a reason to evict.
 
         A finding that waits says from when it counts, and is held until then. Zero in a sweep.
         """

@@ -31,12 +31,12 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """What its position, metrics and log lines call it."""
+        """Return what its position, metrics and log lines call it."""
         ...
 
     @property
     def from_start(self) -> bool:
-        """Whether a new sink wants what was recorded before."""
+        """Say whether a new sink wants what was recorded before."""
         ...
 
     async def deliver(self, entries: Sequence[Record]) -> int:

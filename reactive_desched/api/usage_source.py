@@ -64,7 +64,7 @@ class UsageSource(Protocol):
 
     @property
     def measures_pods(self) -> bool:
-        """Whether its samples say what each pod of the node uses."""
+        """Say whether its samples say what each pod of the node uses."""
         ...
 
     async def measure(self) -> Iterable[NodeUsage]:

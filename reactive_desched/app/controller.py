@@ -197,7 +197,7 @@ async def _open_term(
 def _start_tasks(
     tasks: TaskGroup, deps: Dependencies, parts: Components, recorder: RecorderSlot
 ) -> None:
-    """Start the tasks that run on a standby, too; what flows through each stands beside it."""
+    """Start the tasks that run on a standby, too; comments name what flows through each."""
     pipeline, controller, log = parts.pipeline, parts.pipeline.controller, deps.log
     # controller.work -> intents
     tasks.start_soon(pipeline.worker.run)

@@ -96,7 +96,7 @@ class Dependencies(Struct, frozen=True):
 
     @property
     def elects_leader(self) -> bool:
-        """Whether the controller acts only while it holds the Lease; a dry run never takes it."""
+        """Say whether the controller acts only while it holds the Lease; a dry run takes none."""
         return self.configuration.settings.leader_election.leader_elect and not self.dry_run
 
 

@@ -40,7 +40,7 @@ SAMPLES = gauge("usage_samples", "Nodes with a sample that is not too old.", "so
 
 
 class UsagePolling:
-    """Polls every source that some plugin reads; begins anew when a reload changes which or how."""
+    """Polls every source that some plugin reads; begins again when a reload changes them."""
 
     def __init__(
         self,

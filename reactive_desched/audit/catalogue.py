@@ -15,7 +15,7 @@ from reactive_desched.journal.summary import parse_summary
 
 
 class RecordLocation(NamedTuple):
-    """A record's place: which of the indexes holds it, and where its line stands."""
+    """A record's place: which of the indexes holds it, and where its line is."""
 
     index_number: int
     span: RecordSpan
@@ -39,12 +39,12 @@ class IndexCatalogue:
 
     @property
     def missing(self) -> int:
-        """How many records could not be fetched although the index has them."""
+        """Return how many records could not be fetched although the index has them."""
         return self._fetcher.missing
 
     @property
     def damaged(self) -> int:
-        """How many damaged lines there are; a file that ends in the middle counts as one."""
+        """Return how many damaged lines there are; a file that ends in the middle counts as one."""
         return sum(one.damaged + one.broken for index in self.indexes for one in index.segments)
 
     @property
@@ -59,7 +59,7 @@ class IndexCatalogue:
         return self.indexes[-1].cursor.seq
 
     def find(self, query: RecordQuery, *, limit: int | None = None) -> list[RecordLocation]:
-        """Return where the wanted records stand, in order; of more than `limit`, the newest."""
+        """Return where the wanted records are, in order; of more than `limit`, the newest."""
         found: list[RecordLocation] = []
         for number in reversed(range(len(self.indexes))):
             remaining = None if limit is None else limit - len(found)
@@ -68,7 +68,7 @@ class IndexCatalogue:
         return found[::-1]
 
     def ends(self, query: RecordQuery) -> tuple[RecordSpan, RecordSpan] | None:
-        """Return where the first and the last of the wanted records stand; None without any."""
+        """Return where the first and the last of the wanted records are; None without any."""
         firsts = [lookup.find_oldest(index, query) for index in self.indexes]
         lasts = [lookup.find_newest(index, query, limit=1) for index in self.indexes]
         first = next((found for found in firsts if found is not None), None)
@@ -119,6 +119,6 @@ def filter_records(entries: Iterable[JournalRecord], query: RecordQuery) -> Iter
 
 
 def as_json(entries: Iterable[JournalRecord]) -> str:
-    """Return the records as an array, each as it stands in the journal, on a line of its own."""
+    """Return the records as an array, each as it is in the journal, on a line of its own."""
     lines = ",\n".join(entry.raw.decode() for entry in entries)
     return f"[\n{lines}\n]\n" if lines else "[]\n"

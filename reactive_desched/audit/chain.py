@@ -69,7 +69,7 @@ class ChainVerifier:
         return self._follow_first(FileLine(head, segment, 0)) or self._follow_rest(lines, segment)
 
     def restart(self) -> None:
-        """Begin anew with the next file: what stood between was removed meanwhile."""
+        """Begin again with the next file: what stood between was removed meanwhile."""
         self.last_link = None
 
     def _follow_first(self, line: FileLine) -> ChainBreak | None:

@@ -76,7 +76,7 @@ def matching_records(catalogue: IndexCatalogue, query: RecordQuery) -> Iterator[
 
 
 def as_jsonl(entries: Iterable[JournalRecord]) -> Iterator[bytes]:
-    """Yield the lines as they stand in the journal."""
+    """Yield the lines as they are in the journal."""
     for entry in entries:
         yield entry.raw + b"\n"
 

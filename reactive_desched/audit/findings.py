@@ -11,7 +11,7 @@ _RECORDED_TIME: Final = re.compile(rb'"recordedtime":"([0-9T:.+Z-]{20,32})"')
 
 
 class FileLine(Struct, frozen=True, gc=False):
-    """A line as it stands in a file, with its end if it has one."""
+    """A line as it is in a file, with its end if it has one."""
 
     raw: bytes
     segment: Segment
@@ -19,7 +19,7 @@ class FileLine(Struct, frozen=True, gc=False):
 
     @property
     def time(self) -> str:
-        """When it says that it was written; empty when that cannot be read."""
+        """Return when it says that it was written; empty when that cannot be read."""
         found = _RECORDED_TIME.search(self.raw)
         return found[1].decode() if found else ""
 

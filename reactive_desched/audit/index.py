@@ -68,7 +68,7 @@ class AuditIndex:
 
     @classmethod
     def open(cls, directory: Path, path: Path, *, cache_kib: int = CACHE_KIB) -> "AuditIndex":
-        """Open the index to keep it up to date; a damaged one is removed and begun anew."""
+        """Open the index to keep it up to date; a damaged one is removed and begun again."""
         try:
             return cls._open(directory, path, cache_kib)
         except sqlite3.Error as error:
@@ -121,7 +121,7 @@ class AuditIndex:
 
     @property
     def cursor(self) -> IndexCursor:
-        """How far it has come."""
+        """Return how far it has come."""
         row = self.connection.execute(
             "SELECT segment, next, holder, start, size, seq, n, digest FROM place"
         ).fetchone()
@@ -129,7 +129,7 @@ class AuditIndex:
 
     @property
     def segments(self) -> list[IndexedSegment]:
-        """What it holds, segment by segment, oldest first."""
+        """Return what it holds, segment by segment, oldest first."""
         rows = self.connection.execute("SELECT * FROM segments ORDER BY first_seq")
         return [IndexedSegment(*row) for row in rows]
 
@@ -170,7 +170,7 @@ class AuditIndex:
         return self._catch_up_all(after_batch) if self.cursor.seq else self._bulk_index(after_batch)
 
     def rebuild(self, after_batch: Callable[[], None] = lambda: None) -> int:
-        """Build it anew; return how many lines were read."""
+        """Rebuild it; return how many lines were read."""
         with self._transaction():
             schema.create_tables(self.connection)
             self._data_version = None

@@ -71,7 +71,7 @@ class IndexSink:
                 thread.close()
 
     async def _index_batch(self, last_seq: int) -> bool:
-        """Take in a batch; say whether the index now reaches to this record."""
+        """Index a batch; say whether the index now reaches to this record."""
         thread = self._thread = self._thread or DiskThread("index")
         try:
             return await thread.run(lambda: self._catch_up(last_seq))
@@ -98,7 +98,7 @@ class IndexSink:
         return self._index
 
     def _discard_index(self, error: Exception) -> None:
-        """Close the index; what is damaged is removed, so that it is made anew."""
+        """Close the index; what is damaged is removed, so that it is made again."""
         self._close()
         if is_corruption(error):
             remove_index(self._path)

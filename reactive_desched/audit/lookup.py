@@ -1,4 +1,4 @@
-"""Finds in the index where the records that match a query stand."""
+"""Finds in the index where the records that match a query are."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -72,19 +72,19 @@ class _Conditions:
 def find_newest(
     index: AuditIndex, query: RecordQuery, *, limit: int | None = None
 ) -> list[RecordSpan]:
-    """Return where the wanted records stand, the newest first, at most so many."""
+    """Return where the wanted records are, the newest first, at most so many."""
     with _read_transaction(index.connection) as connection:
         return list(_select_matching(connection, query, "DESC", limit))
 
 
 def find_oldest(index: AuditIndex, query: RecordQuery) -> RecordSpan | None:
-    """Return where the first of the wanted records stands; None without any."""
+    """Return where the first of the wanted records is; None without any."""
     with _read_transaction(index.connection) as connection:
         return next(iter(_select_matching(connection, query, "ASC", 1)), None)
 
 
 def iter_matching(index: AuditIndex, query: RecordQuery) -> Iterator[RecordSpan]:
-    """Yield where the wanted records stand, in order, however many there are."""
+    """Yield where the wanted records are, in order, however many there are."""
     with _read_transaction(index.connection) as connection:
         yield from _select_matching(connection, query, "ASC", None)
 
@@ -105,7 +105,7 @@ def _select_matching(
 
 
 def find_case(index: AuditIndex, correlation: str) -> list[RecordSpan]:
-    """Return where the records of a case stand, in order; only pods have cases."""
+    """Return where the records of a case are, in order; only pods have cases."""
     return _select_ordered(
         index,
         "r.subject IN (SELECT subject FROM subjects WHERE correlation = ? AND uid != '')",
@@ -151,7 +151,7 @@ def find_types(
     newest: bool = False,
     limit: int | None = 1,
 ) -> list[RecordSpan]:
-    """Return where records of these types stand between two numbers, in order from one end."""
+    """Return where records of these types are between two numbers, in order from one end."""
     order = "DESC" if newest else "ASC"
     found: list[RecordSpan] = []
     for number in _text_ids(index.connection, types):
@@ -165,12 +165,12 @@ def find_types(
 
 
 def find_from_number(index: AuditIndex, n: int, *, limit: int) -> list[RecordSpan]:
-    """Return where the first records from a number on stand."""
+    """Return where the first records from a number on are."""
     return _select_ordered(index, "r.n >= ?", n, limit=limit)
 
 
 def find_sequence(index: AuditIndex, seq: int) -> list[RecordSpan]:
-    """Return where the record with this sequence stands."""
+    """Return where the record with this sequence is."""
     return _select_ordered(index, "r.n > ? AND r.seq = ?", number_before(index, seq), seq, limit=1)
 
 

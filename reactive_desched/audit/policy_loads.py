@@ -40,7 +40,7 @@ class LoadRecord(NamedTuple):
 
     @property
     def loaded(self) -> PolicyLoaded | None:
-        """What was loaded; None where it was rejected."""
+        """Return what was loaded; None where it was rejected."""
         return self.event.data if isinstance(self.event.data, PolicyLoaded) else None
 
 
@@ -54,7 +54,7 @@ class FileText(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the text is that of the file to the byte: nothing was left out as secret."""
+        """Say whether the text is that of the file to the byte: nothing was left out as secret."""
         return self.from_seq is not None and sha256_of(self.text) == self.file.sha256
 
 

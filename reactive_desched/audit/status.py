@@ -150,7 +150,7 @@ class JournalStatus(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def journal_status(catalogue: IndexCatalogue, now: datetime) -> JournalStatus:
-    """Return how the journal stands."""
+    """Return the state of the journal."""
     directory = catalogue.directory
     last = _first_event(catalogue, _locations_of(catalogue, catalogue.last_seq))
     checkpoint = _last_checkpoint(catalogue)

@@ -88,7 +88,7 @@ class Brakes:
 
     @property
     def saved(self) -> SavedBrakes:
-        """What outlives a restart."""
+        """Return what outlives a restart."""
         since_s = self._since_s.get(STORM, 0.0) if self.storm.message else 0.0
         return SavedBrakes(self.pause.saved, self.storm.message, since_s)
 

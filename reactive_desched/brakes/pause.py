@@ -60,7 +60,7 @@ class ManualPause:
 
     @property
     def reason(self) -> str:
-        """Who paused, why and until when; empty without a pause."""
+        """Return who paused, why and until when; empty without a pause."""
         if (pause := self._command) is not None:
             return _describe(pause.by, pause.reason, pause.until_s)
         if self._file_held and self._file is not None:
@@ -69,19 +69,19 @@ class ManualPause:
 
     @property
     def since_s(self) -> float:
-        """Since when a person's pause holds, in seconds since the epoch; 0 where none does."""
+        """Return when a person's pause began, in seconds since the epoch; 0 where none holds."""
         return self._file_since_s if self._command is None else self._command.since_s
 
     @property
     def until_s(self) -> float | None:
-        """When the pause ends by itself, in seconds since the epoch; None where it does not."""
+        """Return when the pause ends by itself, in seconds of the epoch; None where it does not."""
         if self._command is not None:
             return self._command.until_s
         return None if self._file is None else self._file.until_s
 
     @property
     def release_text(self) -> str:
-        """What ends the pause, for a person."""
+        """Return what ends the pause, for a person."""
         ends = []
         if self._command is not None:
             ends.append("`reactive-desched resume` ends it")

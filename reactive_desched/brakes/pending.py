@@ -101,12 +101,12 @@ class PendingBrake:
 
     @property
     def message(self) -> str:
-        """Why the brake holds everything; empty when it is released."""
+        """Return why the brake holds everything; empty when it is released."""
         return self._describe() if self._is_engaged else ""
 
     @property
     def release_text(self) -> str:
-        """What releases the brake, for a person."""
+        """Return what releases the brake, for a person."""
         if self._settings is None:
             return "it is switched off"
         few, after = self._threshold(self._settings), format_age(self._settings.after_s)
@@ -114,12 +114,12 @@ class PendingBrake:
 
     @property
     def release_at(self) -> float | None:
-        """When the brake is released if no more pods wait; None where nothing is foreseen."""
+        """Return when the brake is released if no more pods wait; None if nothing is foreseen."""
         return self._release_at if self._is_engaged else None
 
     @property
     def _release_at(self) -> float | None:
-        """When the brake is released if no more pods wait; None where nothing is foreseen."""
+        """Return when the brake is released if no more pods wait; None if nothing is foreseen."""
         if self._fewer_since is None or self._settings is None:
             return None
         return self._fewer_since + self._settings.after_s

@@ -72,7 +72,7 @@ class StormBrake:
 
     @property
     def release_text(self) -> str:
-        """What releases the brake, for a person."""
+        """Return what releases the brake, for a person."""
         text = "`reactive-desched resume` releases it"
         settings = self._settings
         if settings is None or settings.release_after_s is None:
@@ -84,12 +84,12 @@ class StormBrake:
 
     @property
     def found_since(self) -> int:
-        """How many more pods were found since the brake engaged."""
+        """Return how many more pods were found since the brake engaged."""
         return self._found_since
 
     @property
     def message(self) -> str:
-        """What the storm is; empty while there is none."""
+        """Return what the storm is; empty while there is none."""
         return self._message
 
     def reconfigure(self, settings: StormBrakeSettings | None) -> None:
@@ -162,7 +162,7 @@ class StormBrake:
             yield BrakeNotice(STORM, CLUSTER, engaged=False, message=message, by=by)
 
     def restore(self, message: str, now: float) -> None:
-        """Restore the storm of an earlier process; the quiet time begins anew."""
+        """Restore the storm of an earlier process; the quiet time begins again."""
         self._message = message
         if self._settings is not None:
             self._set_busy(now, self._settings)

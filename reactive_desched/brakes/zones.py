@@ -60,7 +60,7 @@ class ZoneBrake:
         self._stop_reason = ""
 
     def reconfigure(self, settings: ZoneBrakeSettings | None) -> None:
-        """Apply other thresholds; the buckets begin anew, without a burst of more than theirs."""
+        """Apply other thresholds; the buckets begin again, without a burst of more than theirs."""
         self._settings = settings
         self._rule = None if settings is None else settings.rule
         self._buckets.clear()
@@ -72,7 +72,7 @@ class ZoneBrake:
 
     @property
     def stop_reason(self) -> str:
-        """Why nothing may be evicted in the whole cluster; empty while some node is Ready."""
+        """Return why nothing may be evicted in the cluster; empty while some node is Ready."""
         health = self._health
         if health is None or not health.are_all_lost:
             return ""
@@ -145,7 +145,7 @@ class ZoneBrake:
 
     @property
     def scope(self) -> str:
-        """Which pods are held: those of the cluster, or of the named zones."""
+        """Return which pods are held: those of the cluster, or of the named zones."""
         if self._stop_reason:
             return CLUSTER
         return ", ".join(map(_name, self._reported))

@@ -1,4 +1,4 @@
-"""`nodes`: how each node stands beside the thresholds of the policy."""
+"""`nodes`: how each node compares with the thresholds of the policy."""
 
 import argparse
 

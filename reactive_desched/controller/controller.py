@@ -127,7 +127,7 @@ class Controller:
 
     @property
     def ignores_changes(self) -> bool:
-        """Whether the initial sync has not ended: at its end every subject is evaluated."""
+        """Say whether the initial sync has not ended: at its end every subject is evaluated."""
         return not self.evaluator.started
 
     def apply(self, changes: Sequence[Change], version: int = 0) -> bool:

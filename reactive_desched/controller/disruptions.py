@@ -92,11 +92,11 @@ class DisruptionRecorder(Protocol):
     """Takes what ended pods, and what became of evictions after their outcome."""
 
     def record_disruption(self, ended: EndedPod) -> None:
-        """Have it written soon that something else ends a pod, where the settings ask for it."""
+        """Write soon that something else ends a pod, where the settings ask for it."""
         ...
 
     def record_correction(self, request_id: str, outcome: Outcome) -> None:
-        """Have it written soon that an outcome was not the last word; does not wait for it."""
+        """Write soon that an outcome was not the last word; does not wait for it."""
         ...
 
 
@@ -210,7 +210,7 @@ class Disruptions:
     # --- evictions of ours ---
 
     def settle(self, past: PastEviction) -> None:
-        """Take in how an eviction of ours ended, whose record `past` is made of."""
+        """Record how an eviction of ours ended, whose record `past` is made of."""
         uid, pod = past.pod_uid, self._deferred.pop(past.pod_uid, None)
         if past.result == EVICTED or (past.result == UNKNOWN and past.reason not in _SEEN_LATER):
             self._uncertain.pop(uid, None)
@@ -257,7 +257,7 @@ class Disruptions:
     # --- earlier processes ---
 
     def restore(self, past: Sequence[PastEviction], ends: Iterable[RememberedEnd]) -> None:
-        """Take in what earlier processes evicted, and which ends they recorded."""
+        """Restore what earlier processes evicted, and which ends they recorded."""
         for each in ends:
             self._remember(each)
         for eviction in past:
@@ -271,7 +271,7 @@ class Disruptions:
                 self._uncertain[eviction.pod_uid] = eviction
 
     def end_inherited(self, pod: PodKey, outcome: Outcome) -> None:
-        """Take in the outcome of an eviction that an earlier process requested."""
+        """Record the outcome of an eviction that an earlier process requested."""
         if (past := self._inherited.pop(pod, None)) is not None:
             result, reason = outcome.result, outcome.reason
             self.settle(replace(past, result=result, reason=reason, ended_s=self._view.now_s))

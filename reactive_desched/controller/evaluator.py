@@ -168,22 +168,22 @@ class Evaluator:
 
     @property
     def is_resyncing(self) -> bool:
-        """Whether a look at everything is not finished yet."""
+        """Say whether a look at everything is not finished yet."""
         return bool(self._resyncs)
 
     @property
     def queued(self) -> int:
-        """How many subjects wait to be judged."""
+        """Return how many subjects wait to be judged."""
         return len(self._queue)
 
     @property
     def flaps(self) -> FlapDetector:
-        """Which objects flap: their subjects wait longer."""
+        """Return which objects flap: their subjects wait longer."""
         return self._queue.flaps
 
     @property
     def blocked_by_gate(self) -> dict[str, int]:
-        """How many findings are blocked, by gate."""
+        """Return how many findings are blocked, by gate."""
         return self._blocked.count_by_gate()
 
     def collect(self) -> Iterator[Metric]:
@@ -649,7 +649,7 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
 
 
 def _is_new(last: Blocked[SubjectKey, ChangeTrigger] | None) -> bool:
-    """Say whether a finding was not blocked before, but for the time that it had to stand."""
+    """Say whether a finding was not blocked before, but for the time that it had to last."""
     return last is None or last.decision.gate == GuardName.STANDING_TIME
 
 

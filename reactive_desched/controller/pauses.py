@@ -117,7 +117,7 @@ class EvictionPauses:
         return self._brakes.messages()
 
     def set_pause_file(self, text: str) -> None:
-        """Take in what the pause file says; empty where there is none."""
+        """Record what the pause file says; empty where there is none."""
         self._brakes.set_pause_file(text)
         self.check()
 

@@ -171,7 +171,7 @@ class PendingQuery(Struct, frozen=True):
 
     @property
     def limit(self) -> int | None:
-        """How many findings are listed; None for all of them."""
+        """Return how many findings are listed; None for all of them."""
         return None if self.all == "true" else MAX_LISTED
 
     def matches(self, finding: PendingFinding) -> bool:

@@ -172,7 +172,7 @@ class PluginFaults:
         return record is not None and record.is_off
 
     def clear(self) -> None:
-        """Forget all but the counts: the plugins are made anew."""
+        """Forget all but the counts: the plugins are made again."""
         self._records.clear()
         self._kinds.clear()
         self.any = False

@@ -45,7 +45,7 @@ class ControllerState(StrEnum):
 
     @property
     def evicts(self) -> bool:
-        """Whether a pod may be evicted now."""
+        """Say whether a pod may be evicted now."""
         return self in (ControllerState.SLOWED, ControllerState.EVALUATING)
 
 

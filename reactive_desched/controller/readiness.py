@@ -115,7 +115,7 @@ class Readiness:
 
     @property
     def is_paused_on_purpose(self) -> bool:
-        """Whether a person or a brake alone holds evictions: the cluster is known, and records too.
+        """Say whether a person or a brake alone holds evictions: cluster and records are known.
 
         Time passes then as it does without a pause.
         """
@@ -150,7 +150,7 @@ class Readiness:
         self._set(name, status)
 
     def pause_sync(self, reason: str) -> None:
-        """Pause for every resource in sync, and have every reflector open its watch anew."""
+        """Pause for every resource in sync, and have every reflector open its watch again."""
         for name in self._sync_pauses:
             if self._pauses[name] == _RESUMED:
                 self._pauses[name] = PauseStatus(reason)

@@ -62,7 +62,7 @@ class WorkQueue:
 
     @property
     def flaps(self) -> FlapDetector:
-        """What counts the changes of each object."""
+        """Return what counts the changes of each object."""
         return self._flaps
 
     def collect(self) -> Iterator[Metric]:

@@ -99,7 +99,7 @@ class Worker:
 
 
 async def check_for_suspend(controller: Controller) -> None:
-    """Have the controller check its clock regularly, so that idling is no suspend."""
+    """Check the controller's clock regularly, so that idling is no suspend."""
     while True:
         controller.pauses.check()
         await anyio.sleep(CHECK_INTERVAL_S)

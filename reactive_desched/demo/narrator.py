@@ -128,7 +128,7 @@ class ConsoleObserver(Observer):
         self.print_line("brake", style, f"{notice.brake} {verb}: {notice.message}")
 
     def on_cycle(self, seconds: float) -> None:
-        """Have the metrics count it."""
+        """Count it in the metrics."""
         self._telemetry.on_cycle(seconds)
 
     def on_malformed(self, resource: str, error: Malformed) -> None:

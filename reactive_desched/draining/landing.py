@@ -132,7 +132,7 @@ class Pull:
         self._rival = float("-inf")
 
     def weigh_rivals(self, rivals: Iterable[str]) -> None:
-        """Take in the nodes that give pods away, and to which the replacement may go."""
+        """Record the nodes that give pods away, and to which the replacement may go."""
         self._rival = max(map(self.of, rivals), default=self._rival)
 
     def comes_back(self, to: str) -> bool:

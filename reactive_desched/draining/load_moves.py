@@ -79,11 +79,11 @@ class _Candidates(Struct):
 
     @property
     def may_try(self) -> bool:
-        """Whether one of the pods whose replacements would come back is tried."""
+        """Say whether one of the pods whose replacements would come back is tried."""
         return not (self.is_being_left or self.has_others)
 
     def note(self, decision: Decision | None) -> None:
-        """Take in what was decided on a pod; one that is refused for its own sake does not wait."""
+        """Record what was decided on a pod; one that is refused for its own sake does not wait."""
         self.has_others |= decision is None or waits_or_leaves(decision)
 
 
@@ -182,7 +182,7 @@ class LoadMoves:
 
     @property
     def _needs_place_when_leaving(self) -> bool:
-        """Whether a pod is given a place when it is its turn, and keeps it only if it leaves.
+        """Say whether a pod is given a place when it is its turn, and keeps it only if it leaves.
 
         In a sweep all that may leave are given one first, in the order of their names.
         """

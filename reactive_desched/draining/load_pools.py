@@ -46,7 +46,7 @@ class LoadView(Struct, frozen=True):
 
     @property
     def is_sweep(self) -> bool:
-        """Whether this is a pass of a sweep."""
+        """Say whether this is a pass of a sweep."""
         return self.sweep_pass is not None
 
     def rule(self, pool: "LoadPool") -> LoadRule:
@@ -104,7 +104,7 @@ class LoadPool:
 
     @property
     def abnormalities(self) -> int:
-        """How often a node may be found overloaded in succession before it counts as overloaded."""
+        """Return how often in succession a node is found overloaded before it counts as that."""
         return 0 if self._condition.is_immediate else self._condition.abnormalities
 
     def confirmed(
@@ -127,7 +127,7 @@ class LoadPool:
         return found
 
     def relieve(self, level: Level, nodes: Iterable[LoadedNode]) -> None:
-        """Begin anew to count how often these nodes are found overloaded, if they were."""
+        """Begin again to count how often these nodes are found overloaded, if they were."""
         names = [node.load.name for node in nodes]
         for name in names:
             self._detectors[level].relieve(name)

@@ -19,7 +19,7 @@ REQUESTS_OF_PODS: Final = "requests of pods"
 
 
 def node_table(pool: NodeUtilization, obstacles: Obstacles) -> NodeTable:
-    """Return how each eligible node stands now, and what keeps pods from moving."""
+    """Return how each eligible node compares now, and what keeps pods from moving."""
     rule = pool.rule
     uses = [use for _, use in sorted(pool.uses().items())]
     return NodeTable(

@@ -92,16 +92,16 @@ class _Source(Struct):
 
     @property
     def excess(self) -> ResourceList:
-        """What is used above what is allowed, of the resources of which that is so."""
+        """Return what is used above what is allowed, of the resources of which that is so."""
         return excess_of(self.used, self.allowed)
 
     @property
     def may_try(self) -> bool:
-        """Whether one of the pods whose replacements would come back is tried."""
+        """Say whether one of the pods whose replacements would come back is tried."""
         return bool(self.coming_back) and not self.has_others
 
     def note(self, decision: Decision) -> None:
-        """Take in what was decided on a pod; one that is refused for its own sake does not wait."""
+        """Record what was decided on a pod; one that is refused for its own sake does not wait."""
         self.has_others |= waits_or_leaves(decision)
 
 
@@ -159,7 +159,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
     @property
     def node_limit(self) -> int | None:
-        """How many pods may leave a node in a sweep, or in any five minutes."""
+        """Return how many pods may leave a node in a sweep, or in any five minutes."""
         return None
 
     @property
@@ -191,7 +191,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         return (POOL,)
 
     def describe(self, pod: Pod, view: View) -> str:
-        """Say how the pod's node stands beside the thresholds, and what keeps pods from moving."""
+        """Say how the pod's node compares with the thresholds, and what keeps pods from moving."""
         pool, obstacles = view.index(NodeUtilization, self.rule), self._obstacles(view, self.rule)
         texts = [node_table(pool, obstacles).describe(pod.node)]
         texts += [obstacles.reason(pod)] if pod.node in pool.sources() else blocking(pool)

@@ -68,12 +68,12 @@ class SharedRoom:
 
     @property
     def is_left(self) -> bool:
-        """Whether something is left of every resource that a destination has."""
+        """Say whether something is left of every resource that a destination has."""
         return all(amount > 0 for amount in self._left.values())
 
     @property
     def is_promised(self) -> bool:
-        """Whether something is kept for pods that were evicted earlier."""
+        """Say whether something is kept for pods that were evicted earlier."""
         return False
 
     def allowed_on(self, use: NodeUse) -> dict[str, int]:
@@ -176,12 +176,12 @@ class BookedRoom(SharedRoom):
 
     @property
     def is_left(self) -> bool:
-        """Whether something is left of what every pod needs; of the rest, a pod's own is asked."""
+        """Say whether some is left of what every pod needs; of the rest, a pod's own is asked."""
         return all(amount > 0 for r, amount in self._left.items() if not is_extended(r))
 
     @property
     def is_promised(self) -> bool:
-        """Whether something is kept for pods that were evicted earlier."""
+        """Say whether something is kept for pods that were evicted earlier."""
         return bool(self._promised)
 
     @property

@@ -43,17 +43,17 @@ class ElectionTiming(Struct, frozen=True):
 
     @property
     def request_timeout_s(self) -> float:
-        """How long one request may take: so one that hangs does not use up the renew deadline."""
+        """Return how long one request may take: one that hangs leaves time to renew."""
         return self.renew_deadline_s / 2
 
     @property
     def drain_s(self) -> float:
-        """How long evictions under way may take to end after the Lease was lost."""
+        """Return how long evictions under way may take to end after the Lease was lost."""
         return DRAIN_SHARE * (self.lease_duration_s - self.renew_deadline_s)
 
     @property
     def kill_after_s(self) -> float:
-        """How long after a renewal was sent the process must have ended."""
+        """Return how long after a renewal was sent the process must have ended."""
         slack_s = self.lease_duration_s - self.renew_deadline_s
         return self.lease_duration_s - KILL_MARGIN * slack_s
 
@@ -112,7 +112,7 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate holds the Lease, and its term has not lapsed."""
+        """Say whether this candidate holds the Lease, and its term has not lapsed."""
         return self._in_term and not self._leadership.has_lapsed()
 
     @property

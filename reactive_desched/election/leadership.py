@@ -27,7 +27,7 @@ class Leadership:
 
     @property
     def fault(self) -> str:
-        """Why this process may not act now; empty when it may."""
+        """Return why this process may not act now; empty when it may."""
         if self._reason:
             return self._reason
         if self._until == inf or self._clock() < self._until:
@@ -37,7 +37,7 @@ class Leadership:
 
     @property
     def is_standby(self) -> bool:
-        """Whether another process may act, and this one may follow it."""
+        """Say whether another process may act, and this one may follow it."""
         return bool(self._reason) and not self._is_over
 
     def stand_by(self, reason: str) -> None:
@@ -61,7 +61,7 @@ class Leadership:
             self._reason, self._is_over = reason, True
 
     def has_lapsed(self) -> bool:
-        """Whether the time of the last renewal has passed, or the term has ended."""
+        """Say whether the time of the last renewal has passed, or the term has ended."""
         return self._is_over or (self._until != inf and self._clock() >= self._until)
 
     def remaining_s(self) -> float:

@@ -25,36 +25,36 @@ class DecisionRecorder(Protocol):
 
     @property
     def fault(self) -> str:
-        """Why nothing can be recorded now; empty when records can be written."""
+        """Return why nothing can be recorded now; empty when records can be written."""
         ...
 
     def record(
         self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
     ) -> None:
-        """Have an event of any type written soon; does not wait for it.
+        """Write an event of any type soon; does not wait for it.
 
         It is about the pod of the data, else about the component `subject` in the state `version`.
         """
         ...
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
-        """Have a decision written soon, before any intent that follows; does not wait for it."""
+        """Write a decision soon, before any intent that follows; does not wait for it."""
         ...
 
     def record_brake(self, notice: BrakeNotice) -> None:
-        """Have a brake's engagement or release written soon; does not wait for it."""
+        """Write a brake's engagement or release soon; does not wait for it."""
         ...
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Have what came of an eviction written soon; does not wait for it."""
+        """Write the follow-up of an eviction soon; does not wait for it."""
         ...
 
     def record_correction(self, intent_id: str, outcome: Outcome) -> None:
-        """Have it written soon that an outcome was not the last word; does not wait for it."""
+        """Write soon that an outcome was not the last word; does not wait for it."""
         ...
 
     def record_disruption(self, ended: EndedPod) -> None:
-        """Have it written soon that something else ends a pod; does not wait for it."""
+        """Write soon that something else ends a pod; does not wait for it."""
         ...
 
 
@@ -81,15 +81,15 @@ class PolicyRecorder(Recorder, Protocol):
     """A recorder that also takes which policy is in force."""
 
     def policy_loaded(self, source: str, revision: str, files: "Sequence[PolicyFile]" = ()) -> None:
-        """Have it written that another policy, or other settings, are in force."""
+        """Write that another policy, or other settings, are in force."""
         ...
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
-        """Have it written that changed files were refused."""
+        """Write that changed files were refused."""
         ...
 
     def record_migration_step(self, step: MigrationStep) -> None:
-        """Have it written soon what was done for a migration job; does not wait for it."""
+        """Write soon what was done for a migration job; does not wait for it."""
         ...
 
 
@@ -114,22 +114,22 @@ class RecorderSlot:
 
     @property
     def fault(self) -> str:
-        """Why nothing can be recorded now; empty when records can be written."""
+        """Return why nothing can be recorded now; empty when records can be written."""
         return NOT_OPEN if self._recorder is None else self._recorder.fault
 
     def record(
         self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
     ) -> None:
-        """Have an event of any type written soon; without a recorder it is dropped."""
+        """Write an event of any type soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record(data, subject, version=version, cause=cause)
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
-        """Have a decision written soon; raises JournalUnavailable without a recorder."""
+        """Write a decision soon; raises JournalUnavailable without a recorder."""
         self._open().record_decision(context, decision)
 
     def record_brake(self, notice: BrakeNotice) -> None:
-        """Have a brake's engagement or release written soon; raises as `record_decision`."""
+        """Write a brake's engagement or release soon; raises as `record_decision`."""
         self._open().record_brake(notice)
 
     async def record_intent(self, intent: Intent) -> str:
@@ -141,32 +141,32 @@ class RecorderSlot:
         await self._open().record_outcome(intent_id, outcome)
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Have what came of an eviction written soon; without a recorder it is dropped."""
+        """Write the follow-up of an eviction soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record_follow_up(intent_id, end)
 
     def record_correction(self, intent_id: str, outcome: Outcome) -> None:
-        """Have a correction written soon; without a recorder it is dropped."""
+        """Write a correction soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record_correction(intent_id, outcome)
 
     def record_disruption(self, ended: EndedPod) -> None:
-        """Have the end of a pod written soon; without a recorder it is dropped."""
+        """Write the end of a pod soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record_disruption(ended)
 
     def record_migration_step(self, step: MigrationStep) -> None:
-        """Have what was done for a job written soon; without a recorder it is dropped."""
+        """Write what was done for a job soon; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.record_migration_step(step)
 
     def policy_loaded(self, source: str, revision: str, files: "Sequence[PolicyFile]" = ()) -> None:
-        """Have it written that another policy is in force; without a recorder it is dropped."""
+        """Write that another policy is in force; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.policy_loaded(source, revision, files)
 
     def policy_rejected(self, source: str, problems: tuple[str, ...]) -> None:
-        """Have it written that changed files were refused; without a recorder it is dropped."""
+        """Write that changed files were refused; without a recorder it is dropped."""
         if self._recorder is not None:
             self._recorder.policy_rejected(source, problems)
 

@@ -62,7 +62,7 @@ class NodeChanges(Index):
         return ()
 
     def answers(self) -> object:
-        """Return nothing: the log is history, which an index built anew does not have."""
+        """Return nothing: the log is history, which an index built again does not have."""
         return None
 
     def _append_users(self, pvc: str) -> None:

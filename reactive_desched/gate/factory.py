@@ -157,7 +157,7 @@ class GateFactory:
         return self.brakes.apply_changes(concerned)
 
     def follow_resync(self, *, under_way: bool) -> None:
-        """Take in whether a look at everything is under way: not all findings are known then."""
+        """Record whether a resync is running: not all findings are known then."""
         self._workloads.follow_resync(under_way=under_way)
 
     def _moving_of(self, owner_uid: str) -> int:
@@ -168,7 +168,7 @@ class GateFactory:
 
     @property
     def has_other_limits(self) -> bool:
-        """Whether something besides rates limits how many pods are evicted in a time."""
+        """Say whether something besides rates limits how many pods are evicted in a time."""
         limits = self._policy.limits.by_scope().values()
         return any(each is not None for each in limits) or self.schedules.are_set
 
@@ -177,7 +177,7 @@ class GateFactory:
         return list(self._moving_limits.wakes(self.moves.take_released()))
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
-        """Take in the evictions of earlier processes, oldest first.
+        """Restore the evictions of earlier processes, oldest first.
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
         """
@@ -191,7 +191,7 @@ class GateFactory:
         self.rate_limiter.restore(counted, now, wall_now)
 
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Take in the outcome of an eviction that an earlier process requested."""
+        """Record the outcome of an eviction that an earlier process requested."""
         self.in_flight.end_inherited(pod, evicted=outcome.result in POD_LEAVES)
         counts = outcome.result in COUNTS_AGAINST_LIMITS
         for limit in self._limits:
@@ -200,7 +200,7 @@ class GateFactory:
         self.moves.end_inherited(pod, outcome, now)
 
     def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
-        """Take in an eviction that happened after its outcome had said that it did not.
+        """Count an eviction that happened after its outcome had said that it did not.
 
         It counts against every limit, and is followed up, as one of an earlier process.
         """

@@ -62,7 +62,7 @@ class EvictionLimit(GateFilter, Protocol):
         ...
 
     def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
-        """Take in that an eviction has its outcome: one that did not happen does not count."""
+        """Record that an eviction has its outcome: one that did not happen does not count."""
         ...
 
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
@@ -77,11 +77,11 @@ class EvictionTracker(Protocol):
     """Keeps account of evictions between the decision and the outcome."""
 
     def reserve(self, pod: Pod) -> None:
-        """Take in that the pod's eviction was decided."""
+        """Record that the pod's eviction was decided."""
         ...
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Take in that the pod's eviction has its outcome."""
+        """Record that the pod's eviction has its outcome."""
         ...
 
 
@@ -89,7 +89,7 @@ class BlockObserver(Protocol):
     """Keeps account of what blocks pods."""
 
     def note_blocked(self, decision: Defer | Refuse) -> None:
-        """Take in that a gate refused a pod, or lets it wait."""
+        """Record that a gate refused a pod, or lets it wait."""
         ...
 
 
@@ -152,7 +152,7 @@ class Gate:
         yield RATE_LIMITED.gate, None if empty is None else _rate_limited(finding, empty, now)
 
     def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Take in the outcome of an eviction; only one that happened costs its tokens."""
+        """Record the outcome of an eviction; only one that happened costs its tokens."""
         leaves = outcome.result in POD_LEAVES
         for tracker in self._trackers:
             tracker.release(pod, evicted=leaves)

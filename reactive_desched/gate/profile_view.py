@@ -58,7 +58,7 @@ class ProfileView(ClusterView):
         return self._rules.taint(taint.key).counts
 
     def taint_wait_s(self, node: Node, taint: Taint) -> float:
-        """Return for how long a taint must still stand before it is a reason to evict."""
+        """Return for how long a taint must still last before it is a reason to evict."""
         wanted_s = self._rules.taint(taint.key).standing_s
         return _left_s(wanted_s, self._standing.taint_s(node.name, taint))
 
@@ -113,7 +113,7 @@ class ProfileView(ClusterView):
 
     @property
     def target_selector(self) -> Selector:
-        """Which nodes the evictor counts as places for an evicted pod."""
+        """Return which nodes the evictor counts as places for an evicted pod."""
         return self._evictor.node_selector
 
     def passes_pre_eviction(self, pod: Pod) -> bool:
@@ -160,7 +160,7 @@ class ProfileView(ClusterView):
 
     @property
     def remembers_evictability(self) -> bool:
-        """Whether a plugin has asked which pods the evictor protects."""
+        """Say whether a plugin has asked which pods the evictor protects."""
         return bool(self._evictable.remembered)
 
     def apply_changes(self, changes: Iterable[Change]) -> list[Change]:

@@ -376,7 +376,7 @@ class EvictionRateLimiter:
         return BucketEmpty(scope.name, names[scope.index], bucket.rate, look_at, turn)
 
     def _leave_queue(self, pod: PodKey, names: ScopeNames, now: float) -> None:
-        """Take in that a pod has its tokens, whether it waited for them or not."""
+        """Record that a pod has its tokens, whether it waited for them or not."""
         has_waited = pod in self._waiting
         self._waiting.leave(pod)
         if self._schedule is None:

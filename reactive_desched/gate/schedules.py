@@ -113,7 +113,7 @@ class EvictionSchedules:
 
     @property
     def are_set(self) -> bool:
-        """Whether there is any schedule."""
+        """Say whether there is any schedule."""
         return bool(self._windows)
 
     def reconfigure(self, schedules: Sequence[EvictionSchedule]) -> None:

@@ -196,7 +196,7 @@ class TurnSchedule:
         return self._moment(at), last
 
     def take(self, buckets: Iterable[tuple[str, str]], now: float) -> None:
-        """Take in that a pod that did not wait has taken tokens, of the buckets that are known."""
+        """Record that a pod that did not wait has taken tokens, of the buckets that are known."""
         at = self._warm_up.full_rate_s(max(0.0, now - self.began_at))
         for each in buckets:
             if (found := self._buckets.get(each)) is not None:

@@ -205,7 +205,7 @@ def _why_not_known(pod: Pod, owner: OwnerReference, inputs: GuardInputs) -> str:
 
 
 def gang(finding: Finding, inputs: GuardInputs) -> Hold | None:
-    """Hold a pod of a gang of which others run: they would wait for it, or start anew."""
+    """Hold a pod of a gang of which others run: they would wait for it, or start again."""
     pod = finding.pod
     if (group := gang_of(pod)) is None or _may_go(pod):
         return None

@@ -94,7 +94,7 @@ class WorkloadState(Struct, frozen=True):
 
     @property
     def missing(self) -> int:
-        """How many Ready pods it lacks."""
+        """Return how many Ready pods it lacks."""
         return self.unready if self.wanted is None else self.wanted - self.ready
 
     @property
@@ -195,7 +195,7 @@ class Workloads:
         self._absences: OrderedDict[str, _Absence] = OrderedDict()
 
     def follow_resync(self, *, under_way: bool) -> None:
-        """Take in whether a look at everything is under way: a lower ordinal may be found yet."""
+        """Record whether a resync is running: a lower ordinal may be found yet."""
         self.is_resyncing = under_way
 
     def of(self, pod: Pod) -> WorkloadState | None:
@@ -364,7 +364,7 @@ class Workloads:
         return not leaves and any(map(pods.ready, self.controllers_of(move.owner.uid)))
 
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Take in the evictions of earlier processes whose replacement is awaited still.
+        """Restore the evictions of earlier processes whose replacement is awaited still.
 
         Whether a workload has a single replica is looked up when another one waits for it: it may
         not be listed yet. `now` is monotonic seconds, `wall_now` the same in those of the day.
@@ -379,7 +379,7 @@ class Workloads:
                 moves[each.pod_uid] = SingleMove(each.pod_uid, owner, "", began_at)
 
     def reserve(self, pod: Pod) -> None:
-        """Take in that the pod's eviction was decided."""
+        """Record that the pod's eviction was decided."""
         if (own := controller_of(pod.owners)) is None:
             return
         now, uid = self._clock(), own.uid
@@ -397,7 +397,7 @@ class Workloads:
             _put(self._singles, pod.namespace, moves)[pod.uid] = move
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Take in that the pod's eviction has its outcome."""
+        """Record that the pod's eviction has its outcome."""
         own = controller_of(pod.owners)
         if evicted or own is None:
             return

@@ -34,7 +34,7 @@ class ClusterIdentity(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What people call it: its name in the settings, else the context, else the uid."""
+        """Return what people call it: its name in the settings, else the context, else the uid."""
         return self.name if self.is_named else self.context or self.name
 
     @property

@@ -171,7 +171,7 @@ class _Found:
         self.cleared: dict[str, str] = {}  # the sequence of the last record, by the owner's uid
 
     def add(self, raw: bytes) -> float | None:
-        """Take in a line, and return its time; None where it is of no eviction, or damaged."""
+        """Add a line, and return its time; None where it is of no eviction, or damaged."""
         if not any(mark in raw for mark in _MARKS):
             return None
         try:

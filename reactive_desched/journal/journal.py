@@ -202,7 +202,7 @@ class Journal:
 
     @property
     def reason(self) -> str:
-        """Why records cannot be written now; empty when they can."""
+        """Return why records cannot be written now; empty when they can."""
         return _CLOSED if self._is_stopping else self._health.reason(self._now)
 
     async def wait_recovered(self) -> None:
@@ -211,7 +211,7 @@ class Journal:
 
     @property
     def fault(self) -> str:
-        """Why the disk does not take records; empty when it does, also after `finish`."""
+        """Return why the disk does not take records; empty when it does, also after `finish`."""
         return self._health.reason(self._now)
 
     @property
@@ -230,7 +230,7 @@ class Journal:
 
     @property
     def oldest_open_seq(self) -> int | None:
-        """Where the oldest intent without outcome stands."""
+        """Return where the oldest intent without outcome is."""
         return self._intents.oldest_seq
 
     async def append(self, event: AnyEvent) -> int:

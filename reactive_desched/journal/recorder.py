@@ -168,7 +168,7 @@ class JournalRecorder:
 
     @property
     def fault(self) -> str:
-        """Why nothing can be recorded now; empty when records can be written."""
+        """Return why nothing can be recorded now; empty when records can be written."""
         return self._journal.reason
 
     # --- policies and the journal itself ---

@@ -57,13 +57,13 @@ class OpenIntent(Struct):
 
     @property
     def options(self) -> EvictionOptions:
-        """How the pod was asked to leave."""
+        """Return how the pod was asked to leave."""
         what = self.event.data.what
         return EvictionOptions(evictor_of(what)).or_grace_period(what.grace_period_seconds)
 
     @property
     def sent(self) -> RequestTime:
-        """When the request was sent at the earliest."""
+        """Return when the request was sent at the earliest."""
         server_time = self.event.data.server_time
         server_s = None if server_time is None else server_time.timestamp()
         return RequestTime(server_s, self.event.time.timestamp())
@@ -103,7 +103,7 @@ class Recovery(Struct):
 
     @property
     def oldest_open_seq(self) -> int | None:
-        """Where in the journal the oldest open intent stands."""
+        """Return where in the journal the oldest open intent is."""
         return next((intent.seq for intent in self.open_intents.values()), None)
 
     def add_damage(self, path: Path, line: JournalLine) -> None:
@@ -155,7 +155,7 @@ def _repair_last_segment(segment_files: list[Segment], recovery: Recovery) -> No
 
 
 def _add_whole_line(path: Path, line: JournalLine, recovery: Recovery) -> None:
-    """Take in a whole line of the last file: the next one follows the last of them."""
+    """Add a whole line of the last file: the next one follows the last of them."""
     assert line.header is not None
     raw, mark = line.raw[:-1], line.header
     if recovery.last_segment_bytes and mark.prev != recovery.prev:

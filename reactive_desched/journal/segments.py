@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
     @property
     def compressed_path(self) -> Path:
-        """Where a plain segment is once it is compressed."""
+        """Return where a plain segment is once it is compressed."""
         return self.path.with_name(self.path.name + GZIP_SUFFIX)
 
     def open(self) -> IO[bytes]:
@@ -66,7 +66,7 @@ class JournalLine(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next line begins."""
+        """Return where the next line begins."""
         return self.offset + len(self.raw)
 
     @property

@@ -40,13 +40,13 @@ class LiveTail:
         self._threads = CapacityLimiter(4)
 
     def publish(self, records: Sequence[JournalRecord]) -> None:
-        """Take in records that have just become durable."""
+        """Add records that have just become durable."""
         self._recent.add(records)
         self.last_seq = records[-1].seq
         self._changed.notify()
 
     def set_oldest(self, seq: int) -> None:
-        """Take in that this is now the oldest record there is."""
+        """Record that this is now the oldest record there is."""
         self.oldest_seq = seq
 
     def removed_after(self, seq: int) -> int:

@@ -124,7 +124,7 @@ class Codec(Protocol[T]):
 
     @property
     def accept(self) -> AcceptHeaders:
-        """Which form of the objects to request."""
+        """Return which form of the objects to request."""
         ...
 
     def decode_event(self, line: bytes) -> WatchEvent[T]:

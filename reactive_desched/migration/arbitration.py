@@ -78,7 +78,7 @@ class Arbitrator:
     # --- the jobs that there are ---
 
     def follow(self, job: MigrationJob, *, is_evicted: bool = False) -> None:
-        """Take in a job as it is now; `is_evicted` says that its eviction counts as one already."""
+        """Record a job as it is now; `is_evicted` says that its eviction counts as one already."""
         name = job.name
         if not awaits_arbitration(job):
             self._admitted.discard(name)
@@ -94,7 +94,7 @@ class Arbitrator:
         self._counts.put(each)
 
     def forget(self, name: str) -> None:
-        """Take in that a job is gone."""
+        """Record that a job is gone."""
         self._admitted.discard(name)
         self._waiting.pop(name, None)
         self._counts.remove(name)

@@ -24,7 +24,7 @@ class JobQueue:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is a job to take."""
+        """Say whether there is a job to take."""
         return bool(self._due) or self.next_due_s() == 0
 
     def next_due_s(self) -> float | None:

@@ -126,7 +126,7 @@ class MovableWorkload:
 
 
 class MigrationLimits:
-    """The limits as they stand in one round, during which the cluster does not change.
+    """The limits as they are in one round, during which the cluster does not change.
 
     What the pods of a controller have in common is found out once.
     """

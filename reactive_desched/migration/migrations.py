@@ -205,21 +205,21 @@ class Migrations:
         return self._arbitrator.evictions_to_come(pod, scope)
 
     def _count(self, job: MigrationJob) -> None:
-        """Have arbitration take in a job, and whether the limits on evictions count its pod."""
+        """Count a job in arbitration, and whether the limits on evictions count its pod."""
         uid = job.pod.uid
         is_evicted = uid in self._evicted or uid in self._decided
         is_evicted = is_evicted or job.status.condition(EVICTION) is not None
         self._arbitrator.follow(job, is_evicted=is_evicted)
 
     def order(self, pod: Pod, trigger: str, cause: str) -> str:
-        """Have a job be made, and return its name; it counts against the limits from now on."""
+        """Order a job, and return its name; it counts against the limits from now on."""
         order = self.pending_jobs.add(pod, trigger, cause)
         self._arbitrator.expect(_ordered_job(order))
         self.changed.notify()
         return order.name
 
     def end_order(self, order: NewJob, *, made: bool) -> None:
-        """Take in that a job was made, or could not be."""
+        """Record that a job was made, or could not be."""
         self.pending_jobs.end(order, made=made)
         if (job := self.get(order.name)) is None:
             self._arbitrator.forget(order.name)
@@ -229,20 +229,20 @@ class Migrations:
     # --- what comes in ---
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Take in the jobs that differ, or whose pods do."""
+        """Apply the jobs that differ, or whose pods do."""
         for change in changes:
             if type(change) is MigrationJobChanged:
                 self._follow(change.name)
 
     def reserve(self, pod: Pod) -> None:
-        """Take in that the pod's eviction was decided."""
+        """Record that the pod's eviction was decided."""
         self._decided.add(pod.uid)
         for job in self._view.index(JobPods).jobs_of(pod):
             self._count(job)
             self._waits.pop(job.name, None)
 
     def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Take in the outcome of the eviction of a job's pod."""
+        """Record the outcome of the eviction of a job's pod."""
         self._decided.discard(pod.uid)
         if evicted:
             self._note_evicted(pod.uid)
@@ -254,7 +254,7 @@ class Migrations:
                 self.queue.add(job.name)
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
-        """Take in the evictions of earlier processes: jobs whose pod is gone have succeeded.
+        """Restore the evictions of earlier processes: jobs whose pod is gone have succeeded.
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch.
         """
@@ -265,11 +265,11 @@ class Migrations:
                 self._note_evicted(each.pod_uid)
 
     def inherit(self, pod: PodKey) -> None:
-        """Take in that a request of an earlier process may still evict the pod."""
+        """Record that a request of an earlier process may still evict the pod."""
         self._decided.add(pod)
 
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Take in the outcome of an eviction that an earlier process requested."""
+        """Record the outcome of an eviction that an earlier process requested."""
         self._decided.discard(pod)
         counts = outcome.result in COUNTS_AGAINST_LIMITS
         for limit in self.limits:
@@ -279,7 +279,7 @@ class Migrations:
         self.follow_all()
 
     def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
-        """Take in an eviction that happened after its outcome had said that it did not."""
+        """Count an eviction that happened after its outcome had said that it did not."""
         self.object_limiters.restore((past,), now, wall_now)
         self._eviction_rate.count_late(past, now)
         self._note_evicted(past.pod_uid)
@@ -292,7 +292,7 @@ class Migrations:
         self._look_for_orphans()
 
     def _look_for_orphans(self) -> None:
-        """Have placeholders without a job be deleted soon, unless the garbage collector does it."""
+        """Queue placeholders without a job for deletion, unless the garbage collector does it."""
         if any(self.places.orphans()):
             self.queue.add_after(NO_JOB, ORPHAN_GRACE_S)
 
@@ -334,7 +334,7 @@ class Migrations:
         self.queue.add(name)
 
     def _note_ended(self, name: str) -> None:
-        """Have the job that ended first be deleted, where too many ended jobs are kept."""
+        """Queue the job that ended first for deletion, where too many ended jobs are kept."""
         if name in self._surplus:
             return
         self._ended.setdefault(name)
@@ -410,7 +410,7 @@ class Migrations:
         return reason.refuse(finding, message, wakes, setting=setting)
 
     def note_blocked(self, decision: Defer | Refuse) -> None:
-        """Take in for what the pod of a job waits."""
+        """Record for what the pod of a job waits."""
         name = decision.finding.details.get(JOB_DETAIL)
         if not isinstance(name, str):
             return
@@ -432,7 +432,7 @@ class Migrations:
 
     @property
     def is_due(self) -> bool:
-        """Whether a job is to be made, or something may have to be written of one."""
+        """Say whether a job is to be made, or something may have to be written of one."""
         return len(self.pending_jobs) > 0 or self.queue.is_due
 
     def action_of(self, name: str) -> Action | None:
@@ -459,7 +459,7 @@ class Migrations:
         return DeletePlaceholder(MigrationJob(name=NO_JOB, uid="", pod=_reference(orphan)), orphan)
 
     def end_attempt(self, name: str, error: str = "") -> None:
-        """Take in that a job's placeholder or Reservation was made, or why it could not be."""
+        """Record that a job's placeholder or Reservation was made, or why it could not be."""
         self.places.end_attempt(name, error)
         if error:
             self.queue.add(name)

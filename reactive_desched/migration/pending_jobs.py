@@ -52,13 +52,13 @@ class PendingJobs:
         return self._unmade.popleft() if self._unmade else None
 
     def end(self, order: NewJob, *, made: bool) -> None:
-        """Take in that a job was made, or could not be."""
+        """Record that a job was made, or could not be."""
         self._by_pod.pop(order.pod.uid, None)
         if not made:
             self.postpone(order.pod.uid)
 
     def postpone(self, pod: PodKey) -> None:
-        """Have the next job of a pod wait: one failed, or could not be made."""
+        """Delay the next job of a pod: one failed, or could not be made."""
         self._not_before.pop(pod, None)
         if len(self._not_before) >= MAX_REMEMBERED:
             self._not_before.popitem(last=False)

@@ -38,11 +38,11 @@ class PlaceAttempts:
         return self._failed.get(job)
 
     def note_failure(self, job: str, message: str, now_s: float) -> None:
-        """Take in that an attempt failed."""
+        """Record that an attempt failed."""
         before = self._failed.get(job)
         wait_s = FIRST_WAIT_S if before is None else min(2 * before.wait_s, LONGEST_WAIT_S)
         self._failed[job] = FailedAttempt(message[:MAX_MESSAGE], wait_s, now_s + wait_s)
 
     def forget(self, job: str) -> None:
-        """Take in that a job's place is made, or that the job needs none any more."""
+        """Record that a job's place is made, or that the job needs none any more."""
         self._failed.pop(job, None)

@@ -147,14 +147,14 @@ class JobPlaces:
         return self._attempts.get(job)
 
     def end_attempt(self, job: str, error: str) -> None:
-        """Take in that a job's place was made, or why it could not be."""
+        """Record that a job's place was made, or why it could not be."""
         if error:
             self._attempts.note_failure(job, error, self._wall_clock())
         else:
             self._attempts.forget(job)
 
     def forget(self, job: str) -> None:
-        """Take in that a job has ended, or is gone."""
+        """Record that a job has ended, or is gone."""
         self._attempts.forget(job)
         self._given_up.discard(job)
         self._break_promises(job)

@@ -28,7 +28,7 @@ class NamespaceScope(Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> Hashable:
-        """What makes two scopes the same, as a key."""
+        """Return what makes two scopes the same, as a key."""
         return self.namespaces, None if self.namespace_selector is None else selector_key(
             self.namespace_selector
         )

@@ -89,7 +89,7 @@ class _Watched:
         self.is_abnormal = self.ends_reset = self.ends_normal = False
 
     def end_observation(self, now_s: float) -> None:
-        """Take in what followed from the last observation."""
+        """Record what followed from the last observation."""
         if self.ends_reset:
             self.detector.reset()
         if self.ends_normal:

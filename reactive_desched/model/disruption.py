@@ -26,7 +26,7 @@ class BudgetState(Protocol):
 
     @property
     def disruptions_allowed(self) -> int:
-        """How many more of its pods may be evicted now."""
+        """Return how many more of its pods may be evicted now."""
         ...
 
     @property

@@ -61,7 +61,7 @@ class PastEviction(Struct, frozen=True, gc=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has no outcome."""
+        """Say whether it has no outcome."""
         return self.ended_s is None
 
     def ended_at(self, now: float, wall_now: float) -> float | None:

@@ -26,7 +26,7 @@ class Intent(Struct, frozen=True, gc=False):
 
     @property
     def options(self) -> EvictionOptions:
-        """How the pod is asked to leave."""
+        """Return how the pod is asked to leave."""
         asked = self.context.finding.options
         if asked is None:
             asked = EvictionOptions(self.evictor) if self.evictor != EVICTION else BY_EVICTION
@@ -39,7 +39,7 @@ class Intent(Struct, frozen=True, gc=False):
 
     @property
     def message(self) -> str:
-        """Why the pod should leave, for a person to read."""
+        """Return why the pod should leave, for a person to read."""
         return self.context.finding.message
 
 

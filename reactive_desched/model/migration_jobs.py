@@ -183,7 +183,7 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def phase(self) -> Phase:
-        """How far the job is."""
+        """Return how far the job is."""
         return self.status.phase
 
     @property

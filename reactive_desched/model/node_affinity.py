@@ -103,7 +103,7 @@ def mismatch_wait_s(
     labels: Labels,
     wait_s: Callable[[str], float],
 ) -> float:
-    """Return for how long a violation of what is required must still stand to be a reason.
+    """Return for how long a violation of what is required must still last to be a reason.
 
     `wait_s` answers for one label. A term that fails in several labels has failed since the first
     of them did; the affinity as a whole, since the last of its terms did.

@@ -155,7 +155,7 @@ class NodeLoad(Struct, frozen=True, gc=False):
 
     @property
     def capacity(self) -> ResourceList:
-        """What the use is a share of."""
+        """Return what the use is a share of."""
         node = self.node
         return node.allocatable if node.load_capacity is None else node.load_capacity
 

@@ -284,7 +284,7 @@ COUNTS_AT_ONCE: Final = TaintRule()
 
 
 class ReasonRules(Struct, frozen=True):
-    """What of a node is a reason to evict in the mode that runs, and how long it must stand.
+    """What of a node is a reason to evict in the mode that runs, and how long it must last.
 
     `taint` answers for a taint's key. `label_s` is for a label that a node lacks, or has with
     another value, `system_label_s` for one that programs set and the node lacks, and `ready_s` is

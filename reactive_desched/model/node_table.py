@@ -39,7 +39,7 @@ class ClassifiedNode(Struct, frozen=True, gc=False):
 
     @property
     def remark(self) -> str:
-        """Why it takes pods though it hardly has room by its class; empty where that is not so."""
+        """Return why it takes pods though its class hardly has room; empty where that is not so."""
         if self.filled_since_s is None:
             return ""
         return f"filled until its target since {format_time_of_day(self.filled_since_s)}"
@@ -97,15 +97,15 @@ class NodeTable(Struct, frozen=True):
 
     @property
     def obstacles(self) -> tuple[str, ...]:
-        """What keeps pods from moving, looked for when it is asked for."""
+        """Return what keeps pods from moving, looked for when it is asked for."""
         return tuple(self.find_obstacles())
 
     def describe_with_obstacle(self, node: str) -> str:
-        """Say how a node stands, and why it takes no pods although it is one that does."""
+        """Say how a node compares, and why it takes no pods although it is one that does."""
         return "; ".join(filter(None, (self.describe(node), self.find_node_obstacle(node))))
 
     def describe(self, node: str) -> str:
-        """Say on one line how a node stands beside the thresholds; empty for one not in it."""
+        """Say on one line how a node compares with the thresholds; empty for one not in it."""
         row = next((each for each in self.nodes if each.name == node), None)
         if row is None:
             return ""

@@ -315,7 +315,7 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def held(self) -> ResourceList:
-        """What the pod holds of its node, as the kube-scheduler counts it: also in a resize."""
+        """Return what the pod holds of its node by the kube-scheduler's count, in a resize too."""
         return with_more(self.spec.requests, self.resize_delta)
 
     @property
@@ -340,12 +340,12 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def started_s(self) -> int | None:
-        """When the kubelet took the pod on; None where its status does not say."""
+        """Return when the kubelet took the pod on; None where its status does not say."""
         return None if self.start_delay_s is None else self.created_s + self.start_delay_s
 
     @property
     def ready_since_s(self) -> int | None:
-        """When the pod became Ready; None while it is not, or where its status does not say."""
+        """Return when the pod became Ready; None while it is not, or if its status does not say."""
         for condition, changed in zip(
             self.status.conditions, self.condition_transitions, strict=False
         ):
@@ -355,7 +355,7 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def unready_since_s(self) -> int | None:
-        """Since when the pod is not Ready, its creation where its status does not say; else None.
+        """Return since when the pod is not Ready, or its creation without a status; else None.
 
         A pod whose container is restarted again and again is Ready for moments in between: it is
         not Ready since its creation, too, once it has failed so often that each restart waits for

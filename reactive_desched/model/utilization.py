@@ -245,7 +245,7 @@ class NodeUse(Struct, frozen=True, gc=False):
 
     @property
     def measured(self) -> str:
-        """What the use is made of, for messages."""
+        """Return what the use is made of, for messages."""
         return "the requests of its pods come to" if self.sample is None else "it uses"
 
     def most_beyond(self, limits: Percentages) -> tuple[str, float]:

@@ -53,7 +53,7 @@ class WakeOn(Struct, frozen=True, gc=False):
 
     @property
     def description(self) -> str:
-        """What is awaited, in words for people: match on the code of the reason, not on them."""
+        """Return what is awaited, in words: match on the code of the reason, not on them."""
         return self.words.format_map({name: getattr(self, name) for name in self.__struct_fields__})
 
     def matches(self, change: Change) -> bool:

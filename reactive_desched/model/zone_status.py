@@ -48,7 +48,7 @@ class ZoneStatus(Struct, frozen=True, gc=False):
 
     @property
     def nodes(self) -> int:
-        """How many nodes the zone has."""
+        """Return how many nodes the zone has."""
         return self.ready + self.not_ready
 
 

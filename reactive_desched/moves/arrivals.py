@@ -65,7 +65,7 @@ class Arrivals:
 
     @property
     def has_changed(self) -> bool:
-        """Whether `take_changed` has something to return."""
+        """Say whether `take_changed` has something to return."""
         return bool(self._changed)
 
     def take_changed(self) -> Sequence[MovedPods]:

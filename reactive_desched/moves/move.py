@@ -87,7 +87,7 @@ class Move:
         return pod.created_s + CLOCK_SKEW_S >= int(self.replaced_since_s)
 
     def take_replacement(self, pod: Pod, now: float) -> bool:
-        """Take in the replacement as it is now; return whether it was bound just now."""
+        """Record the replacement as it is now; return whether it was bound just now."""
         self.replacement = pod
         was_bound = self.scheduled_at is not None
         if pod.node and not was_bound:
@@ -97,7 +97,7 @@ class Move:
         return not was_bound and self.scheduled_at is not None
 
     def accept(self, now: float) -> None:
-        """Take in that the API server accepted the eviction."""
+        """Record that the API server accepted the eviction."""
         self.accepted_at = now
 
     def name_request(self, request_id: str) -> None:
@@ -105,19 +105,19 @@ class Move:
         self.request_id = request_id
 
     def lose_evicted(self, now: float) -> None:
-        """Take in that the evicted pod is gone."""
+        """Record that the evicted pod is gone."""
         self.gone_at = now
 
     def miss_leaving(self) -> None:
-        """Take in that the evicted pod was leaving or gone when this process began."""
+        """Record that the evicted pod was leaving or gone when this process began."""
         self.had_left = True
 
     def pass_over(self, pods: Iterable[PodKey]) -> None:
-        """Take in that these pods of the controller came while the evicted pod was still there."""
+        """Record that these pods of the controller came while the evicted pod was still there."""
         self.passed_over = (*self.passed_over, *pods)[-MAX_PASSED_OVER:]
 
     def confirm_finding(self) -> None:
-        """Take in that the plugin finds the same of the replacement."""
+        """Record that the plugin finds the same of the replacement."""
         self.finding_holds = True
 
     def lose_replacement(self, now: float) -> None:

@@ -140,7 +140,7 @@ class MoveTracker:
         self._add(new_move(finding, chain, zone, self._view.now_s), now)
 
     def settle(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Take in the outcome: a pod that was not evicted is not followed."""
+        """Record the outcome: a pod that was not evicted is not followed."""
         if (move := self._moves.get(pod)) is None:
             return
         if outcome.result not in _ACCEPTED:
@@ -154,7 +154,7 @@ class MoveTracker:
             move.name_request(request_id)
 
     def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Take in the evictions of earlier processes, oldest first.
+        """Restore the evictions of earlier processes, oldest first.
 
         Those whose end is not known are followed on, also where the outcome is not known yet:
         `adopt` looks for their replacements.
@@ -170,7 +170,7 @@ class MoveTracker:
                 self._restored[eviction.pod_uid] = past_move(eviction, None)
 
     def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Take in the outcome of an earlier process's eviction, which was found only now."""
+        """Record the outcome of an earlier process's eviction, which was found only now."""
         if (move := self._restored.get(pod)) is None:
             self.settle(pod, outcome, now)
         elif outcome.result in _ACCEPTED:
@@ -196,7 +196,7 @@ class MoveTracker:
 
     @property
     def has_ended_or_released(self) -> bool:
-        """Whether `take_ended`, `take_released` or `take_arrivals` has something to return."""
+        """Say whether `take_ended`, `take_released` or `take_arrivals` has something to return."""
         return bool(self._ended or self._released) or self._memory.arrivals.has_changed
 
     def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
@@ -220,7 +220,7 @@ class MoveTracker:
         return self.next_due() != due
 
     def observe(self, finding: Finding, now: float) -> None:
-        """Take in a finding: its plugin may find the same of the replacement of a pod.
+        """Apply a finding: its plugin may find the same of the replacement of a pod.
 
         One that may still pass by itself says nothing of where the replacement landed.
         """
@@ -232,7 +232,7 @@ class MoveTracker:
                 move.confirm_finding()
 
     def _may_pass(self, finding: Finding) -> bool:
-        """Say whether what is wrong must stand longer to be a reason to evict."""
+        """Say whether what is wrong must last longer to be a reason to evict."""
         return finding.counts_from_s > self._view.now_s and self._guards.holds(
             GuardName.STANDING_TIME, finding.plugin
         )

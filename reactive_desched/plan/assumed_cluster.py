@@ -127,7 +127,7 @@ class _Parked(Struct):
         self.is_woken = False
 
     def wake(self, now: float) -> None:
-        """Have it tried; since it was, it failed each five minutes, as nothing had made room."""
+        """Let it be tried; since it was, it failed each five minutes, as nothing had made room."""
         while self.tried_at + LONGEST_PARKED_S <= now:
             self.fail(self.tried_at + LONGEST_PARKED_S)
         self.is_woken = True

@@ -33,7 +33,7 @@ class AssumedUse:
         self._until_s = 0.0
 
     def follow(self, evicted: Pod, replacement: Pod, now_s: float) -> bool:
-        """Take in that a pod is replaced; say whether reports begin with that."""
+        """Record that a pod is replaced; say whether reports begin with that."""
         if not self._ages:
             return False
         metric = self._state.store(NodeMetric).get(evicted.node)

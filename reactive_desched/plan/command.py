@@ -170,7 +170,7 @@ def run(options: PlanOptions) -> int:
 
 
 def run_nodes(options: PlanOptions) -> int:
-    """Print how nodes stand beside thresholds; the exit status does not depend on it."""
+    """Print how nodes compare with thresholds; the exit status does not depend on it."""
     return _print(options, build_nodes_report)
 
 

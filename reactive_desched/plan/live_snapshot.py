@@ -109,7 +109,7 @@ async def list_snapshot(
 async def _list_resource(
     session: Transport, codec: AnyCodec, clock: Clock
 ) -> tuple[list[Any], list[Malformed]]:
-    """List a resource, beginning anew when a try breaks off; nothing of that try is kept."""
+    """List a resource, beginning again when a try breaks off; nothing of that try is kept."""
     for attempt in count(1):
         unreadable: list[Malformed] = []
         try:

@@ -192,5 +192,5 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
 
     @property
     def names_no_pod(self) -> bool:
-        """Whether it was asked about pods by name, and there are none of them."""
+        """Say whether it was asked about pods by name, and there are none of them."""
         return "pods" in self.only and not self.matching_pods

@@ -113,7 +113,7 @@ class HighNodeUtilizationArgs(PluginArgs):
 
     @property
     def is_strict(self) -> bool:
-        """Whether only pods may leave that request a resource listed under thresholds."""
+        """Say whether only pods may leave that request a resource listed under thresholds."""
         return STRICT in self.eviction_modes
 
 

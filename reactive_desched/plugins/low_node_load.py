@@ -90,7 +90,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         yield from self._balance_pools(LoadView(view, next(self._passes)))
 
     def describe(self, pod: Pod, view: View) -> str:
-        """Say how the pod's node stands in each pool that it is in, and what keeps pods there."""
+        """Say how the pod's node compares in each pool that it is in, and what keeps pods there."""
         look, texts = LoadView(view, reserved=view.reserved_by_node()), list[str]()
         for pool in self._pools:
             obstacles = self._obstacles(pool, look)

@@ -106,7 +106,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     reacts_to = (Resynced, SpreadChanged, EmptiedNodesChanged, PodEvictabilityChanged)
 
     def subjects(self, change: Change, view: View) -> Iterable[SpreadGroup]:
-        """Name the constraints whose skew passed maxSkew, or exceeds it and can be planned anew."""
+        """Name the constraints whose skew passed maxSkew, or exceeds it and can be planned now."""
         match change:
             case SpreadChanged(groups=groups):
                 return groups
@@ -272,7 +272,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         return _Spread(group, domains, view)
 
     def _companions(self, group: SpreadGroup, view: View) -> Companions:
-        """Return the constraints that pods declare together with this one, as they stand."""
+        """Return the constraints that pods declare together with this one, as they are."""
         related = [other for other in group.related if not other.selector.is_empty]
         related.sort(key=lambda other: repr(other.key))
         return Companions([self._companion(other, view) for other in related])

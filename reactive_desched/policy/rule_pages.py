@@ -63,7 +63,7 @@ class RulePage(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def uri(self) -> str:
-        """What identifies the rule everywhere."""
+        """Return what identifies the rule everywhere."""
         return f"urn:reactive-desched:policy-rules:{self.rule}"
 
     @property

@@ -34,7 +34,7 @@ def client_tls_context(
 
 
 def load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Have a context show a certificate, PEM as the key; raises OSError for a wrong pair.
+    """Load a certificate into a context, PEM as the key; raises OSError for a wrong pair.
 
     The ssl module reads files alone: the key is on no disk where the system has files in memory,
     and in no file when this returns.

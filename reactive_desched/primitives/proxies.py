@@ -69,7 +69,7 @@ class Proxy(NamedTuple):
 
     @property
     def _bypass(self) -> str:
-        """What makes requests go without it: NO_PROXY is for those of the environment alone."""
+        """Return what makes requests pass it by: NO_PROXY is for those of the environment."""
         return "name the host in NO_PROXY" if self.source.startswith("$") else "leave it out"
 
     def _authentication_remedy(self, offered: Iterable[str]) -> str:

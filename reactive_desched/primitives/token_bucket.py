@@ -44,7 +44,7 @@ class TokenBucket:
 
     @property
     def reserved(self) -> int:
-        """How many tokens are reserved."""
+        """Return how many tokens are reserved."""
         return self._reserved
 
     def adjust(self, rate: TokenRate, now: float) -> None:

@@ -112,7 +112,7 @@ class Kubelets(Reconciler):
         return found is not None and not is_down(found)
 
     def _life_of(self, pod: Obj) -> _Life:
-        """Return the pod's record; a pod that is annotated anew behaves anew."""
+        """Return the pod's record; a pod that is annotated again behaves again."""
         key = key_of(pod)
         notes = pod["metadata"].get("annotations") or {}
         life = self._lives.get(key)

@@ -45,7 +45,7 @@ class User(Struct, frozen=True):
 
     @property
     def may_do_everything(self) -> bool:
-        """Whether no rule is asked: members of system:masters."""
+        """Say whether no rule is asked: members of system:masters."""
         return MASTERS in self.groups
 
 

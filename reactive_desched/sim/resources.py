@@ -48,7 +48,7 @@ class Resource(Struct, frozen=True, kw_only=True):
 
     @property
     def has_status(self) -> bool:
-        """Whether spec and status are written through different endpoints."""
+        """Say whether spec and status are written through different endpoints."""
         return "status" in self.subresources
 
 

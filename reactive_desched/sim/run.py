@@ -41,7 +41,7 @@ class Landscape(Struct, frozen=True, kw_only=True):
 
     @property
     def is_prescheduled(self) -> bool:
-        """Whether pods are written as running: starting more than 5,000 would take long."""
+        """Say whether pods are written as running: starting more than 5,000 would take long."""
         return self.pods > _MOST_STARTED
 
 

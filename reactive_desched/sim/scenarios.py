@@ -200,7 +200,7 @@ def _overcommitted(past: Past) -> None:
 
 
 def _messy(past: Past) -> None:
-    """Have every plugin find something; most pods are three days old, a few have never moved."""
+    """Give every plugin something to find; most pods are three days old, a few have never moved."""
     later = past.without_last_zone()
     past.deploy("legacy", 3)
     past.until(3 * DAY_S)

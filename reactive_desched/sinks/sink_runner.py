@@ -93,7 +93,7 @@ class SinkRunner:
 
     @property
     def name(self) -> str:
-        """What the sink is called."""
+        """Return what the sink is called."""
         return self._sink.name
 
     @property
@@ -103,24 +103,24 @@ class SinkRunner:
 
     @property
     def lost(self) -> int:
-        """How many records were removed before the sink had them, as soon as that is certain."""
+        """Return how many records were removed before the sink had them, once that is certain."""
         batch_end = self._batch_end
         return self._skipped + (0 if batch_end is None else self._tail.removed_after(batch_end))
 
     @property
     def lag_records(self) -> int:
-        """How many records the sink does not have yet."""
+        """Return how many records the sink does not have yet."""
         return max(0, self._tail.last_seq - self.cursor) if self._started else 0
 
     @property
     def lag_s(self) -> float:
-        """How long ago the oldest record that the sink does not have was recorded."""
+        """Return how long ago the oldest record that the sink does not have was recorded."""
         since = None if self._oldest_undelivered is None else recorded_at(self._oldest_undelivered)
         return 0.0 if since is None else max(0.0, (self._wall() - since).total_seconds())
 
     @property
     def error(self) -> str:
-        """What keeps the sink from getting its records; empty when nothing does."""
+        """Return what keeps the sink from getting its records; empty when nothing does."""
         return self._backoff.current_error
 
     def collect(self) -> Iterator[Metric]:

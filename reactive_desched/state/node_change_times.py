@@ -49,7 +49,7 @@ class NodeChangeTimes:
         self._without: dict[str, dict[str, None]] = {}
 
     def follow(self, old: Node | None, new: Node) -> None:
-        """Take in a node that appeared, or differs from what it was."""
+        """Follow a node that appeared, or differs from what it was."""
         now = self._clock()
         times = self._nodes.get(new.name)
         if new.is_ready:
@@ -82,7 +82,7 @@ class NodeChangeTimes:
             self._note_labels(times, old, new, now)
 
     def forget(self, name: str) -> None:
-        """Take in that a node is gone."""
+        """Record that a node is gone."""
         if (times := self._nodes.pop(name, None)) is not None:
             self._unready.pop(name, None)
             for key in times.labels:

@@ -60,7 +60,7 @@ class NodeRecord:
 
     @property
     def held(self) -> ResourceList:
-        """What the active pods hold, as the kube-scheduler counts it."""
+        """Return what the active pods hold, as the kube-scheduler counts it."""
         return with_more(self.requested, self.resize_delta)
 
     @property

@@ -86,7 +86,7 @@ class ClusterView:
 
     @property
     def eligible_node_count(self) -> int:
-        """How many nodes are ready and match the policy's node selector."""
+        """Return how many nodes are ready and match the policy's node selector."""
         return self._nodes.eligible_count
 
     def pod(self, key: PodKey) -> Pod | None:
@@ -95,7 +95,7 @@ class ClusterView:
 
     @property
     def pod_count(self) -> int:
-        """How many pods are known, in any phase."""
+        """Return how many pods are known, in any phase."""
         return len(self._pods)
 
     def pods(self) -> list[PodKey]:

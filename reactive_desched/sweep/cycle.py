@@ -141,7 +141,7 @@ class Cycle:
                         yield from self._run_plugin(profile, plugin)
 
     def confirm(self, decided: CycleDecision) -> None:
-        """Take in that the pod of the last decision was evicted."""
+        """Record that the pod of the last decision was evicted."""
         self._confirmed = decided
 
     def _run_plugin(self, profile: _Profile, plugin: AnyPlugin) -> Iterator[CycleDecision]:

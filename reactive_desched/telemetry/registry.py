@@ -41,7 +41,7 @@ class MetricsRegistry:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the client library is imported."""
+        """Say whether the client library is imported."""
         return self._process is not None
 
     def load(self) -> None:

@@ -46,7 +46,7 @@ class InstalledSource:
 
     @property
     def measures_pods(self) -> bool:
-        """Whether its samples say what each pod of the node uses."""
+        """Say whether its samples say what each pod of the node uses."""
         return self._kind is not None and self._kind.measures_pods is True
 
     async def measure(self) -> Iterable[NodeUsage]:

@@ -87,12 +87,12 @@ class UsagePoller:
 
     @property
     def results(self) -> Mapping[str, int]:
-        """How many polls went well, answered in part, and failed."""
+        """Return how many polls went well, answered in part, and failed."""
         return self._results
 
     @property
     def problem(self) -> str:
-        """What was wrong with the last poll; empty for nothing."""
+        """Return what was wrong with the last poll; empty for nothing."""
         return self._problem
 
     async def run(self) -> None:

@@ -66,7 +66,7 @@ class Connections:
         return HttpConnection(self, self._server)
 
     def add(self, connection: "HttpConnection") -> None:
-        """Take in a new connection, in place of an old one where there are too many."""
+        """Add a new connection, in place of an old one where there are too many."""
         if len(self._open) >= self._limit:
             others = [one for one in self._open if one not in self.streams]
             close_connection(min(others, key=lambda one: one.is_busy))

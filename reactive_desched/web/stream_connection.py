@@ -64,12 +64,12 @@ class StreamConnection:
 
     @property
     def check_interval_s(self) -> float:
-        """How soon to look again whether a client that has something to take does so."""
+        """Return how soon to look again whether a client that has something to take does so."""
         return self._stall_timeout_s / _CHECKS_PER_TIMEOUT
 
     @property
     def unsent_bytes(self) -> int:
-        """How much the client has not taken yet."""
+        """Return how much the client has not taken yet."""
         transport = self._request.transport
         return 0 if transport is None else transport.get_write_buffer_size()
 

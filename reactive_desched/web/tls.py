@@ -1,4 +1,4 @@
-"""TLS for the HTTP server: a certificate that is read anew, and few handshakes at once."""
+"""TLS for the HTTP server: a certificate that is read again, and few handshakes at once."""
 
 import asyncio
 import socket
@@ -49,7 +49,7 @@ class ServerCertificate:
             raise ConfigError(f"server.tls: {self._describe(error)}") from error
 
     async def run(self) -> None:
-        """Read the files anew whenever they change."""
+        """Read the files again whenever they change."""
         while True:
             await anyio.sleep(RELOAD_INTERVAL_S)
             await anyio.to_thread.run_sync(self._reload_if_changed)

@@ -32,7 +32,7 @@ MAX_NAMES: Final = 500
 
 
 class NodeExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The pods of a node, why plugins look at it or not, and how it stands beside thresholds."""
+    """The pods of a node, why plugins look at it or not, and how it compares with thresholds."""
 
     node: str
     covered: bool
@@ -183,7 +183,7 @@ def _explain_node(
 
 
 def _comparisons(controller: Controller, node: str) -> Iterator[str]:
-    """Yield how the node stands beside the thresholds of each plugin that has some."""
+    """Yield how the node compares with the thresholds of each plugin that has some."""
     for instance in controller.evaluator.instances:
         if isinstance(plugin := instance.plugin, BalancePlugin):
             for table in plugin.node_tables(instance.view):

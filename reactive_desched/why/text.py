@@ -53,7 +53,7 @@ class _Text:
             yield from self._line("docs", explain)
 
     def node(self, answer: Answer) -> Iterator[str]:
-        """Yield how a node stands, and the state of each of its pods."""
+        """Yield the state of a node, and of each of its pods."""
         taints = ", ".join(answer["taints"]) or "no taints"
         yield from self._line(
             "node", f"{answer['node']}, {format_count(answer['total'], 'pod')}, {taints}"
@@ -63,7 +63,7 @@ class _Text:
         yield from self._pods(answer)
 
     def owner(self, answer: Answer) -> Iterator[str]:
-        """Yield how a workload stands, and the state of each of its pods."""
+        """Yield the state of a workload, and of each of its pods."""
         wanted = "" if answer["wanted"] is None else f" of {answer['wanted']} that it wants"
         moving = f", {answer['moving']} moving" if answer["moving"] else ""
         yield from self._line(

@@ -143,7 +143,7 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return self._rounded.total()
 
     def quantile(self, percent: int) -> int | None:
@@ -232,7 +232,7 @@ class Following(Generic[_Key, _Value]):
 
     @property
     def count(self) -> int:
-        """How many have not ended; those that were dropped may have."""
+        """Return how many have not ended; those that were dropped may have."""
         return len(self.open) + self.dropped
 
 

@@ -76,7 +76,7 @@ def _paragraphs(texts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _chart(chart: Chart, id_: str) -> Iterator[str]:
-    """Yield a drawing that is as wide as its place; words stand beside it, to keep their size."""
+    """Yield a drawing that is as wide as its place; words lie beside it, to keep their size."""
     sums = [sum(bar.values) for bar in chart.bars]
     highest = max(sums, default=0)
     width = max(1, len(chart.bars) * _BAR_WIDTH)

@@ -170,12 +170,12 @@ class Totals(Struct, frozen=True, rename="camel"):
 
     @property
     def moved(self) -> int:
-        """How many pods were evicted, or would have been."""
+        """Return how many pods were evicted, or would have been."""
         return self.dry_run if self.is_dry_run else self.evicted
 
     @property
     def blocked(self) -> int:
-        """How many decisions were not to evict."""
+        """Return how many decisions were not to evict."""
         return self.decisions["defer"] + self.decisions["refuse"]
 
 

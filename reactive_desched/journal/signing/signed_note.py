@@ -61,7 +61,7 @@ class Signature(NamedTuple):
 
     @property
     def key_identity(self) -> str:
-        """What identifies the key: its name and hash."""
+        """Return what identifies the key: its name and hash."""
         return f"{self.name}+{self.id.hex()}"
 
 

@@ -256,7 +256,7 @@ class _LoadedKubeconfig:
 
     @property
     def changed(self) -> bool:
-        """Whether a kubeconfig file was written since it was read."""
+        """Say whether a kubeconfig file was written since it was read."""
         return _stamp_files(self._source.paths) != self._file_stamps
 
     def load(self, runner: CancellableRunner, now_s: float, *, is_rejected: bool) -> Credential:

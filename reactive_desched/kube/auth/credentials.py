@@ -80,7 +80,7 @@ class Credentials:
 
     @property
     def config(self) -> ClientConfig:
-        """What requests use now."""
+        """Return what requests use now."""
         assert self._config is not None, "load() comes first"
         return self._config
 
@@ -102,7 +102,7 @@ class Credentials:
             raise
 
     def invalidate(self, rejected: ClientConfig) -> None:
-        """Have the worker thread read the credentials again: the API server rejected these.
+        """Make the worker thread read the credentials again: the API server rejected these.
 
         Nothing happens where they are not the current ones any more.
         """

@@ -156,12 +156,12 @@ class ClusterGuard:
         self._server, self._on_unauthorized = server, on_unauthorized
 
     def doubt(self) -> None:
-        """Have every connection asked anew: one broke, or a proxy answered for the server."""
+        """Ask every connection again: one broke, or a proxy answered for the server."""
         self._generation += 1
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether no connection was asked since the last doubt."""
+        """Say whether no connection was asked since the last doubt."""
         return self._confirmed != self._generation
 
     def trusts(self, connection: Connection) -> bool:

@@ -33,12 +33,12 @@ _NEVER_SENT = (
 
 
 def may_have_been_sent(error: Exception) -> bool:
-    """Whether the request may have reached the server before this error."""
+    """Say whether the request may have reached the server before this error."""
     return not isinstance(error, _NEVER_SENT)
 
 
 def is_response_timeout(error: Exception) -> bool:
-    """Whether a connection was there, and no whole response came in time."""
+    """Say whether a connection was there, and no whole response came in time."""
     return isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError)
 
 

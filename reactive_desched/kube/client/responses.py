@@ -81,7 +81,7 @@ class ApiResponse(Struct, frozen=True, gc=False):
 
     @property
     def ok(self) -> bool:
-        """Whether the request succeeded."""
+        """Say whether the request succeeded."""
         return 200 <= self.status < 300  # noqa: PLR2004  the HTTP class of success
 
     @property

@@ -275,7 +275,7 @@ class Session:
             _abort(reply)
 
     async def confirm_cluster(self) -> None:
-        """Have the server asked which cluster it is; raises Unreachable where it is not known."""
+        """Ask the server which cluster it is; raises Unreachable where it is not known."""
         response = await self.request("GET", NAMESPACES, params=ONE_NAMESPACE)
         if response.status == HTTPStatus.TOO_MANY_REQUESTS:
             return  # it is too busy to say it again; the connection was asked before this request
@@ -314,7 +314,7 @@ class Session:
         )
 
     def _look_at_status(self, access: ClientConfig, response: ApiResponse) -> None:
-        """Have rejected credentials reloaded; the caller repeats the request.
+        """Reload rejected credentials; the caller repeats the request.
 
         Where a proxy answered for the server, each connection has to say where it leads now.
         """

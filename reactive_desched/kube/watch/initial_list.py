@@ -113,7 +113,7 @@ class Lister(Generic[T]):
                 await yielder.yield_now()
 
     def _report_once(self, error: Malformed) -> None:
-        """Report an object, but not again in a list that was begun anew."""
+        """Report an object, but not again in a list that was begun again."""
         self._malformed[error.name] += 1
         if self._malformed[error.name] > self._reported[error.name]:
             self._on_malformed(error)

@@ -50,7 +50,7 @@ _REPEATED = frozenset(
 
 
 class ListedAnew(Struct, frozen=True, gc=False):
-    """The pages up to here do not count: the list begins anew, in one page."""
+    """The pages up to here do not count: the list begins again, in one page."""
 
 
 LISTED_ANEW = ListedAnew()

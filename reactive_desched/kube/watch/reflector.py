@@ -191,7 +191,7 @@ class Reflector(WatchEventHandler[T]):
             await self._recover(ending, recoveries)
 
     def stop(self) -> None:
-        """Drop the objects, after `run` was cancelled; the next `run` lists the resource anew."""
+        """Drop the objects, after `run` was cancelled; the next `run` lists the resource again."""
         self._store.begin_replace()
         self._store.end_replace()
         self._resume_point.reset()
@@ -210,7 +210,7 @@ class Reflector(WatchEventHandler[T]):
         return await self._list_and_watch()
 
     def _needs_paged_list(self, ending: WatchEnd) -> bool:
-        """Whether a streaming list failed in a way that a paged list may not fail."""
+        """Say whether a streaming list failed in a way that a paged list may not fail."""
         if self._resume_point.can_resume or ending.reason in _NOT_STREAMING_ERRORS:
             return False
         if ending.reason in (StopReason.REJECTED, StopReason.IDLE_TIMEOUT):
@@ -314,7 +314,7 @@ class Reflector(WatchEventHandler[T]):
         return self._watch_epoch != self._epoch.number
 
     async def _read_unless_outdated(self, stream: WatchStream) -> WatchEnd:
-        """Read a watch to its end; one that was requested in an earlier epoch is opened anew."""
+        """Read a watch to its end; one that was requested in an earlier epoch is opened again."""
         if not self._is_outdated:
             ending = await self._read_watch(stream)
         return WatchEnd(StopReason.REOPENED, self._epoch.reason) if self._is_outdated else ending

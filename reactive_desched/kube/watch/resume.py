@@ -153,7 +153,7 @@ class ResumePoint:
 
     @property
     def can_resume(self) -> bool:
-        """Whether a watch can start without a new list."""
+        """Say whether a watch can start without a new list."""
         return bool(self.resource_version)
 
     def reset(self) -> None:

@@ -69,7 +69,7 @@ class LateWatches:
 
     @property
     def are_late(self) -> bool:
-        """Whether watches are to be short."""
+        """Say whether watches are to be short."""
         return self._clock.now() < self._until
 
     def note(self, cause: str) -> None:

@@ -38,7 +38,7 @@ class Yielder:
 
     @property
     def steps(self) -> int:
-        """How many steps the slice has, for a loop that takes them at once."""
+        """Return how many steps the slice has, for a loop that takes them at once."""
         return self._steps
 
     def slice_over(self) -> bool:

@@ -93,7 +93,7 @@ class ObjectLimiter(Section):
 
     @property
     def is_of_namespaces(self) -> bool:
-        """Whether it would limit a namespace, which has no replicas to have a percentage of."""
+        """Say whether it would limit a namespace, which has no replicas to have a percentage of."""
         return isinstance(self.max_migrating, int) and self.max_migrating > 0
 
 

@@ -40,7 +40,7 @@ class KoordinatorsProfile(Struct, frozen=True):
 
     @property
     def args_at(self) -> SourceLocation:
-        """Where the arguments of MigrationController are, or would be."""
+        """Return where the arguments of MigrationController are, or would be."""
         entry = self.configs.get(MIGRATION_CONTROLLER)
         return self.at.below("pluginConfig") if entry is None else entry.below("args")
 

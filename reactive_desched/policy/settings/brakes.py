@@ -46,7 +46,7 @@ class ZoneBrakeSettings(Section):
 
     @property
     def rule(self) -> ZoneRule:
-        """From when on a zone is disrupted, and large."""
+        """Return from when on a zone is disrupted, and large."""
         return ZoneRule(self.unhealthy_percent, self.large_zone_nodes)
 
 

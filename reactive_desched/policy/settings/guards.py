@@ -41,7 +41,7 @@ class GuardName(StrEnum):
 
 
 class StandingTimeSettings(Section):
-    """How long what was found must stand before it is a reason to evict: what is brief passes.
+    """How long what was found must last before it is a reason to evict: what is brief passes.
 
     A taint that was removed and set again, or whose value or effect changed, begins anew. What
     stood before the controller started counts from when it was first seen, unless the taint has
@@ -234,7 +234,7 @@ class GuardSettings(Section):
 
     @property
     def reason_rules(self) -> ReasonRules:
-        """What of a node is a reason to evict, and after which time."""
+        """Return what of a node is a reason to evict, and after which time."""
         if GuardName.STANDING_TIME in self.disabled:
             return ReasonRules(lambda key: TaintRule(self.left_mark(key) is None))
         times = self.standing_times

@@ -183,7 +183,7 @@ class EvictionSchedule(Section):
 
     @property
     def allowance(self) -> str:
-        """How many evictions the window allows, for a person."""
+        """Return how many evictions the window allows, for a person."""
         return f"{self.evictions or 'no'} evictions"
 
     def limit(self, pods: int) -> int:

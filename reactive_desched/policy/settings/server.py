@@ -21,7 +21,7 @@ _NO_ADDRESS: Final = ("", "0")
 
 
 class ServerTlsSettings(CertificateFiles):
-    """The server's certificate; both files are PEM, and read anew when they change."""
+    """The server's certificate; both files are PEM, and read again when they change."""
 
     cert_file: str = Field(
         default="",

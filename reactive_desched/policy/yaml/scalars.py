@@ -111,7 +111,7 @@ def _json_value(value: PlainValue) -> PlainValue:
 
 
 def _resolve(text: str) -> tuple[_Kind, PlainValue]:
-    """Return what kind of value a word is, and the value, as `resolve` of go-yaml does."""
+    """Return what kind of value a word is, and the value, as go-yaml resolves it."""
     if (word := _WORDS.get(text)) is not None:
         return word
     if text[0] not in _NUMBER_STARTS or not _NUMBER_CHARACTERS.issuperset(text):

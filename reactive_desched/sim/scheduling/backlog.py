@@ -44,7 +44,7 @@ class Backlog:
         return key in self._waiting
 
     def offer(self, key: Key, uid: str, priority: int) -> None:
-        """Take in a pending pod; one that is known already keeps its place."""
+        """Record a pending pod; one that is known already keeps its place."""
         known = self._waiting.get(key)
         if known is not None and known.uid == uid:
             return

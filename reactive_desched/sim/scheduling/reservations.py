@@ -40,7 +40,7 @@ class Place(Struct, frozen=True):
 
     @property
     def annotations(self) -> dict[str, str]:
-        """What the pod that takes the place is annotated with."""
+        """Return what the pod that takes the place is annotated with."""
         meta = self.reservation["metadata"]
         return {ALLOCATED: json.dumps({"name": meta["name"], "uid": meta["uid"]})}
 

@@ -49,7 +49,7 @@ class KafkaLog(logging.Handler):
         super().close()
 
     def forget_last_warning(self) -> None:
-        """Begin anew: an earlier warning explains no later failure."""
+        """Begin again: an earlier warning explains no later failure."""
         self.last_warning = ""
 
     def emit(self, record: logging.LogRecord) -> None:

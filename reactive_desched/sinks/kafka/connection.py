@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached, read anew for each producer, so that changed secrets count."""
+"""How a Kafka cluster is reached, read again for each producer, so that changed secrets count."""
 
 import ssl
 from pathlib import Path

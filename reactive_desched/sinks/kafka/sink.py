@@ -145,7 +145,7 @@ class KafkaSink:
         self._rejected = {seq: why for seq, why in self._rejected.items() if seq in seqs}
 
     def _note_failure(self, failed: BatchFailure, seqs: Sequence[int]) -> None:
-        """Have the next batches halved, or reject the record that was alone."""
+        """Halve the next batches, or reject the record that was alone."""
         kind = failed.failure.kind
         if kind is FailureKind.UNAVAILABLE:
             return

@@ -46,7 +46,7 @@ class BearerTokens(Protocol):
         ...
 
     def forget(self) -> None:
-        """Have the next call return a new token."""
+        """Make the next call return a new token."""
         ...
 
 
@@ -101,7 +101,7 @@ class OidcToken:
         return self._token
 
     def forget(self) -> None:
-        """Have the next call ask for another."""
+        """Make the next call ask for another."""
         self._token = ""
 
     async def _request(self) -> _TokenResponse:
@@ -159,7 +159,7 @@ class AwsIamToken:
         return self._token
 
     def forget(self) -> None:
-        """Have the next call sign another."""
+        """Make the next call sign another."""
         self._token = ""
 
     async def _sign(self) -> str:

@@ -182,7 +182,7 @@ class JobPods(Index):
             yield from self._names_of(self._enter(new))
 
     def _enter(self, pod: Pod) -> Iterable[str]:
-        """Take in a placeholder, or a pod that waits for a node; return the uids of its jobs."""
+        """Add a placeholder, or a pod that waits for a node; return the uids of its jobs."""
         if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
             self._placeholders[job_uid] = pod.uid
             self._holders.setdefault(pod.labels.get(PLACEHOLDER_FOR, ""), {})[job_uid] = None

@@ -92,7 +92,7 @@ class NodeUtilization(Index):
 
     @property
     def can_act(self) -> bool:
-        """Whether there are nodes that give pods and nodes that take them, as many as asked."""
+        """Say whether there are nodes that give pods and nodes that take them, as many as asked."""
         return self.rule.can_act(len(self._sources), len(self._destinations))
 
     @property
@@ -111,7 +111,7 @@ class NodeUtilization(Index):
         return None if self._means is None else self._means.values()
 
     def uses(self) -> Mapping[str, NodeUse]:
-        """Return how each eligible node stands, by name."""
+        """Return how each eligible node compares, by name."""
         self._catch_up()
         return self._uses
 
@@ -297,7 +297,7 @@ class NodeUtilization(Index):
         return name in self._sources or name in self._destinations
 
     def _measure(self, info: NodeInfo, old: NodeUse | None = None) -> NodeUse | None:
-        """Return how an eligible node stands, not classified yet.
+        """Return how an eligible node compares, not classified yet.
 
         `old` is how it stood before; what counts on a node stays while the node does.
         """

@@ -134,7 +134,7 @@ class ReplicaSpread(Index):
                 yield info.node
 
     def _replace(self, old: Pod, new: Pod) -> list[ReplicaGroup]:
-        """Count a pod anew; return those of its groups that are crowded, or were."""
+        """Count a pod again; return those of its groups that are crowded, or were."""
         before, after = _counted_groups(old), _counted_groups(new)
         affected = dict.fromkeys((*before, *after))
         were_crowded = {group for group in affected if group in self._crowded}

@@ -36,7 +36,7 @@ class UnschedulablePods(Index):
 
     @property
     def since_s(self) -> Mapping[PodKey, int]:
-        """Since when, by uid; in seconds since the epoch."""
+        """Return since when, by uid; in seconds since the epoch."""
         return self._since_s
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:

@@ -64,7 +64,7 @@ class ZoneHealth(Index):
 
     @property
     def zones(self) -> int:
-        """How many zones there are."""
+        """Return how many zones there are."""
         return len(self._counts)
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterable[Change]:

@@ -87,7 +87,7 @@ class InternTable(Generic[K, V]):
 
     @property
     def is_examined(self) -> bool:
-        """Whether every entry has been examined since the last round began."""
+        """Say whether every entry has been examined since the last round began."""
         return not self._unexamined
 
     def put(self, key: K, value: V) -> V:

@@ -185,17 +185,17 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
 
     @property
     def optional(self) -> bool:
-        """Whether the controller works without the right to list the kind."""
+        """Say whether the controller works without the right to list the kind."""
         return bool(self.if_forbidden)
 
     @property
     def holds_evictions(self) -> bool:
-        """Whether no pod is evicted until the kind is in sync, or known to be forbidden."""
+        """Say whether no pod is evicted until the kind is in sync, or known to be forbidden."""
         return self.purpose is not Purpose.MEASURED_USE
 
     @property
     def is_always_watched(self) -> bool:
-        """Whether the kind is watched whatever the policy and the settings say."""
+        """Say whether the kind is watched whatever the policy and the settings say."""
         return self.purpose not in (
             Purpose.MEASURED_USE,
             Purpose.MIGRATION,

@@ -83,7 +83,7 @@ class WireWorkload(WireStruct, frozen=True, gc=False):
 
     @property
     def replicas(self) -> int:
-        """How many pods it wants."""
+        """Return how many pods it wants."""
         return 1 if self.spec.replicas is None else self.spec.replicas
 
 
