@@ -186,6 +186,8 @@ def test_a_disk_that_hangs_holds_neither_the_probes_nor_the_lease(
     )
     program.wait_for("acquired the lease")
     ours = Ours(program, tmp_path / "journal")
+    opened = "reactive_desched_journal_healthy 1"  # else it is ready as a standby yet
+    program.wait_until(lambda: opened in ours.get("/metrics")[1])
     program.wait_until(lambda: ours.get("/readyz")[0] == 200)
 
     with told_to_fail(orders, "hang"):
