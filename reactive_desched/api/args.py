@@ -132,6 +132,18 @@ class MovesBetweenNodes(Protocol):
         ...
 
 
+def field_error(
+    message: str,
+    hint: str = "",
+    path: Path = (),
+    *,
+    rule: Rule = Rule.ARGUMENT_REFUSED,
+    fix: Fix | None = None,
+) -> FieldErrors:
+    """Return what a validator raises where one thing is wrong."""
+    return FieldErrors([FieldError(message, hint, path, rule=rule, fix=fix)])
+
+
 def raise_field_errors(errors: Iterable[FieldError], context: object = None) -> None:
     """Raise FieldErrors if there are any; LENIENT_CONTEXT leaves out those that are lenient_ok."""
     remaining = tuple(errors)
@@ -224,8 +236,8 @@ def _read_duration(written: object, info: ValidationInfo) -> float:
         return float(written)  # type: ignore[arg-type]  # the line above has looked
     if not isinstance(written, str):
         shown = f"write {written}s for seconds" if type(written) is int else ""
-        raise FieldErrors(
-            [FieldError("must be a duration such as 90s or 1h30m", shown, rule=Rule.NOT_A_DURATION)]
+        raise field_error(
+            "must be a duration such as 90s or 1h30m", shown, rule=Rule.NOT_A_DURATION
         )
     try:
         return parse_duration(written)
@@ -243,9 +255,7 @@ def _read_seconds(written: object, info: ValidationInfo) -> float:
     """Parse a duration of zero or more."""
     seconds = _read_duration(written, info)
     if seconds < 0 and isinstance(written, str):
-        raise FieldErrors(
-            [FieldError(f"must not be negative; got {quote(written)}", rule=Rule.OUT_OF_BOUNDS)]
-        )
+        raise field_error(f"must not be negative; got {quote(written)}", rule=Rule.OUT_OF_BOUNDS)
     return seconds
 
 
@@ -265,13 +275,11 @@ def read_selector(written: object) -> Selector:
         return written
     if not isinstance(written, str):
         hint = 'write labels as one text, for example "pool=blue,zone in (a,b)"'
-        raise FieldErrors(
-            [FieldError("must be a label selector in text form", hint, rule=Rule.LABEL_SELECTOR)]
-        )
+        raise field_error("must be a label selector in text form", hint, rule=Rule.LABEL_SELECTOR)
     try:
         return parse_selector(written)
     except SelectorError as error:
-        raise FieldErrors([FieldError(str(error), rule=Rule.LABEL_SELECTOR)]) from error
+        raise field_error(str(error), rule=Rule.LABEL_SELECTOR) from error
 
 
 Count = Annotated[int, Field(ge=0, le=UINT64_MAX)]
@@ -293,6 +301,22 @@ AS_SELECTOR_TEXT: Final = WithJsonSchema({"type": "string"})
 
 Seconds = Annotated[float, PlainValidator(_read_seconds), _AS_DURATION]
 """A Go duration text (`90s`, `1h30m`), zero or more; held in seconds."""
+
+
+def longer_than_zero(example: str) -> AfterValidator:
+    """Return a mark for a field in seconds that must not be 0; the hint has the example."""
+
+    def check(seconds: float) -> float:
+        if seconds <= 0:
+            hint = f"write for example {example}"
+            raise field_error("must be longer than 0s", hint, rule=Rule.NOT_LONGER_THAN_ZERO)
+        return seconds
+
+    return AfterValidator(check)
+
+
+PositiveSeconds = Annotated[Seconds, longer_than_zero("1h")]
+"""A duration that is longer than zero; `longer_than_zero` has another example in its hint."""
 
 SignedSeconds = Annotated[float, PlainValidator(_read_duration), _AS_DURATION]
 """A Go duration text that may be negative; its model says what that means."""

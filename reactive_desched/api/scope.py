@@ -11,13 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from reactive_desched.api.args import (
-    FieldError,
-    FieldErrors,
-    PluginArgs,
-    exclusive_errors,
-    raise_field_errors,
-)
+from reactive_desched.api.args import PluginArgs, exclusive_errors, field_error, raise_field_errors
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
@@ -53,7 +47,7 @@ class ExcludedNamespaces(BaseModel):
         if include:
             message = "this plugin takes exclude alone"
             hint = "list the namespaces to leave alone under exclude"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.MISPLACED_FIELD)])
+            raise field_error(message, hint, rule=Rule.MISPLACED_FIELD)
         return include
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 from msgspec import Struct
 from pydantic import AfterValidator, Field
 
-from reactive_desched.api.args import FieldError, FieldErrors, Section
+from reactive_desched.api.args import Section, field_error
 from reactive_desched.api.event import DATA_TYPES, Record
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.event_types import short_type, type_names
@@ -59,7 +59,7 @@ def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
         if one not in names:
             message = f"no type of event is called {quote(one)}"
             hint = f"there are {', '.join(sorted(map(short_type, DATA_TYPES)))}"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.UNKNOWN_VALUE)])
+            raise field_error(message, hint, rule=Rule.UNKNOWN_VALUE)
     return types
 
 

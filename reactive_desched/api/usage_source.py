@@ -15,9 +15,10 @@ from pydantic import Field, model_validator
 
 from reactive_desched.api.args import (
     FieldError,
-    FieldErrors,
     Seconds,
     Section,
+    field_error,
+    longer_than_zero,
     raise_field_errors,
 )
 from reactive_desched.api.installed import Offers
@@ -111,21 +112,24 @@ class SmoothingSettings(Section):
     @model_validator(mode="after")
     def _check_agree(self) -> "SmoothingSettings":
         if self.of is not None and self.agree > self.of:
-            error = FieldError(
+            raise field_error(
                 "agree is more than of",
                 "raise of or lower agree",
                 ("agree",),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )
-            raise FieldErrors([error])
         return self
 
 
 class UsageSourceSettings(Section):
     """How one source of measured use is asked, and how long its samples count."""
 
-    interval_s: Seconds = Field(default=15.0, description="Ask this often; not 0.")
-    timeout_s: Seconds = Field(default=10.0, description="Wait this long for an answer; not 0.")
+    interval_s: Annotated[Seconds, longer_than_zero("15s")] = Field(
+        default=15.0, description="Ask this often; not 0."
+    )
+    timeout_s: Annotated[Seconds, longer_than_zero("15s")] = Field(
+        default=10.0, description="Wait this long for an answer; not 0."
+    )
     max_age_s: Seconds = Field(
         default=120.0,
         description="A node whose last sample is older is unknown, and neither gives nor takes "
@@ -141,14 +145,6 @@ class UsageSourceSettings(Section):
         return self
 
     def _field_errors(self) -> Iterator[FieldError]:
-        for name, seconds in (("interval", self.interval_s), ("timeout", self.timeout_s)):
-            if seconds <= 0:
-                yield FieldError(
-                    "must be longer than 0s",
-                    "write for example 15s",
-                    (name,),
-                    rule=Rule.NOT_LONGER_THAN_ZERO,
-                )
         if self.max_age_s <= self.interval_s:
             message = "maxAge is not longer than interval: every sample would be too old"
             yield FieldError(message, "raise maxAge", ("maxAge",), rule=Rule.CONTRADICTING_SETTINGS)

@@ -9,11 +9,10 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from reactive_desched.api.args import (
     AnyOf,
     Count,
-    FieldError,
-    FieldErrors,
     Int32,
     PluginArgs,
     exclusive_errors,
+    field_error,
     raise_field_errors,
 )
 from reactive_desched.api.places import POD_CHANGES_IN_ANY_PHASE, PodPlugin
@@ -95,7 +94,7 @@ class WantedCondition(PluginArgs):
             return self
         message = "says nothing of the condition that is meant"
         hint = "write type, status, reason or minTimeSinceLastTransitionSeconds"
-        raise FieldErrors([FieldError(message, hint, rule=Rule.NO_CRITERION)])
+        raise field_error(message, hint, rule=Rule.NO_CRITERION)
 
     def matches(self, condition: PodCondition) -> bool:
         """Say whether this is the condition, however long it has been so."""
@@ -162,7 +161,7 @@ class PodLifeTimeArgs(ScopedArgs):
         if max_age_s is None and not any(info.data.get(name, "refused") for name in others):
             message = "nothing says which pods are meant"
             hint = "write maxPodLifeTimeSeconds, states, conditions or exitCodes"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.NO_CRITERION)])
+            raise field_error(message, hint, rule=Rule.NO_CRITERION)
         return max_age_s
 
 

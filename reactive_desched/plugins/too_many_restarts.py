@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, field_validator
 
-from reactive_desched.api.args import AnyOf, FieldError, FieldErrors, Int32
+from reactive_desched.api.args import AnyOf, Int32, field_error
 from reactive_desched.api.places import PodPlugin
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
@@ -49,7 +49,7 @@ class TooManyRestartsArgs(ScopedArgs):
     def _validate_threshold(cls, threshold: int) -> int:
         if threshold < 1:
             message = f"must be at least 1, not {threshold}"
-            raise FieldErrors([FieldError(message, rule=Rule.OUT_OF_BOUNDS)])
+            raise field_error(message, rule=Rule.OUT_OF_BOUNDS)
         return threshold
 
 

@@ -9,9 +9,9 @@ from reactive_desched.api.args import (
     INT64_MAX,
     Count,
     FieldError,
-    FieldErrors,
     Section,
     SelectorText,
+    field_error,
     fix_to,
     raise_field_errors,
 )
@@ -93,7 +93,7 @@ class SecretReference(Section):
     def _check_complete(self) -> "SecretReference":
         if not (self.namespace and self.name):
             message = "a Secret needs both its namespace and its name"
-            raise FieldErrors([FieldError(message, "write both", rule=Rule.PROMETHEUS)])
+            raise field_error(message, "write both", rule=Rule.PROMETHEUS)
         return self
 
 
@@ -112,7 +112,7 @@ class AuthToken(Section):
         if reference is None:
             message = "is required: authToken is read from a Secret"
             hint = "write secretReference: {namespace: …, name: …}"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.PROMETHEUS)])
+            raise field_error(message, hint, rule=Rule.PROMETHEUS)
         return reference
 
 
@@ -164,9 +164,7 @@ class MetricsProvider(Section):
         source = info.data.get("source")
         if source == MetricsSourceKind.PROMETHEUS and prometheus is None:
             message = "is required for source Prometheus"
-            raise FieldErrors(
-                [FieldError(message, "write prometheus: {url: https://…}", rule=Rule.PROMETHEUS)]
-            )
+            raise field_error(message, "write prometheus: {url: https://…}", rule=Rule.PROMETHEUS)
         if source != MetricsSourceKind.PROMETHEUS and prometheus is not None:
             error = FieldError(
                 f"is not read for source {source}",

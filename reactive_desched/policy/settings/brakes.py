@@ -6,10 +6,9 @@ docs/explain/safety.md explains each number.
 from math import ceil
 from typing import Annotated, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from reactive_desched.api.args import NEEDS_RESTART, FieldError, FieldErrors, Seconds, Section
-from reactive_desched.api.rules import Rule
+from reactive_desched.api.args import NEEDS_RESTART, Seconds, Section, longer_than_zero
 from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.settings.limits import PositiveCount, RateLimitSettings
 
@@ -59,27 +58,14 @@ class StormBrakeSettings(Section):
     percent: Percent = Field(
         default=10.0, description="Pods found within `window` are a storm from this share of all."
     )
-    window_s: Seconds = Field(default=60.0, description="The time `pods` and `percent` count for.")
+    window_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
+        default=60.0, description="The time `pods` and `percent` count for."
+    )
     release_after_s: Seconds | None = Field(
         default=1800.0,
         description="Released after so long without new findings, a tenth of a storm excepted; "
         "null: only by a person (`reactive-desched resume`).",
     )
-
-    @field_validator("window_s")
-    @classmethod
-    def _check_not_zero(cls, seconds: float) -> float:
-        if seconds <= 0:
-            raise FieldErrors(
-                [
-                    FieldError(
-                        "must be longer than 0s",
-                        "write for example 1m",
-                        rule=Rule.NOT_LONGER_THAN_ZERO,
-                    )
-                ]
-            )
-        return seconds
 
     def threshold(self, pods: int) -> int:
         """Return how many pods are a storm in a cluster of so many."""

@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Section
+from reactive_desched.api.args import Section, field_error
 from reactive_desched.api.rules import Rule
 
 __all__ = ["CertificateFiles"]
@@ -17,11 +17,10 @@ class CertificateFiles(Section):
     @model_validator(mode="after")
     def _check_cert_and_key(self) -> "CertificateFiles":
         if bool(self.cert_file) != bool(self.key_file):
-            error = FieldError(
+            raise field_error(
                 "certFile and keyFile go together",
                 "set both or neither",
                 ("certFile",),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )
-            raise FieldErrors([error])
         return self

@@ -12,6 +12,8 @@ from reactive_desched.api.args import (
     FieldErrors,
     Seconds,
     Section,
+    field_error,
+    longer_than_zero,
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.usage_source import (
@@ -40,7 +42,9 @@ ConcurrencyLimit = Annotated[int, Field(ge=1, le=1000)]
 class RetrySettings(Section):
     """How long to wait before trying a refused eviction again; each wait is longer."""
 
-    initial_s: Seconds = Field(default=5.0, description="The first wait.")
+    initial_s: Annotated[Seconds, longer_than_zero("5s")] = Field(
+        default=5.0, description="The first wait."
+    )
     max_s: Seconds = Field(default=300.0, description="The longest wait.")
     jitter: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         default=0.2,
@@ -50,22 +54,13 @@ class RetrySettings(Section):
 
     @model_validator(mode="after")
     def _check_delays(self) -> "RetrySettings":
-        if self.initial_s <= 0:
-            error = FieldError(
-                "must be longer than 0s",
-                "write for example 5s",
-                ("initial",),
-                rule=Rule.NOT_LONGER_THAN_ZERO,
-            )
-            raise FieldErrors([error])
         if self.initial_s > self.max_s:
-            error = FieldError(
+            raise field_error(
                 "initial is longer than max",
                 "raise max",
                 ("initial",),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )
-            raise FieldErrors([error])
         return self
 
 

@@ -5,7 +5,14 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section, raise_field_errors
+from reactive_desched.api.args import (
+    FieldError,
+    Seconds,
+    Section,
+    field_error,
+    longer_than_zero,
+    raise_field_errors,
+)
 from reactive_desched.api.rules import Rule
 from reactive_desched.primitives.debounce import DebounceConfig
 
@@ -44,7 +51,9 @@ class FlappingSettings(Section):
         description="An object flaps when the same of its fields changed so often within `per`: a "
         "node's taints, labels, readiness, or allocatable and cordon, or a pod's labels.",
     )
-    per_s: Seconds = Field(default=60.0, description="The time `changes` counts for; not 0.")
+    per_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
+        default=60.0, description="The time `changes` counts for; not 0."
+    )
     quiet_s: Seconds = Field(
         default=30.0,
         description="What depends on an object that flaps is evaluated after so long without a "
@@ -56,22 +65,13 @@ class FlappingSettings(Section):
 
     @model_validator(mode="after")
     def _check_times(self) -> "FlappingSettings":
-        if self.per_s <= 0:
-            error = FieldError(
-                "must be longer than 0s",
-                "write for example 1m",
-                ("per",),
-                rule=Rule.NOT_LONGER_THAN_ZERO,
-            )
-            raise FieldErrors([error])
         if self.quiet_s > self.max_wait_s:
-            error = FieldError(
+            raise field_error(
                 "quiet is longer than maxWait",
                 "shorten quiet",
                 ("quiet",),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )
-            raise FieldErrors([error])
         return self
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Seconds, Section
+from reactive_desched.api.args import Seconds, Section, field_error, longer_than_zero
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
 from reactive_desched.primitives.ages import format_age
@@ -37,20 +37,12 @@ def _read_evictions(written: object) -> int | str:
     if isinstance(written, str) and _PERCENT.fullmatch(written):
         return written
     if type(written) is not int:
-        raise FieldErrors(
-            [
-                FieldError(
-                    "must be a number or a text in per cent", "write 0 or 1%", rule=Rule.NOT_A_LIMIT
-                )
-            ]
+        raise field_error(
+            "must be a number or a text in per cent", "write 0 or 1%", rule=Rule.NOT_A_LIMIT
         )
     if written < 0:
-        raise FieldErrors(
-            [
-                FieldError(
-                    f"must be at least 0, not {written}", "write 0 for none", rule=Rule.NOT_A_LIMIT
-                )
-            ]
+        raise field_error(
+            f"must be at least 0, not {written}", "write 0 for none", rule=Rule.NOT_A_LIMIT
         )
     return written
 
@@ -74,13 +66,10 @@ class RateLimitSettings(Section):
     """So many evictions per time, and so many at once after a quiet time."""
 
     evictions: PositiveCount = Field(description="Evictions per `per`.")
-    per_s: Seconds = Field(default=60.0, description="The time `evictions` counts for.")
+    per_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
+        default=60.0, description="The time `evictions` counts for."
+    )
     burst: PositiveCount = Field(description="The most evictions at once after a quiet time.")
-
-    @field_validator("per_s")
-    @classmethod
-    def _check_not_zero(cls, seconds: float) -> float:
-        return _not_zero(seconds, "write for example 1m")
 
     @property
     def rate(self) -> TokenRate:
@@ -168,7 +157,9 @@ class EvictionSchedule(Section):
     time_zone: str = Field(
         default="UTC", description="The time zone of `schedule`, by its IANA name."
     )
-    duration_s: Seconds = Field(description="How long the window stays open; not 0.")
+    duration_s: Annotated[Seconds, longer_than_zero("8h")] = Field(
+        description="How long the window stays open; not 0."
+    )
     evictions: Evictions = Field(
         description="So many evictions from its opening on; 0 is none. A text such as `1%` is a "
         "share of the pods in the cluster, rounded up."
@@ -200,13 +191,8 @@ class EvictionSchedule(Section):
         try:
             (check_cron if info.field_name == "schedule" else parse_time_zone)(text)
         except CronError as error:
-            raise FieldErrors([FieldError(str(error), error.hint, rule=Rule.SCHEDULE)]) from error
+            raise field_error(str(error), error.hint, rule=Rule.SCHEDULE) from error
         return text
-
-    @field_validator("duration_s")
-    @classmethod
-    def _check_duration(cls, seconds: float) -> float:
-        return _not_zero(seconds, "write for example 8h")
 
 
 class EvictionRateLimits(Section):
@@ -244,16 +230,11 @@ class EvictionRateLimits(Section):
         description="Low rates at first; null: full rates at once.",
     )
 
-    window_s: Seconds = Field(
+    window_s: Annotated[Seconds, longer_than_zero("5m")] = Field(
         default=WINDOW_S,
         description="The time in which the policy's `maxNoOfPodsToEvict…` and the plugins' own "
         "limits per node count evictions; not 0. `run --once` counts per cycle.",
     )
-
-    @field_validator("window_s")
-    @classmethod
-    def _check_window(cls, seconds: float) -> float:
-        return _not_zero(seconds, "write for example 5m")
 
     schedules: tuple[EvictionSchedule, ...] = Field(
         default=(),
@@ -311,11 +292,3 @@ class EvictionRateLimits(Section):
     def growth(self, nodes: int) -> float:
         """Return by what the rates of the growing scopes are multiplied: 1 or more."""
         return max(1.0, nodes / self.grows_above_nodes) if self.grows_above_nodes else 1.0
-
-
-def _not_zero(seconds: float, hint: str) -> float:
-    if seconds <= 0:
-        raise FieldErrors(
-            [FieldError("must be longer than 0s", hint, rule=Rule.NOT_LONGER_THAN_ZERO)]
-        )
-    return seconds

@@ -9,8 +9,11 @@ from reactive_desched.api.args import (
     NEEDS_RESTART,
     FieldError,
     FieldErrors,
+    PositiveSeconds,
     Seconds,
     Section,
+    field_error,
+    longer_than_zero,
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
@@ -34,27 +37,14 @@ _AWS_ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,600}")
 _SINK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
-def _check_not_zero(seconds: float) -> float:
-    if seconds <= 0:
-        raise FieldErrors(
-            [
-                FieldError(
-                    "must be longer than 0s", "write for example 1h", rule=Rule.NOT_LONGER_THAN_ZERO
-                )
-            ]
-        )
-    return seconds
-
-
 def _check_sink_name(name: str) -> str:
     if not _SINK_NAME.fullmatch(name):
         message = f"{quote(name)} cannot be the name of a sink"
         hint = "use at most 40 lower-case letters, digits and dashes, such as audit"
-        raise FieldErrors([FieldError(message, hint, rule=Rule.NOT_A_NAME)])
+        raise field_error(message, hint, rule=Rule.NOT_A_NAME)
     return name
 
 
-PositiveSeconds = Annotated[Seconds, AfterValidator(_check_not_zero)]
 SinkName = Annotated[str, AfterValidator(_check_sink_name)]
 
 
@@ -78,15 +68,11 @@ class RetentionSettings(Section):
     def _check_caps(self) -> "RetentionSettings":
         if self.hard_max_bytes < self.max_bytes:
             message = "hardMaxBytes is smaller than maxBytes"
-            raise FieldErrors(
-                [
-                    FieldError(
-                        message,
-                        "raise hardMaxBytes",
-                        ("hardMaxBytes",),
-                        rule=Rule.CONTRADICTING_SETTINGS,
-                    )
-                ]
+            raise field_error(
+                message,
+                "raise hardMaxBytes",
+                ("hardMaxBytes",),
+                rule=Rule.CONTRADICTING_SETTINGS,
             )
         return self
 
@@ -148,12 +134,8 @@ class JournalSettings(Section):
         """The file being written is never removed: one above the cap would break the cap."""
         if self.max_segment_bytes > self.retention.hard_max_bytes:
             message = "maxSegmentBytes is larger than retention.hardMaxBytes"
-            raise FieldErrors(
-                [
-                    FieldError(
-                        message, "lower it", ("maxSegmentBytes",), rule=Rule.CONTRADICTING_SETTINGS
-                    )
-                ]
+            raise field_error(
+                message, "lower it", ("maxSegmentBytes",), rule=Rule.CONTRADICTING_SETTINGS
             )
         return self
 
@@ -197,9 +179,7 @@ class EventSettings(Section):
     def _check_cluster_name(cls, name: str) -> str:
         if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", name):
             message = f"{quote(name)} cannot stand in a URI as the name of a cluster"
-            raise FieldErrors(
-                [FieldError(message, "use letters, digits, dots and dashes", rule=Rule.NOT_A_NAME)]
-            )
+            raise field_error(message, "use letters, digits, dots and dashes", rule=Rule.NOT_A_NAME)
         return name
 
 
@@ -241,9 +221,7 @@ class AwsIamSettings(Section):
     def _check_region(cls, region: str) -> str:
         if not _AWS_REGION.fullmatch(region):
             message = f"{quote(region)} is no region of AWS"
-            raise FieldErrors(
-                [FieldError(message, "write for example eu-central-1", rule=Rule.UNKNOWN_VALUE)]
-            )
+            raise field_error(message, "write for example eu-central-1", rule=Rule.UNKNOWN_VALUE)
         return region
 
     @field_validator("role_arn")
@@ -252,7 +230,7 @@ class AwsIamSettings(Section):
         if role_arn and not _AWS_ROLE.fullmatch(role_arn):
             hint = "write for example arn:aws:iam::123456789012:role/NAME"
             message = f"{quote(role_arn)} is not the ARN of a role"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.UNKNOWN_VALUE)])
+            raise field_error(message, hint, rule=Rule.UNKNOWN_VALUE)
         return role_arn
 
 
@@ -290,12 +268,8 @@ class SaslSettings(Section):
     @classmethod
     def _check_not_empty(cls, text: str) -> str:
         if not text.strip():
-            raise FieldErrors(
-                [
-                    FieldError(
-                        "must not be empty", "leave out sasl to use none", rule=Rule.NOT_A_NAME
-                    )
-                ]
+            raise field_error(
+                "must not be empty", "leave out sasl to use none", rule=Rule.NOT_A_NAME
             )
         return text
 
@@ -312,9 +286,7 @@ class SaslSettings(Section):
         else:
             return self
         message = f"these credentials are not those of {self.mechanism}"
-        raise FieldErrors(
-            [FieldError(message, hint, ("mechanism",), rule=Rule.CONTRADICTING_SETTINGS)]
-        )
+        raise field_error(message, hint, ("mechanism",), rule=Rule.CONTRADICTING_SETTINGS)
 
 
 class KafkaTlsSettings(CertificateFiles):
@@ -361,7 +333,7 @@ class KafkaSettings(Section):
         if self.sasl is not None and self.sasl.aws_iam is not None and self.tls is None:
             message = "must be set with sasl.awsIam"
             hint = "write tls: {}, and brokers with the port 9098, or 9198 from outside"
-            raise FieldErrors([FieldError(message, hint, ("tls",), rule=Rule.MISSING_FIELD)])
+            raise field_error(message, hint, ("tls",), rule=Rule.MISSING_FIELD)
         return self
 
     @field_validator("brokers")
@@ -371,14 +343,10 @@ class KafkaSettings(Section):
             errors = _BROKER.fullmatch(broker)
             if errors is None or not 1 <= int(errors[2]) <= _HIGHEST_PORT:
                 message = f"{quote(broker)} is not the address of a broker"
-                raise FieldErrors(
-                    [
-                        FieldError(
-                            message,
-                            "write host:port, for example kafka:9092",
-                            rule=Rule.NOT_AN_ADDRESS,
-                        )
-                    ]
+                raise field_error(
+                    message,
+                    "write host:port, for example kafka:9092",
+                    rule=Rule.NOT_AN_ADDRESS,
                 )
         return brokers
 
@@ -389,14 +357,10 @@ class KafkaSettings(Section):
             return topic
         if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
             message = f"{quote(topic)} cannot be the name of a topic"
-            raise FieldErrors(
-                [
-                    FieldError(
-                        message,
-                        "use letters, digits, dots, dashes, underlines",
-                        rule=Rule.NOT_A_NAME,
-                    )
-                ]
+            raise field_error(
+                message,
+                "use letters, digits, dots, dashes, underlines",
+                rule=Rule.NOT_A_NAME,
             )
         return topic
 
@@ -420,7 +384,9 @@ class WebhookSettings(Section):
         default=(),
         description="Only these types of event, such as eviction.succeeded; all if empty.",
     )
-    timeout_s: Seconds = Field(default=10.0, description="For one request; not 0.")
+    timeout_s: Annotated[Seconds, longer_than_zero("10s")] = Field(
+        default=10.0, description="For one request; not 0."
+    )
 
     @field_validator("url")
     @classmethod
@@ -428,21 +394,6 @@ class WebhookSettings(Section):
         if (error := webhook_url_error(url)) is not None:
             raise FieldErrors([error])
         return url
-
-    @field_validator("timeout_s")
-    @classmethod
-    def _check_timeout(cls, timeout_s: float) -> float:
-        if timeout_s <= 0:
-            raise FieldErrors(
-                [
-                    FieldError(
-                        "must be longer than 0s",
-                        "write for example 10s",
-                        rule=Rule.NOT_LONGER_THAN_ZERO,
-                    )
-                ]
-            )
-        return timeout_s
 
 
 class NamedKafkaSettings(KafkaSettings):
@@ -477,31 +428,14 @@ class StreamSettings(Section):
     max_clients: ClientCount = Field(
         default=256, description="Clients at once; one more is answered 503."
     )
-    heartbeat_s: Seconds = Field(
+    heartbeat_s: Annotated[Seconds, longer_than_zero("15s")] = Field(
         default=15.0,
         description="Send a heartbeat at least this often, so that clients notice a dead "
         "connection; not 0.",
     )
-    stalled_after_s: Seconds = Field(
+    stalled_after_s: Annotated[Seconds, longer_than_zero("15s")] = Field(
         default=20.0, description="Disconnect a client that has read nothing for so long; not 0."
     )
-
-    @model_validator(mode="after")
-    def _check_stall_time(self) -> "StreamSettings":
-        for name, seconds in (
-            ("heartbeat", self.heartbeat_s),
-            ("stalledAfter", self.stalled_after_s),
-        ):
-            if seconds <= 0:
-                hint = "write for example 15s"
-                raise FieldErrors(
-                    [
-                        FieldError(
-                            "must be longer than 0s", hint, (name,), rule=Rule.NOT_LONGER_THAN_ZERO
-                        )
-                    ]
-                )
-        return self
 
 
 class SinkSettings(Section):

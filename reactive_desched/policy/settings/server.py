@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from reactive_desched.api.args import FieldError, FieldErrors, Section
+from reactive_desched.api.args import Section, field_error
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import ConfigError
 from reactive_desched.policy.settings.certificates import CertificateFiles
@@ -107,7 +107,7 @@ class ServerSettings(Section):
         except ConfigError as error:
             hint = "write address:port, for example 127.0.0.1:10258 or [::1]:10258"
             message = f"{quote(listen)} is not an address to listen on"
-            raise FieldErrors([FieldError(message, hint, rule=Rule.NOT_AN_ADDRESS)]) from error
+            raise field_error(message, hint, rule=Rule.NOT_AN_ADDRESS) from error
         return listen
 
     @model_validator(mode="after")
@@ -116,7 +116,7 @@ class ServerSettings(Section):
         if exposed is not None:
             message = f"tokens would be sent unencrypted to {exposed}"
             place, rule = ("requireToken",), Rule.CONTRADICTING_SETTINGS
-            raise FieldErrors([FieldError(message, UNENCRYPTED_HINT, place, rule=rule)])
+            raise field_error(message, UNENCRYPTED_HINT, place, rule=rule)
         return self
 
 
