@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field, create_model
 
-from reactive_desched.api.args import NEEDS_RESTART, Section
+from reactive_desched.api.args import NEEDS_RESTART, Section, file_key
 from reactive_desched.api.installed import Offers
 from reactive_desched.api.sink import SinkPlugin, SinkSection
 from reactive_desched.api.usage_source import (
@@ -38,8 +38,8 @@ _RESERVED: Final = frozenset({"index", "stream"})
 """Names of what else has a position or a section."""
 
 _OWN_KEYS: Final = frozenset(fields_by_key(SinkSettings))
-_KIND_OF: Final[Mapping[str, str]] = {"additional_webhooks": "webhook"}
-"""The kind of a field whose name does not say it."""
+_KIND_OF: Final[Mapping[str, str]] = {"additionalWebhooks": "webhook"}
+"""The kind of a key that does not say it."""
 
 _NOT_INSTALLED: Final = "remove it, or install the package that offers it"
 
@@ -60,8 +60,8 @@ def sink_offers() -> Offers:
 def configured_sinks(settings: SinkSettings) -> Iterator[ConfiguredSink]:
     """Yield the sinks that follow the journal, in the order of their fields."""
     for field in type(settings).model_fields:
-        value = getattr(settings, field)
-        kind = _KIND_OF.get(field, field.removeprefix(f"{_MORE}_"))
+        value, key = getattr(settings, field), file_key(field)
+        kind = _KIND_OF.get(key, kind_of(key))
         if isinstance(value, tuple):
             yield from (ConfiguredSink(kind, f"{kind}-{each.name}", each) for each in value)
         elif value is not None and kind != "stream":
@@ -114,8 +114,11 @@ def settings_of(
 
 def load_source(name: str, offers: Offers) -> type[UsagePlugin[Any]]:
     """Import a source of measured use; raises PluginError for one that cannot be used."""
-    found = offers.load(name)
-    if (wrong := _source_error(found)) is not None:
+    found, key = offers.load(name), section_key(name)
+    wrong = _source_error(found)
+    if wrong is None and file_key(_field_name(key)) != key:
+        wrong = f"{key!r} cannot be a key: use letters, and digits at the end alone"
+    if wrong is not None:
         raise offers.error(name, f"is not a source: {wrong}")
     return found  # type: ignore[no-any-return]  # what the contract asks for
 
@@ -151,7 +154,7 @@ def _contract_error(kind: str, found: object) -> str | None:
         return f"{found.__name__} does not define {', '.join(missing)}"
     if kind in _RESERVED or kind.startswith(_MORE):
         return f"the name {kind!r} is kept for something else"
-    if not _KEY.fullmatch(kind):
+    if not _KEY.fullmatch(kind) or file_key(_field_name(kind)) != kind:
         return f"{kind!r} cannot be a key: use a lower-case letter and letters or digits after it"
     section = getattr(found, "settings", None)
     if not (isinstance(section, type) and issubclass(section, SinkSection)):
@@ -170,25 +173,22 @@ def _model(
     fields: dict[str, Any] = {}  # what create_model takes
     for kind, section in sinks:
         about = (section.__doc__ or "").partition("\n")[0]
-        fields[kind] = (section | None, Field(default=None, description=about))
+        fields[_field_name(kind)] = (section | None, Field(default=None, description=about))
         named = create_model(
             f"Named{section.__name__}",
             __base__=section,
             __doc__=f"One more {kind} sink, which is called {kind}-NAME.",
             name=(SinkName, Field(description=f"Its name; the sink is called {kind}-NAME.")),
         )
-        fields[f"{_MORE}_{kind}"] = (
+        about = f"More of them, each at its own pace: as {kind}, with a name."
+        fields[f"{_MORE}_{_field_name(kind)}"] = (
             tuple[named, ...],  # type: ignore[valid-type]  # made above
-            Field(
-                default=(),
-                validation_alias=f"{_MORE}{kind[0].upper()}{kind[1:]}",
-                description=f"More of them, each at its own pace: as {kind}, with a name.",
-            ),
+            Field(default=(), description=about),
         )
     measured: dict[str, Any] = {}  # as above
     for key, settings in sources:
         default = Field(default=settings(), description=(settings.__doc__ or "").partition("\n")[0])
-        measured[key] = (settings, default)
+        measured[_field_name(key)] = (settings, default)
     return create_model(
         "ReactiveSettings",
         __base__=ReactiveSettings,
@@ -226,6 +226,11 @@ class SettingsHints(FieldHints):
         if nearest_name(entry.key, known) is not None:
             return advice
         return replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
+
+
+def _field_name(key: str) -> str:
+    """Return what the field of a key is called in code: countFile is count_file."""
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
 
 
 def kind_of(key: str) -> str:

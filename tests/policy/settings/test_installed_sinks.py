@@ -155,6 +155,7 @@ def test_of_a_sink_that_is_not_installed_the_message_says_what_to_do(golden: Gol
         ("queue", CODE.replace("settings = QueueSettings", "settings = dict")),
         ("queue", CODE.replace("    url: str =", "    name: str =").replace('("url")', '("name")')),
         ("index", CODE),
+        ("a1b", CODE),
         ("additionalQueue", CODE),
     ],
     ids=[
@@ -167,6 +168,7 @@ def test_of_a_sink_that_is_not_installed_the_message_says_what_to_do(golden: Gol
         "has other settings",
         "has a field name",
         "takes the name of the index",
+        "has a name that is no key",
         "takes the name of more sinks",
     ],
 )
@@ -181,6 +183,15 @@ def test_a_sink_that_is_none_is_named_with_its_package_and_a_remedy(
 
 
 MORE = "sinks: {additionalQueue: {url: a}, additionalAdditionalQueue: []}"
+
+
+def test_a_key_of_several_words_names_one_sink_and_more_of_it(site: Path) -> None:
+    write_package(site, GROUP, {"queueOfOld": "QueueSink"}, CODE, "queue_sink")
+    text = "sinks: {queueOfOld: {url: a}, additionalQueueOfOld: [{name: b, url: c}]}"
+
+    assert configured(text) == [("queueOfOld", "queueOfOld"), ("queueOfOld", "queueOfOld-b")]
+    kept = restart_needed(settings(text), settings(""))
+    assert [each["field"] for each in kept] == ["sinks.queueOfOld", "sinks.additionalQueueOfOld"]
 
 
 @pytest.mark.usefixtures("queue")
