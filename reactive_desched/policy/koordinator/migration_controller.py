@@ -11,12 +11,12 @@ from reactive_desched.api.args import (
     INT32_MAX,
     INT64_MAX,
     FieldError,
-    FieldErrors,
     Int32,
     Path,
     Section,
     SelectorText,
     SignedSeconds,
+    field_error,
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.eviction_options import EVICTION
@@ -50,11 +50,11 @@ def _read_qps(written: object, info: ValidationInfo) -> float:
     number = written if isinstance(written, str) else json.dumps(written)
     if not _NUMBER.fullmatch(number):
         message = "must be a number, or a text with one in it"
-        raise FieldErrors([FieldError(message, _QPS_HINT, rule=Rule.WRONG_TYPE)])
+        raise field_error(message, _QPS_HINT, rule=Rule.WRONG_TYPE)
     qps = float(number)
     if not 0 < qps < INT64_MAX:
         message = f"must be more than 0, not {quote(str(written))[1:-1]}"
-        raise FieldErrors([FieldError(message, _QPS_HINT, rule=Rule.OUT_OF_BOUNDS)])
+        raise field_error(message, _QPS_HINT, rule=Rule.OUT_OF_BOUNDS)
     return qps
 
 
