@@ -140,7 +140,7 @@ def field_error(
     rule: Rule = Rule.ARGUMENT_REFUSED,
     fix: Fix | None = None,
 ) -> FieldErrors:
-    """Return what a validator raises where one thing is wrong."""
+    """Return what a validator raises of one error."""
     return FieldErrors([FieldError(message, hint, path, rule=rule, fix=fix)])
 
 
