@@ -11,6 +11,7 @@ import time
 from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.migration_jobs import (
     JobCondition,
@@ -38,7 +39,9 @@ class Jobs:
         self.state = ClusterState()
         view = ClusterView(self.state, lambda: NOW_S)
         node_fit = SchedulerNodeFit(view, lambda: NOW_S)
-        self.migrations = Migrations(view, MigrationJobSettings(), node_fit, lambda: NOW_S)
+        self.migrations = Migrations(
+            view, MigrationJobSettings(), EvictionLedger(view), node_fit, lambda: NOW_S
+        )
         self.state.keep_indexes((kind, None) for kind in self.migrations.indexes)
         for number in range(NODES):
             self.state.upsert(node(f"n{number}"))

@@ -51,7 +51,7 @@ class FutileMoves:
     @property
     def pages(self) -> tuple[DebugPage, ...]:
         """The pages `futile` and `moves`."""
-        moves = self._controller.gates.moves
+        moves = self._controller.gates.ledger
         return (
             DebugPage("futile", "the owners and nodes whose moves came to nothing", self._list),
             DebugPage(

@@ -63,7 +63,7 @@ class Brakes:
     ) -> None:
         self._view = view
         self._clock = clock
-        self.zones = ZoneBrake(view, clock, settings.zones)
+        self.zones = ZoneBrake(view, settings.zones)
         self.storm = StormBrake(view, settings.storm)
         self.pending = PendingBrake(view, settings.pending)
         self.pause = ManualPause()

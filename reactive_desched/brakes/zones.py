@@ -6,13 +6,16 @@ nothing is evicted, and it holds up no other. When no node of any zone is Ready,
 the controller's own view of the cluster may be what is broken.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.brakes import CLUSTER, ZONE, BrakeNotice
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.model.zone_status import Disruption, ZoneStatus, zone_key
 from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
@@ -37,7 +40,7 @@ ZONE_SLOWED: Final = GateReason(
 )
 
 
-class ZoneBrake:
+class ZoneBrake(EvictionParticipant):
     """A gate filter; it also holds the tokens of partially disrupted large zones.
 
     There is one bucket for each such zone, from its first eviction to the end of the disruption.
@@ -47,11 +50,8 @@ class ZoneBrake:
 
     name = _GATE
 
-    def __init__(
-        self, view: ClusterView, clock: Callable[[], float], settings: ZoneBrakeSettings | None
-    ) -> None:
+    def __init__(self, view: ClusterView, settings: ZoneBrakeSettings | None) -> None:
         self._view = view
-        self._clock = clock
         self._settings = settings
         self._rule = None if settings is None else settings.rule
         self._buckets: dict[str, TokenBucket] = {}
@@ -101,19 +101,21 @@ class ZoneBrake:
             return ""
         return f"{_describe(*disrupted)}: nothing is evicted there until that changes"
 
-    def reserve(self, pod: Pod) -> None:
+    def decided(self, eviction: Eviction) -> None:
         """Hold a token of the pod's zone, if that is slowed."""
-        if (disrupted := self._disrupted_zone(pod)) is None:
+        pod, now = eviction.pod, eviction.decided_at
+        if pod is None or (disrupted := self._disrupted_zone(pod)) is None:
             return
-        now = self._clock()
         if (bucket := self._bucket(disrupted[0], now)) is not None:
             bucket.reserve(now)
             self._evicting[pod.uid] = bucket
 
-    def release(self, pod: Pod, *, evicted: bool) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Spend the token that is held for a pod, or free it."""
-        if (bucket := self._evicting.pop(pod.uid, None)) is not None:
-            bucket.release(self._clock(), consumed=evicted)
+        del outcome
+        if (bucket := self._evicting.pop(eviction.pod_uid, None)) is not None:
+            assert eviction.ended_at is not None
+            bucket.release(eviction.ended_at, consumed=eviction.leaves)
 
     def update(self) -> Iterator[BrakeNotice]:
         """Yield what engaged and what was released since the last call."""

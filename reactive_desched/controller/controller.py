@@ -123,7 +123,11 @@ class Controller:
             return None
         from reactive_desched.migration.migrations import Migrations
 
-        return Migrations(self.view, settings, self.gates.node_fit, self._wall_clock)
+        migrations = Migrations(
+            self.view, settings, self.gates.ledger, self.gates.node_fit, self._wall_clock
+        )
+        self.gates.ledger.add_participants(*migrations.participants)
+        return migrations
 
     @property
     def ignores_changes(self) -> bool:
@@ -144,9 +148,9 @@ class Controller:
         self.disruptions.apply_changes(changes)
         if self.migrations is not None:
             self.migrations.apply_changes(changes)
+        concerns_moves = self.gates.moves.apply_changes(changes, now)  # may release reservations
         enqueued = self.evaluator.apply_changes(changes, now, version)
         self._report_faults()
-        concerns_moves = self.gates.moves.apply_changes(changes, now)
         return self._follow_up(now) or enqueued or concerns_brakes or concerns_moves
 
     def next_due(self, now: float) -> float | None:
@@ -247,7 +251,9 @@ class Controller:
         evaluation = self.evicting.pop(uid)
         self._superseded.discard(uid)
         now = self._clock()
-        self.gates.moves.name_request(uid, result.request_id)
+        if result.request_id:
+            self.gates.ledger.request(uid, result.request_id, result.sent_at)
+        self.gates.ledger.end(uid, result.outcome, now)
         self.evaluator.settle(evaluation, result.outcome, now)
         self.evicted += result.outcome.result in POD_LEAVES
         self.disruptions.settle(as_past(result, self._wall_clock()))
@@ -284,8 +290,6 @@ class Controller:
         self.gates.restore(past, now, wall_now)
         self._store_arrivals()
         self.disruptions.restore(past, ends)
-        if self.migrations is not None:
-            self.migrations.restore(past, now, wall_now)
 
     def begin_without_history(self) -> None:
         """Begin with every rate limit used up: what another process evicted is not known.
@@ -297,35 +301,30 @@ class Controller:
 
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""
-        self.gates.in_flight.inherit(pod)
-        if self.migrations is not None:
-            self.migrations.inherit(pod)
+        self.gates.ledger.inherit(pod, self._clock(), self._wall_clock())
 
     def end_inherited_eviction(self, pod: PodKey, outcome: Outcome) -> None:
         """Evaluate the pod again: an earlier process's eviction of it has its outcome."""
         now = self._clock()
-        self.gates.end_inherited(pod, outcome, now)
-        if self.migrations is not None:
-            self.migrations.end_inherited(pod, outcome, now)
+        self.gates.ledger.end_inherited(pod, outcome, now, self._wall_clock())
         self.evaluator.eviction_ended(pod, now)
         self.disruptions.end_inherited(pod, outcome)
         self._follow_up(now)
         self._work_available.notify()
 
     def _is_evicting(self, pod: PodKey) -> bool:
-        return pod in self.evicting or self.gates.in_flight.has_no_outcome(pod)
+        return self.gates.ledger.is_under_way(pod)
 
     def _count_late(self, past: PastEviction) -> None:
         """Count an eviction that happened after its outcome had said that it did not."""
         now, wall_now = self._clock(), self._wall_clock()
         self.gates.count_late(past, now, wall_now)
-        self.gates.moves.name_request(past.pod_uid, past.request_id)
         if self.migrations is not None:
-            self.migrations.count_late(past, now, wall_now)
+            self.migrations.follow_all()
 
     def _count_foreign(self, past: PastEviction) -> None:
         """Count an eviction that may be of a leader whose record this process lacks."""
-        self.gates.count_foreign(past, self._clock(), self._wall_clock())
+        self.gates.ledger.restore((past,), self._clock(), self._wall_clock())
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.

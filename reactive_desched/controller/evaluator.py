@@ -28,8 +28,8 @@ from reactive_desched.controller.subscriptions import (
     Subscriptions,
 )
 from reactive_desched.controller.work_queue import WorkQueue
-from reactive_desched.gate.gate import RATE_LIMITED
 from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
@@ -311,10 +311,9 @@ class Evaluator:
         return found
 
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
-        """Release what an eviction reserved; one that did not happen is evaluated again later."""
+        """Evaluate a pod again later whose eviction did not happen."""
         key, finding = self._evicting.pop(_eviction_key(evaluation)), evaluation.finding
         pod = finding.pod
-        key[0].gate.release(pod, outcome, now)
         if outcome.result in POD_LEAVES:
             self._backoff.reset(pod.uid)
             return

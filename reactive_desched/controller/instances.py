@@ -80,10 +80,10 @@ def _profile_gate(
 ) -> "Gate | JobGate":
     """Build the gate of a profile, which evicts its pods, or makes migration jobs of them."""
     if migrations is None or config.controller.evictions.evictor_of(profile) != "migration":
-        return gates.gate(evictor)
+        return gates.gate(evictor, profile)
     from reactive_desched.controller.job_instances import making_gate
 
-    return making_gate(evictor, gates, migrations, dry_run=dry_run)
+    return making_gate(profile, evictor, gates, migrations, dry_run=dry_run)
 
 
 def _instance(

@@ -19,7 +19,12 @@ from reactive_desched.state.cluster import ClusterState
 
 
 def making_gate(
-    evictor: DefaultEvictor, gates: GateFactory, migrations: Migrations, *, dry_run: bool
+    profile: str,
+    evictor: DefaultEvictor,
+    gates: GateFactory,
+    migrations: Migrations,
+    *,
+    dry_run: bool,
 ) -> Gate | JobGate:
     """Build the gate of a profile that makes migration jobs of its findings.
 
@@ -27,8 +32,8 @@ def making_gate(
     """
     rules = JobRules(gates.schedules, gates.rate_limiter, gates.policy_limits, migrations)
     if dry_run:
-        return gates.gate(evictor, rules)
-    return JobGate(gates.protections(evictor), rules, gates.moves, migrations)
+        return gates.gate(evictor, profile, rules)
+    return JobGate(gates.protections(evictor), rules, gates.ledger, migrations)
 
 
 def job_plugin(

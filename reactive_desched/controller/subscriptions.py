@@ -10,22 +10,17 @@ from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.debounce import DebounceConfig
 
 AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type work side by side
 
 
 class DecisionGate(Protocol):
-    """Decides on findings and releases what an eviction reserved; times are monotonic seconds."""
+    """Decides on findings; times are monotonic seconds."""
 
     def decide(self, finding: Finding, now: float) -> Decision:
-        """Return the decision; an Evict holds its rate limit tokens."""
-        ...
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Release what the eviction of the pod reserved, by its outcome."""
+        """Return the decision; with an Evict the eviction has begun."""
         ...
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PODS_PER_SLICE, PendingFinding
 from reactive_desched.controller.slices import in_slices
-from reactive_desched.gate.gate import RATE_LIMITED
+from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied

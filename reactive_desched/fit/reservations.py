@@ -36,9 +36,9 @@ class CapacityReservation(Struct, frozen=True):
 class Reservations:
     """Reservations by pod, by node and by owner.
 
-    A reservation ends when a pod of the same owner is bound anywhere (too early if another replica
-    was pending), when the eviction did not happen, or after two minutes. A pod without a controller
-    needs none. `mark_dirty` is called with every node where one begins or ends.
+    A reservation ends when the replacement of its own pod is bound, or is given up, when the
+    eviction did not happen, or after two minutes. A pod without a controller needs none.
+    `mark_dirty` is called with every node where one begins or ends.
     """
 
     def __init__(self, mark_dirty: Callable[[str], None]) -> None:
@@ -109,17 +109,6 @@ class Reservations:
         _remove_from_index(self._by_node, reservation.node, pod)
         _remove_from_index(self._by_owner, controller_uid(reservation.pod) or "", pod)
         self._mark_dirty(reservation.node)
-
-    def fulfilled(self, pod: Pod) -> None:
-        """Release one reservation of a bound pod's owner, the one on its node first."""
-        waiting = self._by_owner.get(controller_uid(pod) or "", {})
-        reservation = min(
-            (reservation for reservation in waiting.values() if reservation.pod.uid != pod.uid),
-            key=lambda reservation: reservation.node != pod.node,
-            default=None,
-        )
-        if reservation is not None:
-            self.release(reservation.pod.uid)
 
     def expire(self, now: float) -> None:
         """Release the reservations that have expired."""

@@ -20,16 +20,20 @@ from reactive_desched.fit.unschedulable import (
     UnschedulableGroups,
 )
 from reactive_desched.fit.upstream import NoFit
-from reactive_desched.model.changes import Change, PodBound
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
+from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import (
     DEFAULT_SCHEDULER,
     PersistentVolumeClaim,
     Pod,
     PodKey,
 )
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import statically_unfit
@@ -54,7 +58,7 @@ ANY_NODE_SCOPE: Final = "*"
 `TARGETS_SCOPE` where the candidates are narrowed to targets."""
 
 
-class SchedulerNodeFit:
+class SchedulerNodeFit(EvictionParticipant):
     """The kube-scheduler's filters over the current cluster; see `NodeFit`.
 
     `find_other_node` searches ready nodes and `find_any_node` eligible ones, as the SIG descheduler
@@ -70,7 +74,7 @@ class SchedulerNodeFit:
         TerminatingPods,
     )
 
-    reacts_to: ClassVar[tuple[type[Change], ...]] = (PodBound, *UnschedulableGroups.reacts_to)
+    reacts_to: ClassVar[tuple[type[Change], ...]] = tuple(UnschedulableGroups.reacts_to)
 
     def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
         self._view = view
@@ -228,19 +232,31 @@ class SchedulerNodeFit:
         reason = statically_unfit(pod.spec, info.node)
         return "" if reason is None else f"node {reservation.node}: {reason.message}"
 
-    def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Release the reservation if the pod stays where it is."""
-        if not evicted:
-            self._nodes.reservations.release(pod.uid)
+    def decided(self, eviction: Eviction) -> None:
+        """Reserve capacity for the replacement."""
+        if (pod := eviction.pod) is not None:
+            self.reserve(pod)
+
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        """Release the reservation of a pod that was not evicted: no replacement is to come."""
+        del outcome
+        if not eviction.counts:
+            self._nodes.reservations.release(eviction.pod_uid)
+
+    def replaced(self, eviction: Eviction, pod: Pod) -> None:
+        """Release the reservation of a replacement that was bound: it has its capacity."""
+        del pod
+        self._nodes.reservations.release(eviction.pod_uid)
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        """Release the reservation of a replacement that was given up."""
+        del end
+        self._nodes.reservations.release(eviction.pod_uid)
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Release the reservations of bound replacements; find the groups that a change helps."""
-        reservations = self._nodes.reservations
-        if reservations.pods:
-            reservations.expire(self._clock())
-            for change in changes:
-                if isinstance(change, PodBound):
-                    reservations.fulfilled(change.pod)
+        """Find the groups of unschedulable pods that a change helps."""
+        if self._nodes.reservations.pods:
+            self._nodes.reservations.expire(self._clock())
         if self._unschedulable.groups:
             self._unschedulable.apply_changes(changes)
 

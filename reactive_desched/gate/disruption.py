@@ -9,13 +9,16 @@ from typing import Final
 
 from cachetools import TTLCache
 
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.decisions import DISRUPTION_BUDGET, GateReason, Refuse
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.model.eviction_options import BY_EVICTION
 from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodKey
+from reactive_desched.model.objects import PodDisruptionBudget, PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.pdb import PdbIndex
@@ -33,7 +36,7 @@ SEVERAL_DISRUPTION_BUDGETS: Final = GateReason(
 )
 
 
-class PdbFilter:
+class PdbFilter(EvictionParticipant):
     """Refuses a pod whose PodDisruptionBudget has no disruption left, with assumed evictions.
 
     An eviction is assumed on its PodDisruptionBudgets until their status changes, for 30 seconds
@@ -93,14 +96,16 @@ class PdbFilter:
         message = f"PodDisruptionBudgets {names} cover the pod, and the API server takes one alone"
         return _refuse(SEVERAL_DISRUPTION_BUDGETS, finding, message, now)
 
-    def reserve(self, pod: Pod) -> None:
+    def decided(self, eviction: Eviction) -> None:
         """Assume the eviction of the pod on its PodDisruptionBudgets."""
-        for pdb in self._view.index(PdbIndex).covering(pod):
-            self._assumed[pdb.key] = self._assumed.get(pdb.key, frozenset()) | {pod.uid}
+        if (pod := eviction.pod) is not None:
+            for pdb in self._view.index(PdbIndex).covering(pod):
+                self._assumed[pdb.key] = self._assumed.get(pdb.key, frozenset()) | {pod.uid}
 
-    def release(self, pod: Pod, *, evicted: bool) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Drop the assumption when the eviction did not happen."""
-        if not evicted:
+        del outcome
+        if not eviction.leaves and (pod := eviction.pod) is not None:
             for pdb in self._view.index(PdbIndex).covering(pod):
                 self._drop_assumed(pdb, {pod.uid})
 

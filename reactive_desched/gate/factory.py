@@ -1,7 +1,7 @@
 """Builds gates: the filters of a profile in their order, over what all profiles share."""
 
-from collections.abc import Callable, Sequence
-from math import inf
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
@@ -10,26 +10,22 @@ from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
-from reactive_desched.gate.gate import (
-    BlockObserver,
-    EvictionLimit,
-    EvictionTracker,
-    Gate,
-    GateFilter,
-)
+from reactive_desched.gate.gate import Gate, GateFilter
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.large_pods import LargePods
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.gate.rate_limits import EvictionRateLimiter, EvictionScopes
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.gate.workloads import Workloads
+from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import scopes_of
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.objects import PodKey
-from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.tracker import MoveTracker
@@ -40,11 +36,11 @@ from reactive_desched.state.view import ClusterView
 _REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})
 
 
-class JobArbitration(GateFilter, EvictionTracker, BlockObserver, Protocol):
-    """Decides which migration jobs may begin, and follows the evictions of their pods."""
+class JobArbitration(GateFilter, Protocol):
+    """Decides which migration jobs may begin."""
 
     @property
-    def limits(self) -> tuple[EvictionLimit, ...]:
+    def limits(self) -> tuple[GateFilter, ...]:
         """The limits on evictions by jobs alone."""
         ...
 
@@ -60,9 +56,12 @@ class GateFactory:
     def __init__(
         self, view: ClusterView, clock: Callable[[], float], config: Configuration
     ) -> None:
-        self.in_flight = InFlightEvictions(clock)
+        self.ledger = EvictionLedger(view)
+        self.in_flight = InFlightEvictions(self.ledger, clock)
         self.rate_limiter = EvictionRateLimiter(
-            config.controller.budgets, EvictionScopes(view).of, lambda: view.eligible_node_count
+            config.controller.budgets,
+            partial(scopes_of, view=view),
+            lambda: view.eligible_node_count,
         )
         window_s = config.controller.budgets.window_s
         self._plugin_limits = PluginNodeLimits(window_s)
@@ -73,8 +72,10 @@ class GateFactory:
         self.brakes = Brakes(view, clock, config.controller.brakes)
         self.node_fit = SchedulerNodeFit(view, clock)
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
-        self.moves = MoveTracker(view, config, self.memory)
-        self._moving_limits = MovingLimits(view, self.moves, self.memory, config.controller.moves)
+        self.moves = MoveTracker(view, config, self.ledger, self.memory)
+        self._moving_limits = MovingLimits(
+            view, self.ledger, self.moves, self.memory, config.controller.moves
+        )
         self._workloads = Workloads(view, self._moving_of, clock, self._turn_within_s)
         self.evictor_rules = controller_rules(self._workloads.in_flight)
         self._guards = Guards(
@@ -86,21 +87,33 @@ class GateFactory:
         )
         self._policy_revision = config.policy.revision
         self._view = view
+        self.ledger.add_participants(*self._participants())
+
+    def _participants(self) -> Iterator[EvictionParticipant]:
+        """Yield who takes part in evictions, each with what it does for one; in this order."""
+        yield self.schedules  # counts it in the windows that are open when it is decided
+        yield self._plugin_limits  # counts it by plugin and node
+        yield self.policy_limits  # counts it by node, namespace and cluster
+        yield self.rate_limiter  # holds its tokens until the outcome, and keeps places in the queue
+        yield self._workloads  # answers whose pods are leaving while the watch shows them unchanged
+        yield self.brakes.zones  # holds a token of a zone that is slowed
+        yield self._pdb_filter  # assumes it on the pod's PodDisruptionBudget
+        yield self.node_fit  # reserves capacity for the replacement until that is bound
+        yield self.memory  # remembers what came of it, before the tracker may end it
+        yield self.moves  # follows it until the replacement is Ready, and then ends it
 
     def evictor(self, args: DefaultEvictorArgs) -> DefaultEvictor:
         """Build a profile's evictor over the shared node fit."""
         return DefaultEvictor(args, self._view, self.node_fit, self.evictor_rules)
 
-    def gate(self, evictor: DefaultEvictor, *rules: GateFilter) -> Gate:
+    def gate(self, evictor: DefaultEvictor, profile: str, *rules: GateFilter) -> Gate:
         """Build a profile's gate: final and cheap refusals first, what costs a token last.
 
         `rules` are further filters.
         """
-        filters = (*self.protections(evictor), *rules, self._pdb_filter)
-        followed = self._workloads, self.brakes.zones
-        trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        observers = (self._workloads, self.rate_limiter)
-        return Gate(filters, self._limits, self.rate_limiter, trackers, self.moves, observers)
+        protections = self.protections(evictor)
+        filters: tuple[GateFilter, ...] = (*protections, *rules, self._pdb_filter, *self._limits)
+        return Gate(filters, self.ledger, profile)
 
     def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""
@@ -124,7 +137,7 @@ class GateFactory:
         A job says which pod to move, so neither node fit nor the memory of futile moves is asked;
         `kept_place` looks at the place of a job that keeps one.
         """
-        filters = (
+        filters: tuple[GateFilter, ...] = (
             self.in_flight,
             LargePods(),
             arbitration,
@@ -133,16 +146,14 @@ class GateFactory:
             self._moving_limits,
             self._pdb_filter,
             kept_place,
+            *arbitration.limits,
+            *self._limits,
         )
-        followed = self._workloads, self.brakes.zones, arbitration
-        trackers = (self.in_flight, *followed, self._pdb_filter, self.node_fit)
-        limits = (*arbitration.limits, *self._limits)
-        observers = self._workloads, arbitration, self.rate_limiter
-        return Gate(filters, limits, self.rate_limiter, trackers, self.moves, observers)
+        return Gate(filters, self.ledger, MIGRATION_PROFILE)
 
     @property
-    def _limits(self) -> tuple[EvictionLimit, ...]:
-        return self.schedules, self._plugin_limits, self.policy_limits
+    def _limits(self) -> tuple[GateFilter, ...]:
+        return self.schedules, self._plugin_limits, self.policy_limits, self.rate_limiter
 
     def apply_changes(self, changes: Sequence[Change]) -> bool:
         """Update what is assumed of PodDisruptionBudgets and of node capacity, and the brakes.
@@ -161,7 +172,7 @@ class GateFactory:
         self._workloads.follow_resync(under_way=under_way)
 
     def _moving_of(self, owner_uid: str) -> int:
-        return len(self.moves.moving.get(("owner", owner_uid), ()))
+        return len(self.ledger.moving_in(("owner", owner_uid)))
 
     def _turn_within_s(self, owner_uid: str) -> float:
         return self.moves.turn_within_s(("owner", owner_uid))
@@ -174,52 +185,23 @@ class GateFactory:
 
     def room_for_moves(self) -> list[Change]:
         """Return, once, a change for each full scope in which a move ended."""
-        return list(self._moving_limits.wakes(self.moves.take_released()))
+        return list(self._moving_limits.wakes(self.ledger.take_released()))
 
     def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
         """Restore the evictions of earlier processes, oldest first.
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
         """
-        self.in_flight.restore(past, wall_now)
-        self.moves.restore(past, now, wall_now)
-        self._workloads.restore(past, now, wall_now)
-        counted = [each for each in past if each.is_open or each.result in COUNTS_AGAINST_LIMITS]
-        counted.sort(key=lambda each: each.ended_s or inf)
-        for limit in self._limits:
-            limit.restore(counted, now, wall_now)
-        self.rate_limiter.restore(counted, now, wall_now)
-
-    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Record the outcome of an eviction that an earlier process requested."""
-        self.in_flight.end_inherited(pod, evicted=outcome.result in POD_LEAVES)
-        counts = outcome.result in COUNTS_AGAINST_LIMITS
-        for limit in self._limits:
-            limit.release(pod, now, evicted=counts)
-        self.rate_limiter.release(pod, now, consumed=counts)
-        self.moves.end_inherited(pod, outcome, now)
+        self.ledger.restore(past, now, wall_now)
+        self.rate_limiter.begin_restored()
 
     def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
         """Count an eviction that happened after its outcome had said that it did not.
 
         It counts against every limit, and is followed up, as one of an earlier process.
         """
-        self.in_flight.restore((past,), wall_now)
-        self._workloads.restore((past,), now, wall_now)
-        for limit in self._limits:
-            limit.restore((past,), now, wall_now)
-        self.rate_limiter.count_late(past, now)
-        self.moves.restore((past,), now, wall_now)
+        self.ledger.restore((past,), now, wall_now)
         self.moves.adopt(now)
-
-    def count_foreign(self, past: PastEviction, now: float, wall_now: float) -> None:
-        """Count an eviction against the limits that may be of another process; nothing follows it.
-
-        The limits of plugins leave it out: by which plugin it was is not known.
-        """
-        for limit in (self.schedules, self.policy_limits):
-            limit.restore((past,), now, wall_now)
-        self.rate_limiter.count_late(past, now)
 
     def limit_status(self, now: float) -> LimitStatus:
         """Return what every limit allows now, in monotonic seconds."""
@@ -230,14 +212,15 @@ class GateFactory:
 
         The rates warm up again where the policy differs: it may find thousands of pods.
         """
-        self.rate_limiter.reconfigure(config.controller.budgets, now)
+        under_way = tuple(self.ledger.open())
+        self.rate_limiter.reconfigure(config.controller.budgets, now, under_way)
         if config.policy != self._policy:
             self._policy = config.policy
             self.rate_limiter.begin_warm_up(now)
         window_s = config.controller.budgets.window_s
-        self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s)
+        self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s, under_way)
         self._plugin_limits.reconfigure(window_s)
-        self.schedules.reconfigure(config.controller.budgets.schedules)
+        self.schedules.reconfigure(config.controller.budgets.schedules, under_way)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         self.brakes.reconfigure(config.controller.brakes, now)
         self.node_fit.clear_unschedulable()

@@ -4,14 +4,14 @@ Upstream counts per descheduling cycle. A reactive controller has no cycle, so h
 in any window, as long as that of the policy's limits; in a sweep the plugin counts for itself.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from reactive_desched.gate.eviction_counts import EvictionCounts
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.ages import format_age
@@ -25,14 +25,13 @@ PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
 )
 
 
-class PluginNodeLimits:
+class PluginNodeLimits(EvictionParticipant):
     """Counts evictions per plugin and node, over all profiles, where a finding has a limit."""
 
     name = PLUGIN_NODE_LIMIT_REACHED.gate
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._counts: EvictionCounts[tuple[str, str]] = EvictionCounts(window_s)
-        self._in_flight: dict[PodKey, tuple[str, str]] = {}
 
     def reconfigure(self, window_s: float) -> None:
         """Count in another window from now on."""
@@ -58,30 +57,41 @@ class PluginNodeLimits:
         )
         return PLUGIN_NODE_LIMIT_REACHED.defer(finding, message, retry_at_s, scope_exhausted="node")
 
-    def reserve(self, finding: Finding) -> None:
-        """Count an eviction that was decided."""
-        if finding.node_limit is not None:
-            self._begin(finding.pod.uid, finding.plugin, finding.pod.node)
+    def decided(self, eviction: Eviction) -> None:
+        """Count an eviction whose finding has a limit."""
+        if _is_limited(eviction):
+            self._counts.begin(_key(eviction))
 
-    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Start the window of an eviction that happened; uncount one that did not."""
-        if (key := self._in_flight.pop(pod, None)) is not None:
-            self._counts.end(key, now, evicted=evicted)
-        self._counts.drop_expired(now)
+        del outcome
+        if _is_limited(eviction):
+            self._end(eviction)
 
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Count evictions of earlier processes, in the order of their ends.
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Count an eviction of an earlier process.
 
-        Those of plugins without a limit count too, for one window: a record does not say it.
+        That of a plugin without a limit counts too, for one window: a record does not say it.
         """
-        for eviction in past:
-            ended_at = eviction.ended_at(now, wall_now)
-            if ended_at is not None and ended_at + self._counts.window_s <= now:
-                continue
-            self._begin(eviction.pod_uid, eviction.plugin, eviction.node)
-            if ended_at is not None:
-                self.release(eviction.pod_uid, ended_at, evicted=True)
+        ended_at = eviction.ended_at
+        is_old = ended_at is not None and ended_at + self._counts.window_s <= now
+        if eviction.counts and _is_limited(eviction) and not is_old:
+            self._counts.begin(_key(eviction))
+            if not eviction.is_open:
+                self._end(eviction)
 
-    def _begin(self, pod: PodKey, plugin: str, node: str) -> None:
-        key = self._in_flight[pod] = plugin, node
-        self._counts.begin(key)
+    def _end(self, eviction: Eviction) -> None:
+        assert eviction.ended_at is not None
+        self._counts.end(_key(eviction), eviction.ended_at, evicted=eviction.counts)
+        self._counts.drop_expired(eviction.ended_at)
+
+
+def _key(eviction: Eviction) -> tuple[str, str]:
+    return eviction.scopes.plugin, eviction.scopes.node
+
+
+def _is_limited(eviction: Eviction) -> bool:
+    """Say whether an eviction counts; of another process's it is not known by which plugin."""
+    if eviction.finding is not None:
+        return eviction.finding.node_limit is not None
+    return bool(eviction.scopes.plugin)

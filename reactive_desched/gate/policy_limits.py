@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 
 from reactive_desched.gate.eviction_counts import EvictionCounts
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import CLUSTER
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS, Defer, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
 from reactive_desched.primitives.ages import format_age
@@ -23,7 +25,7 @@ LimitScope = tuple[str, str]
 """A scope and the name in it, for example ("node", "n1")."""
 
 
-class PolicyLimits:
+class PolicyLimits(EvictionParticipant):
     """Counts evictions in the cluster, per node and per namespace; a limit of 0 forbids them.
 
     An eviction counts from its decision on, and for one window after its end; where the
@@ -36,23 +38,24 @@ class PolicyLimits:
     def __init__(self, limits: Mapping[str, int | None], window_s: float = WINDOW_S) -> None:
         self._limits = _limits_set(limits)
         self._counts: EvictionCounts[LimitScope] = EvictionCounts(window_s)
-        self._open: dict[PodKey, _Place] = {}
 
     @property
     def window_s(self) -> float:
         """The time for which an eviction counts."""
         return self._counts.window_s
 
-    def reconfigure(self, limits: Mapping[str, int | None], window_s: float) -> None:
+    def reconfigure(
+        self, limits: Mapping[str, int | None], window_s: float, under_way: Iterable[Eviction]
+    ) -> None:
         """Apply new limits; scopes that had a limit keep their counts.
 
-        A scope that had none counts from now on, including the evictions under way. Of a longer
+        A scope that had none counts from now on, including the evictions `under_way`. Of a longer
         window, evictions count that the shorter one had not forgotten.
         """
         self._limits = _limits_set(limits)
         self._counts.reconfigure(window_s)
         self._counts.replace_in_flight(
-            key for place in self._open.values() for key, _ in self._scopes(place)
+            key for each in under_way for key, _ in self._scopes(_place(each))
         )
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
@@ -116,41 +119,41 @@ class PolicyLimits:
             if (limit := self._limits.get(scope)) is not None:
                 yield scope, name or scope, limit, count
 
-    def reserve(self, finding: Finding) -> None:
-        """Count an eviction that was decided."""
-        self._begin(finding.pod.uid, (finding.pod.node, finding.pod.namespace))
-
-    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
-        """Start the window of an eviction that happened; uncount one that did not."""
-        if (place := self._open.pop(pod, None)) is not None:
-            for key, _ in self._scopes(place):
-                self._counts.end(key, now, evicted=evicted)
-        self._counts.drop_expired(now)
-
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Count evictions of earlier processes, in the order of their ends."""
-        for eviction in past:
-            ended_at = eviction.ended_at(now, wall_now)
-            if ended_at is not None and ended_at + self.window_s <= now:
-                continue
-            self._begin(eviction.pod_uid, (eviction.node, eviction.namespace))
-            if ended_at is not None:
-                self.release(eviction.pod_uid, ended_at, evicted=True)
-
-    def _begin(self, pod: PodKey, place: "_Place") -> None:
-        self._open[pod] = place
-        for key, _ in self._scopes(place):
+    def decided(self, eviction: Eviction) -> None:
+        """Count an eviction."""
+        for key, _ in self._scopes(_place(eviction)):
             self._counts.begin(key)
+
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        """Start the window of an eviction that happened; uncount one that did not."""
+        del outcome
+        assert eviction.ended_at is not None
+        for key, _ in self._scopes(_place(eviction)):
+            self._counts.end(key, eviction.ended_at, evicted=eviction.counts)
+        self._counts.drop_expired(eviction.ended_at)
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Count an eviction of an earlier process."""
+        ended_at = eviction.ended_at
+        if not eviction.counts or (ended_at is not None and ended_at + self.window_s <= now):
+            return
+        self.decided(eviction)
+        if eviction.outcome is not None:
+            self.ended(eviction, eviction.outcome)
 
     def _scopes(self, place: "_Place") -> Iterator[tuple[LimitScope, int]]:
         node, namespace = place
-        names = {"cluster": "", "node": node, "namespace": namespace}
+        names = {CLUSTER: "", "node": node, "namespace": namespace}
         for scope, limit in self._limits.items():
             yield (scope, names[scope]), limit
 
 
 _Place = tuple[str, str]
 """A pod's node and namespace."""
+
+
+def _place(eviction: Eviction) -> _Place:
+    return eviction.scopes.node, eviction.scopes.namespace
 
 
 def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:

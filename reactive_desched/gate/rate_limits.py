@@ -3,8 +3,7 @@
 An eviction costs one token in every scope, all or nothing. Its tokens are held while it is under
 way and spent when it has happened, so that neither a slow server nor tokens that come back late
 let more pods go at once than the burst. A refusal names the scope that is empty for longest, and
-the earliest time it will not be. Times are monotonic seconds, passed in; only `restore` converts
-from the wall clock.
+the earliest time it will not be. Times are monotonic seconds, passed in.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,19 +22,38 @@ from reactive_desched.gate.turns import (
     schedule_turns,
 )
 from reactive_desched.gate.waiting_pods import Bucket, WaitingPods
-from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import SCOPES, EvictionScopes
+from reactive_desched.model.decisions import TURN_COMES_S, Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import EvictionRateLimits
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket, TokenRate
-from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-__all__ = ["SCOPES", "BucketEmpty", "EvictionRateLimiter", "EvictionScopes", "TokenRate"]
+__all__ = ["BucketEmpty", "EvictionRateLimiter", "TokenRate"]
+
+RATE_LIMITED: Final = GateReason(
+    "EvictionRateLimit",
+    "EvictionRateLimited",
+    "The rate limit of the cluster, of the pod's zone, node, namespace or topmost controller, or "
+    "of the plugin has no token left; the message names it.",
+    "budgets",
+)
+
+_EXHAUSTED_FOR_PLUGINS: Final = {
+    "cluster": "cluster",
+    "plugin": "cluster",  # nothing more for this plugin, wherever it looks
+    "zone": "node",
+    "node": "node",
+    "namespace": "namespace",
+    "owner": "",
+}
+"""What an empty bucket of a scope means to a balance plugin, which goes by three kinds of scope."""
 
 TOKENS = gauge(
     "tokens_available", "Evictions a scope allows now, in the emptiest of its buckets.", "scope"
@@ -47,11 +65,6 @@ RATES = gauge(
 )
 WARM_UP = gauge("warm_up_ratio", "The share of the rates that counts now: 1 when warmed up.")
 REFUSALS = counter("rate_limited", "Evictions deferred for want of a token.", "scope")
-
-SCOPES: Final = ("cluster", "zone", "node", "namespace", "owner", "plugin")
-
-ScopeNames = tuple[str, str, str, str, str, str]
-"""The names of one eviction's buckets, in the order of SCOPES; empty where there is none."""
 
 FINDINGS_PER_SLICE: Final = 64
 """The buckets of so many findings are looked up before the event loop may have its turn."""
@@ -78,36 +91,23 @@ class BucketEmpty(Struct, frozen=True):
     turn: Turn
 
 
-class EvictionScopes:
-    """Names the buckets of an eviction by the cluster as it is now."""
-
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-
-    def of(self, finding: Finding) -> ScopeNames:
-        """Return the names; a pod without a controller has no owner, a node may have no zone."""
-        pod = finding.pod
-        owners = self._view.index(OwnerIndex).chain(pod)
-        owner = f"{owners[-1].kind} {pod.namespace}/{owners[-1].name}" if owners else ""
-        zone = self._view.zone(pod.node)
-        return "cluster", zone, pod.node, pod.namespace, owner, finding.plugin
-
-
-class EvictionRateLimiter:
+class EvictionRateLimiter(EvictionParticipant):
     """All buckets; a scope without a rate is unlimited.
 
-    `scopes_of` names the buckets of a finding's eviction; `node_count` is how many nodes there are.
+    `scopes_of` returns the scopes of a finding's eviction; `node_count` is how many nodes there
+    are.
     """
+
+    name = RATE_LIMITED.gate
 
     def __init__(
         self,
         limits: EvictionRateLimits,
-        scopes_of: Callable[[Finding], ScopeNames],
+        scopes_of: Callable[[Finding], EvictionScopes],
         node_count: Callable[[], int],
     ) -> None:
         self._scopes_of = scopes_of
         self._node_count = node_count
-        self._held: dict[PodKey, ScopeNames] = {}
         self._waiting = WaitingPods()
         self._schedule: TurnSchedule | None = None
         self._refusals = dict.fromkeys(SCOPES, 0)
@@ -129,35 +129,45 @@ class EvictionRateLimiter:
         self._empty_since = now
         self._empty_buckets()
 
-    def reconfigure(self, limits: EvictionRateLimits, now: float) -> None:
-        """Apply new rates without a fresh burst; evictions under way keep holding their tokens.
+    def reconfigure(
+        self, limits: EvictionRateLimits, now: float, under_way: Iterable[Eviction]
+    ) -> None:
+        """Apply new rates without a fresh burst; evictions `under_way` keep holding their tokens.
 
         The buckets of a scope that becomes unlimited are forgotten. One that becomes limited
         counts from now on, including the evictions under way.
         """
-        before = {scope.name: scope for scope in self._limited}
+        before, held = {scope.name: scope for scope in self._limited}, tuple(under_way)
         self._take_limits(limits)
         for scope in self._limited:
             if (old := before.get(scope.name)) is not None:
                 scope.take_buckets(old, now)
             else:
-                for names in self._held.values():
-                    scope.hold(names[scope.index], now)
+                for eviction in held:
+                    scope.hold(eviction.scopes[scope.index], now)
         self._update_paces(now)
 
-    def reserve(self, finding: Finding, now: float) -> BucketEmpty | None:
-        """Reserve one token in every scope of the pod, or none and return a bucket without one.
+    def check(self, finding: Finding, now: float) -> Defer | None:
+        """Defer a pod until it has a token in every scope; until then it stands in a queue."""
+        empty = self.enter(finding, now)
+        return None if empty is None else _rate_limited(finding, empty, now)
+
+    def explain(self, finding: Finding, now: float) -> Defer | None:
+        """Return what `check` would; takes no place in a queue."""
+        empty = self.peek(finding, now)
+        return None if empty is None else _rate_limited(finding, empty, now)
+
+    def enter(self, finding: Finding, now: float) -> BucketEmpty | None:
+        """Return a bucket that has no token for the pod, which then waits for one; None if all do.
 
         Where several have none, it is the one that has a token for this caller last, but the
-        cluster's at once in a storm, when as many wait for it as may. The pod must hold no tokens
-        yet.
+        cluster's at once in a storm, when as many wait for it as may.
         """
         if now >= self._paces_until:
             self._update_paces(now)
         names = self._scopes_of(finding)
         if (booked := self._booked_up_cluster(finding.pod.uid, names, now)) is not None:
             return booked
-        found: list[TokenBucket | None] = []
         empty: list[tuple[_Scope, TokenBucket]] = []
         for scope in self._limited:
             name = names[scope.index]
@@ -167,17 +177,14 @@ class EvictionRateLimiter:
                     bucket.adjust(scope.pace, now)
                 if not bucket.has_token(now):
                     empty.append((scope, bucket))
-            found.append(bucket)
-        if empty:
-            return self._refuse_longest(finding.pod.uid, empty, names, now)
-        self._leave_queue(finding.pod.uid, names, now)
-        for scope, bucket in zip(self._limited, found, strict=True):
-            if bucket is None:
-                scope.hold(names[scope.index], now)
-            else:
-                bucket.reserve(now)
-        self._held[finding.pod.uid] = names
-        return None
+        return self._refuse_longest(finding.pod.uid, empty, names, now) if empty else None
+
+    def decided(self, eviction: Eviction) -> None:
+        """Reserve one token in every scope of the pod: `check` found one in each."""
+        now, names = eviction.decided_at, eviction.scopes
+        self._leave_queue(eviction.pod_uid, names, now)
+        for scope in self._limited:
+            scope.hold(names[scope.index], now)
 
     def peek(self, finding: Finding, now: float) -> BucketEmpty | None:
         """Return the bucket that has no token for longest; takes no token and no place in a queue.
@@ -203,7 +210,7 @@ class EvictionRateLimiter:
         return BucketEmpty(scope.name, names[scope.index], bucket.rate, turn.at, turn)
 
     def _turn_of(
-        self, pod: PodKey, names: ScopeNames, scope: "_Scope", at: float, now: float
+        self, pod: PodKey, names: EvictionScopes, scope: "_Scope", at: float, now: float
     ) -> Turn:
         """Return the turn of a pod that waits, or would wait, for a bucket that is empty until."""
         buckets, bucket = self._buckets_of(names), (scope.name, names[scope.index])
@@ -219,38 +226,32 @@ class EvictionRateLimiter:
             place = self._waiting.count(bucket) + 1
         return Turn(*bucket, scope.pace, place, place, max(at, known or at), self._ratio)
 
-    def release(self, pod: PodKey, now: float, *, consumed: bool) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""
-        if (names := self._held.pop(pod, None)) is None:
+        del outcome
+        assert eviction.ended_at is not None
+        for scope in self._limited:
+            if (bucket := scope.buckets.get(eviction.scopes[scope.index])) is not None:
+                bucket.release(eviction.ended_at, consumed=eviction.counts)
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Spend the tokens of an earlier process's eviction; one without an outcome holds them."""
+        ended_at = eviction.ended_at
+        if not eviction.counts:
             return
         for scope in self._limited:
-            if (bucket := scope.buckets.get(names[scope.index])) is not None:
-                bucket.release(now, consumed=consumed)
-
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Spend the tokens of earlier processes' evictions, in the order of their ends.
-
-        One without an outcome holds its tokens until `release`.
-        """
-        for eviction in past:
-            names = _past_names(eviction)
-            ended_at = eviction.ended_at(now, wall_now)
+            name = eviction.scopes[scope.index]
             if ended_at is None:
-                self._held[eviction.pod_uid] = names
-            for scope in self._limited:
-                if ended_at is None:
-                    scope.hold(names[scope.index], now)
-                else:
-                    scope.spend(names[scope.index], ended_at)
-        self._empty_buckets()
+                scope.hold(name, now)
+                continue
+            is_late = self._empty_since is not None and self._empty_since < ended_at
+            if is_late and name not in scope.buckets:
+                self._open_empty(scope, name, ended_at)
+            scope.spend(name, ended_at)
 
-    def count_late(self, past: PastEviction, now: float) -> None:
-        """Spend the tokens of an eviction that happened after its outcome had freed them."""
-        names = _past_names(past)
-        for scope in self._limited:
-            if name := names[scope.index]:
-                known = scope.buckets.get(name) or self._open_empty(scope, name, now)
-                (known or scope.open(name, now)).spend(now)
+    def begin_restored(self) -> None:
+        """Take away what the buckets of earlier processes hold, where a process begins empty."""
+        self._empty_buckets()
 
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
@@ -322,7 +323,9 @@ class EvictionRateLimiter:
                 for bucket in scope.buckets.values():
                     bucket.empty(self._empty_since)
 
-    def _booked_up_cluster(self, pod: PodKey, names: ScopeNames, now: float) -> BucketEmpty | None:
+    def _booked_up_cluster(
+        self, pod: PodKey, names: EvictionScopes, now: float
+    ) -> BucketEmpty | None:
         """Refuse for the cluster where so many wait that no other bucket need be looked at."""
         scope = self._limited[0] if self._limited else None
         if scope is None or scope.index or (bucket := scope.buckets.get(scope.name)) is None:
@@ -336,7 +339,7 @@ class EvictionRateLimiter:
             return None
         return self._refuse(pod, scope, bucket, names, now)
 
-    def note_blocked(self, decision: Defer | Refuse) -> None:
+    def blocked(self, decision: Defer | Refuse) -> None:
         """Keep the place of a pod that waits for others of its StatefulSet before it comes."""
         if decision.gate == GuardName.STATEFUL_SET_ORDER:
             self._waiting.come(decision.finding.pod.uid)
@@ -345,7 +348,7 @@ class EvictionRateLimiter:
         self,
         pod: PodKey,
         empty: list[tuple["_Scope", TokenBucket]],
-        names: ScopeNames,
+        names: EvictionScopes,
         now: float,
     ) -> BucketEmpty:
         scope, bucket = empty[0]
@@ -358,7 +361,7 @@ class EvictionRateLimiter:
         pod: PodKey,
         scope: "_Scope",
         bucket: TokenBucket,
-        names: ScopeNames,
+        names: EvictionScopes,
         now: float,
     ) -> BucketEmpty:
         self._refusals[scope.name] += 1
@@ -375,7 +378,7 @@ class EvictionRateLimiter:
         self._waiting.forget_gone(now)
         return BucketEmpty(scope.name, names[scope.index], bucket.rate, look_at, turn)
 
-    def _leave_queue(self, pod: PodKey, names: ScopeNames, now: float) -> None:
+    def _leave_queue(self, pod: PodKey, names: EvictionScopes, now: float) -> None:
         """Record that a pod has its tokens, whether it waited for them or not."""
         has_waited = pod in self._waiting
         self._waiting.leave(pod)
@@ -402,7 +405,7 @@ class EvictionRateLimiter:
                 scope = self._by_name[bucket[0]]
                 schedule.add_bucket(scope.level(bucket[1], self._empty_since, now), now)
 
-    def _buckets_of(self, names: ScopeNames) -> tuple[Bucket, ...]:
+    def _buckets_of(self, names: EvictionScopes) -> tuple[Bucket, ...]:
         return tuple(
             [(scope.name, name) for scope in self._limited if (name := names[scope.index])]
         )
@@ -546,7 +549,13 @@ def _taken_out(pods: list[WaitingPod]) -> Iterator[WaitingPod]:
         yield pods.pop()
 
 
-def _past_names(past: PastEviction) -> ScopeNames:
-    """Name the buckets of an earlier process's eviction as EvictionScopes did."""
-    owner = f"{past.owner_kind} {past.namespace}/{past.owner_name}" if past.owner_uid else ""
-    return "cluster", past.zone, past.node, past.namespace, owner, past.plugin
+def _rate_limited(finding: Finding, empty: BucketEmpty, now: float) -> Defer:
+    comes_soon = empty.available_at <= now + TURN_COMES_S
+    return RATE_LIMITED.defer(
+        finding,
+        empty.turn.message(now),
+        empty.available_at,
+        scope_exhausted=_EXHAUSTED_FOR_PLUGINS[empty.scope],
+        setting=f"budgets.{empty.turn.scope}",
+        turn=empty.name if empty.scope == "owner" and comes_soon else "",
+    )

@@ -12,10 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.decisions import Defer, GateReason
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
-from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
@@ -98,7 +99,7 @@ class _Window:
         return f"the schedule {self.schedule} until {self._cron.format_time(opening.end_s)}"
 
 
-class EvictionSchedules:
+class EvictionSchedules(EvictionParticipant):
     """All schedules of the settings; an eviction counts from its decision on.
 
     `view` has the time of day, and how many pods there are, for limits in per cent.
@@ -109,17 +110,24 @@ class EvictionSchedules:
     def __init__(self, schedules: Sequence[EvictionSchedule], view: ClusterView) -> None:
         self._view = view
         self._windows = [_Window(schedule) for schedule in schedules]
-        self._open: dict[PodKey, list[tuple[_Window, float]]] = {}
 
     @property
     def are_set(self) -> bool:
         """Say whether there is any schedule."""
         return bool(self._windows)
 
-    def reconfigure(self, schedules: Sequence[EvictionSchedule]) -> None:
-        """Apply other schedules; one that was there before keeps its counts."""
+    def reconfigure(
+        self, schedules: Sequence[EvictionSchedule], under_way: Iterable[Eviction]
+    ) -> None:
+        """Apply other schedules; one that was there before keeps its counts.
+
+        A new one counts the evictions that are `under_way`.
+        """
         before = {window.schedule: window for window in self._windows}
         self._windows = [before.get(each) or _Window(each) for each in schedules]
+        added = [window for window in self._windows if window.schedule not in before]
+        for eviction in under_way:
+            _count(added, eviction, 1)
 
     def check(self, finding: Finding, now: float) -> Defer | None:
         """Defer a finding until the window that forbids its eviction ends; the last of several."""
@@ -128,7 +136,7 @@ class EvictionSchedules:
         wall_s = self._view.now_s
         blocking = [
             (opening.end_s, window, opening, limit)
-            for window, opening in self._open_windows(finding.plugin, wall_s)
+            for window, opening in _open_windows(self._windows, finding.plugin, wall_s)
             if window.count(opening) >= (limit := self._limit(window))
         ]
         if not blocking:
@@ -144,25 +152,21 @@ class EvictionSchedules:
         message = f"{where} allows {format_count(limit, 'eviction')}, and there {were} {count}"
         return SCHEDULE_SPENT.defer(finding, message, retry_at_s, scope_exhausted="cluster")
 
-    def reserve(self, finding: Finding) -> None:
-        """Count an eviction that was decided."""
-        if self._windows:
-            self._count(finding.pod.uid, finding.plugin, self._view.now_s)
+    def decided(self, eviction: Eviction) -> None:
+        """Count an eviction."""
+        _count(self._windows, eviction, 1)
 
-    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
-        """Uncount an eviction that did not happen."""
-        del now  # it counts in the opening in which it was decided
-        for window, start_s in self._open.pop(pod, ()):
-            if not evicted:
-                window.add(start_s, -1)
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        """Uncount an eviction that did not happen, in the opening in which it was decided."""
+        del outcome
+        if not eviction.counts:
+            _count(self._windows, eviction, -1)
 
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Count evictions of earlier processes; one of the future, by the clock, as of now."""
-        for eviction in past:
-            requested_s = min(eviction.requested_s, wall_now)
-            self._count(eviction.pod_uid, eviction.plugin, requested_s)
-            if not eviction.is_open:
-                self.release(eviction.pod_uid, now, evicted=True)
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Count an eviction of an earlier process by the time of day at which it was decided."""
+        del now
+        if eviction.counts:
+            _count(self._windows, eviction, 1)
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many evictions each schedule still allows whose window is open."""
@@ -183,17 +187,20 @@ class EvictionSchedules:
                 counted = window.count(opening)
                 yield window.schedule, (opening.end_s, self._limit(window), counted)
 
-    def _count(self, pod: PodKey, plugin: str, wall_s: float) -> None:
-        counted = [(w, opening.start_s) for w, opening in self._open_windows(plugin, wall_s)]
-        for window, start_s in counted:
-            window.add(start_s, 1)
-        if counted:
-            self._open[pod] = counted
-
-    def _open_windows(self, plugin: str, wall_s: float) -> Iterator[tuple[_Window, Opening]]:
-        for window in self._windows:
-            if window.concerns(plugin) and (opening := window.opening(wall_s)) is not None:
-                yield window, opening
-
     def _limit(self, window: _Window) -> int:
         return window.schedule.limit(self._view.pod_count)
+
+
+def _open_windows(
+    windows: Iterable[_Window], plugin: str, wall_s: float
+) -> Iterator[tuple[_Window, Opening]]:
+    """Yield the windows that limit a plugin and are open at a time of day."""
+    for window in windows:
+        if window.concerns(plugin) and (opening := window.opening(wall_s)) is not None:
+            yield window, opening
+
+
+def _count(windows: Iterable[_Window], eviction: Eviction, step: int) -> None:
+    """Count an eviction in each opening in which it was decided, or uncount it there."""
+    for window, opening in _open_windows(windows, eviction.scopes.plugin, eviction.decided_s):
+        window.add(opening.start_s, step)

@@ -5,23 +5,24 @@ such as for a custom controller, the pods that are there stand for the size.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.gate.gate import RATE_LIMITED
 from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED
+from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.schedules import SCHEDULE_GATE
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, TURN_COMES_S, Defer, Refuse
-from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import (
     OwnerReference,
     Pod,
     PodKey,
     controller_of,
 )
-from reactive_desched.model.outcomes import POD_LEAVES
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.pod_importance import STATEFUL_SET, ordinal_of
 from reactive_desched.moves.limits import TOO_MANY_MOVING
 from reactive_desched.primitives.ages import format_age
@@ -166,7 +167,7 @@ class SingleMove(Struct, frozen=True, gc=False):
         return now >= self.began_at + SINGLE_TIMEOUT_S
 
 
-class Workloads:
+class Workloads(EvictionParticipant):
     """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
 
     `moving` counts the moves under way of a topmost controller, given by uid, and `turn_within_s`
@@ -304,7 +305,7 @@ class Workloads:
         wait_s = 0.0 if ordinal >= highest else current.began_at + TURN_S - now
         return OrdinalTurn(wait_s, highest)
 
-    def note_blocked(self, decision: Defer | Refuse) -> None:
+    def blocked(self, decision: Defer | Refuse) -> None:
         """Let a pod of a StatefulSet that waits for a limit alone go before lower ordinals.
 
         It does until it was evaluated again, also where it need not leave any more by then.
@@ -363,46 +364,49 @@ class Workloads:
         pods = self._view.index(WorkloadPods)
         return not leaves and any(map(pods.ready, self.controllers_of(move.owner.uid)))
 
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Restore the evictions of earlier processes whose replacement is awaited still.
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Remember an eviction of an earlier process whose replacement is awaited still.
 
         Whether a workload has a single replica is looked up when another one waits for it: it may
-        not be listed yet. `now` is monotonic seconds, `wall_now` the same in those of the day.
+        not be listed yet.
         """
-        for each in past:
-            if each.follow_up is not None or not (each.is_open or each.result in POD_LEAVES):
-                continue
-            began_at = now - max(0.0, wall_now - each.requested_s)
-            if each.owner_uid and now < began_at + SINGLE_TIMEOUT_S:
-                owner = OwnerReference(each.owner_kind, each.owner_name, each.owner_uid)
-                moves = _put(self._singles, each.namespace, self._singles.get(each.namespace, {}))
-                moves[each.pod_uid] = SingleMove(each.pod_uid, owner, "", began_at)
-
-    def reserve(self, pod: Pod) -> None:
-        """Record that the pod's eviction was decided."""
-        if (own := controller_of(pod.owners)) is None:
+        past, began_at = eviction.past, eviction.decided_at
+        if past is None or not past.owner_uid or not eviction.is_followed:
             return
-        now, uid = self._clock(), own.uid
-        self._leaving_unseen(uid)  # forgets those that are gone: no guard may ask for them
-        _put(self._leaving, uid, self._leaving.get(uid, {}))[pod.uid] = now
+        is_awaited = past.follow_up is None and (eviction.is_open or eviction.leaves)
+        if is_awaited and now < began_at + SINGLE_TIMEOUT_S:
+            owner = OwnerReference(past.owner_kind, past.owner_name, past.owner_uid)
+            self._add_single(past.namespace, SingleMove(past.pod_uid, owner, "", began_at))
+
+    def decided(self, eviction: Eviction) -> None:
+        """Remember that a pod leaves."""
+        pod, now = eviction.pod, eviction.decided_at
+        if pod is None or (own := controller_of(pod.owners)) is None:
+            return
+        self._leaving_unseen(own.uid)  # forgets those that are gone: no guard may ask for them
+        _put(self._leaving, own.uid, self._leaving.get(own.uid, {}))[pod.uid] = now
         if own.kind in WITHOUT_REPLICAS:
             return
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         known = self._view.workload(owner.uid)
         if known is not None and known.replicas == 1:
-            move = SingleMove(pod.uid, owner, uid, now)
-            moves = self._singles.get(pod.namespace, {})
-            for each in [each for each, begun in moves.items() if begun.is_over(now)]:
-                del moves[each]
-            _put(self._singles, pod.namespace, moves)[pod.uid] = move
+            self._add_single(pod.namespace, SingleMove(pod.uid, owner, own.uid, now))
 
-    def release(self, pod: Pod, *, evicted: bool) -> None:
-        """Record that the pod's eviction has its outcome."""
-        own = controller_of(pod.owners)
-        if evicted or own is None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        """Forget a pod that stays."""
+        del outcome
+        pod = eviction.pod
+        own = None if pod is None else controller_of(pod.owners)
+        if pod is None or own is None or eviction.leaves:
             return
         self._leaving.get(own.uid, {}).pop(pod.uid, None)
         self._singles.get(pod.namespace, {}).pop(pod.uid, None)
+
+    def _add_single(self, namespace: str, move: SingleMove) -> None:
+        moves = _put(self._singles, namespace, self._singles.get(namespace, {}))
+        for each in [each for each, begun in moves.items() if begun.is_over(self._clock())]:
+            del moves[each]
+        moves[move.pod] = move
 
     def _leaving_unseen(self, controller_uid: str) -> tuple[PodKey, ...]:
         """Return which pods that leave the cluster state still shows as if they did not."""

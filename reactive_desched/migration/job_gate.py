@@ -11,15 +11,13 @@ from reactive_desched.api.index import Index
 from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.migration.in_progress import SCOPES_OF_JOBS
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.wakes import WakeOnJob
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
-from reactive_desched.moves.tracker import MoveTracker
 
 JOB_GATE: Final = "MigrationJob"
 MOVED_BY_JOB: Final = GateReason(
@@ -119,11 +117,11 @@ class JobGate:
         self,
         filters: tuple[GateFilter, ...],
         rules: JobRules,
-        moves: MoveTracker,
+        ledger: EvictionLedger,
         migrations: Migrations,
     ) -> None:
         self.filters: Final = (*filters, rules)
-        self._moves: Final = moves
+        self._ledger: Final = ledger
         self._migrations: Final = migrations
 
     @property
@@ -136,7 +134,7 @@ class JobGate:
 
         Of a pod that has a job no gate is asked: that it is terminating now is the job's doing.
         """
-        self._moves.observe(finding, now)
+        self._ledger.find(finding, now)
         if (job := self._migrations.open_job_of(finding.pod)) is not None:
             return moved(finding, job)
         for gate_filter in self.filters:
@@ -149,9 +147,6 @@ class JobGate:
         """Yield each gate's name, in their order, with its refusal or deferral, or None."""
         for gate_filter in self.filters:
             yield gate_filter.name, gate_filter.check(finding, now)
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Release nothing: this gate lets no pod be evicted."""
 
 
 def moved(finding: Finding, job: str) -> Refuse:

@@ -5,14 +5,17 @@ pods that are to be evicted, and its queue has the jobs of which something may h
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.filters import Rejection
-from reactive_desched.gate.gate import EvictionLimit
+from reactive_desched.gate.gate import GateFilter
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.migration.actions import (
     Action,
     DeletePlaceholder,
@@ -37,8 +40,8 @@ from reactive_desched.migration.workload_sizes import INDEXES, workload_size
 from reactive_desched.model.changes import Change, MigrationJobChanged
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
-from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import (
+    MIGRATION_PROFILE,
     JobOfPod,
     JobStatus,
     MigrationJob,
@@ -47,7 +50,7 @@ from reactive_desched.model.migration_jobs import (
 )
 from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.objects import Pod, PodKey, controller_of
-from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS, POD_LEAVES, Outcome
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -88,7 +91,7 @@ JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
 
 
-class Migrations:
+class Migrations(EvictionParticipant):
     """Follows every job; times are seconds since the epoch.
 
     `changed` is notified when something may have to be written. It remembers per job what a round
@@ -102,9 +105,11 @@ class Migrations:
         self,
         view: ClusterView,
         settings: MigrationJobSettings,
+        ledger: EvictionLedger,
         node_fit: SchedulerNodeFit,
         wall_clock: Callable[[], float],
     ) -> None:
+        self._ledger: Final = ledger
         self.changed: Final = Wakeup()
         self.queue: Final = JobQueue(wall_clock, self.changed)
         self.pending_jobs: Final = PendingJobs(wall_clock)
@@ -137,7 +142,6 @@ class Migrations:
         self._waits: Final[dict[str, Wait]] = {}
         self._evicted: Final[OrderedDict[PodKey, None]] = OrderedDict()
         self._to_evict: Final[dict[str, None]] = {}
-        self._decided: Final[set[PodKey]] = set()
         self._ended: Final[dict[str, None]] = {}  # those to keep, the first to go first
         self._surplus: Final[set[str]] = set()
         self._endings: Counter[tuple[str, ...]] = Counter()
@@ -150,9 +154,14 @@ class Migrations:
         return map(self._with_admission, tuple(self._view.store(MigrationJob)))
 
     @property
-    def limits(self) -> tuple[EvictionLimit, ...]:
+    def limits(self) -> tuple[GateFilter, ...]:
         """The limits on evictions by jobs, which count from the decision on."""
         return self.object_limiters, self._eviction_rate
+
+    @property
+    def participants(self) -> tuple[EvictionParticipant, ...]:
+        """Return who takes part in evictions for the sake of jobs."""
+        return self.object_limiters, self._eviction_rate, self
 
     @property
     def settings(self) -> MigrationJobSettings:
@@ -207,7 +216,7 @@ class Migrations:
     def _count(self, job: MigrationJob) -> None:
         """Count a job in arbitration, and whether the limits on evictions count its pod."""
         uid = job.pod.uid
-        is_evicted = uid in self._evicted or uid in self._decided
+        is_evicted = uid in self._evicted or self._is_decided(uid)
         is_evicted = is_evicted or job.status.condition(EVICTION) is not None
         self._arbitrator.follow(job, is_evicted=is_evicted)
 
@@ -234,56 +243,43 @@ class Migrations:
             if type(change) is MigrationJobChanged:
                 self._follow(change.name)
 
-    def reserve(self, pod: Pod) -> None:
-        """Record that the pod's eviction was decided."""
-        self._decided.add(pod.uid)
-        for job in self._view.index(JobPods).jobs_of(pod):
-            self._count(job)
-            self._waits.pop(job.name, None)
+    def decided(self, eviction: Eviction) -> None:
+        """Record that the eviction of a job's pod was decided."""
+        if (pod := eviction.pod) is not None and eviction.profile == MIGRATION_PROFILE:
+            for job in self._view.index(JobPods).jobs_of(pod):
+                self._count(job)
+                self._waits.pop(job.name, None)
 
-    def release(self, pod: Pod, *, evicted: bool) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Record the outcome of the eviction of a job's pod."""
-        self._decided.discard(pod.uid)
-        if evicted:
-            self._note_evicted(pod.uid)
-        for job in self._view.index(JobPods).jobs_of(pod):
-            if evicted:
+        del outcome
+        is_of_job = eviction.is_restored or eviction.profile == MIGRATION_PROFILE
+        if is_of_job and eviction.leaves:
+            self._note_evicted(eviction.pod_uid)
+        if (pod := eviction.pod) is None:
+            self.follow_all()
+            return
+        for job in self._view.index(JobPods).jobs_of(pod) if is_of_job else ():
+            if eviction.leaves:
                 self._follow(job.name)
             else:
                 self._count(job)
                 self.queue.add(job.name)
 
-    def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
-        """Restore the evictions of earlier processes: jobs whose pod is gone have succeeded.
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Remember an eviction of an earlier process: a job whose pod is gone has succeeded."""
+        del now
+        if eviction.leaves and eviction.is_followed:
+            self._note_evicted(eviction.pod_uid)
 
-        `now` is monotonic seconds, `wall_now` seconds since the epoch.
-        """
-        for limit in self.limits:
-            limit.restore(past, now, wall_now)
-        for each in past:
-            if each.result in POD_LEAVES:
-                self._note_evicted(each.pod_uid)
-
-    def inherit(self, pod: PodKey) -> None:
-        """Record that a request of an earlier process may still evict the pod."""
-        self._decided.add(pod)
-
-    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Record the outcome of an eviction that an earlier process requested."""
-        self._decided.discard(pod)
-        counts = outcome.result in COUNTS_AGAINST_LIMITS
-        for limit in self.limits:
-            limit.release(pod, now, evicted=counts)
-        if outcome.result in POD_LEAVES:
-            self._note_evicted(pod)
-        self.follow_all()
-
-    def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
-        """Count an eviction that happened after its outcome had said that it did not."""
-        self.object_limiters.restore((past,), now, wall_now)
-        self._eviction_rate.count_late(past, now)
-        self._note_evicted(past.pod_uid)
-        self.follow_all()
+    def _is_decided(self, uid: PodKey) -> bool:
+        """Say whether an eviction of a pod by a job, or of an earlier process, is under way."""
+        eviction = self._ledger.current(uid)
+        return (
+            eviction is not None
+            and eviction.is_under_way
+            and (eviction.is_restored or eviction.profile == MIGRATION_PROFILE)
+        )
 
     def follow_all(self) -> None:
         """Look at every job: the cluster is known now."""
@@ -409,7 +405,7 @@ class Migrations:
         setting = f"migration.{reason.setting}" if reason.setting else ""
         return reason.refuse(finding, message, wakes, setting=setting)
 
-    def note_blocked(self, decision: Defer | Refuse) -> None:
+    def blocked(self, decision: Defer | Refuse) -> None:
         """Record for what the pod of a job waits."""
         name = decision.finding.details.get(JOB_DETAIL)
         if not isinstance(name, str):
@@ -482,7 +478,7 @@ class Migrations:
             places.taker_of(kept),
             successor=places.successor_of(job, placeholder),
             failed_attempt=places.failed_attempt(job.name),
-            is_requested=job.pod.uid in self._decided,
+            is_requested=self._is_decided(job.pod.uid),
             is_evicted=job.pod.uid in self._evicted,
             forbidden=rejection[1] if is_final and rejection is not None else "",
             wait=self._waits.get(job.name) if self._may_wait(job.name) else None,

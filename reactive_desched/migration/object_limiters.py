@@ -5,19 +5,20 @@ job takes a token. No job is made for a pod without a token, and the pod of one 
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.migration.limits import SizeOf, workload_limit
 from reactive_desched.migration.settings import WorkloadLimit
 from reactive_desched.model.decisions import Defer, GateReason
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
-from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.outcomes import COUNTS_AGAINST_LIMITS
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.migration import LimitedObject, ObjectLimiterSettings
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
@@ -78,8 +79,8 @@ class Spent(Struct):
             self.last_s = now
 
 
-class ObjectLimiters:
-    """Counts evictions by workload and namespace, an `EvictionLimit`; `now` is monotonic seconds.
+class ObjectLimiters(EvictionParticipant):
+    """Counts the evictions of jobs by workload and namespace; `now` is monotonic seconds.
 
     `per_workload` is `maxMigratingPerWorkload`, which holds where a limiter says no number of its
     own. `is_exempt` says whether a finding is of a job that no limiter holds up.
@@ -103,7 +104,6 @@ class ObjectLimiters:
         self._owner_of: Final = owner_of
         self._is_exempt: Final = is_exempt
         self._spent: Final[OrderedDict[Key, Spent]] = OrderedDict()
-        self._held: Final[dict[PodKey, Sequence[Key]]] = {}
 
     def check(self, finding: Finding, now: float) -> Defer | None:
         """Let a pod wait whose workload or namespace has no token left."""
@@ -124,13 +124,9 @@ class ObjectLimiters:
                 return OBJECT_LIMITED.defer(finding, message, at, setting=setting)
         return None
 
-    def reserve(self, finding: Finding) -> None:
-        """Hold a token for an eviction that was decided."""
-        self._hold(finding.pod.uid, [key for key, _ in self._rates(finding.pod)])
-
-    def _hold(self, pod: PodKey, keys: Sequence[Key]) -> None:
-        self._held[pod] = keys
-        for key in keys:
+    def decided(self, eviction: Eviction) -> None:
+        """Hold a token in each bucket of a job's pod."""
+        for key in self._keys(eviction):
             spent = self._spent.pop(key, None) or Spent(deque())
             self._spent[key] = spent
             spent.in_flight += 1
@@ -139,12 +135,31 @@ class ObjectLimiters:
         while len(self._spent) > MAX_OBJECTS:
             self._spent.popitem(last=False)
 
-    def release(self, pod: PodKey, now: float, *, evicted: bool) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Spend the tokens that are held for a pod, or give them back."""
-        for key in self._held.pop(pod, ()):
+        del outcome
+        assert eviction.ended_at is not None
+        for key in self._keys(eviction):
             if (spent := self._spent.get(key)) is not None:
-                spent.end(now, evicted=evicted)
-        self._drop_unused(now)
+                spent.end(eviction.ended_at, evicted=eviction.counts)
+        self._drop_unused(eviction.ended_at)
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Spend the tokens of an earlier process's job; without an outcome it holds them."""
+        del now
+        if eviction.counts:
+            self.decided(eviction)
+            if eviction.outcome is not None:
+                self.ended(eviction, eviction.outcome)
+
+    def _keys(self, eviction: Eviction) -> Iterator[Key]:
+        """Yield the buckets in which a job's eviction counts."""
+        if eviction.profile == MIGRATION_PROFILE:
+            for kind in self._settings:
+                is_namespace = kind == "namespace"
+                name = eviction.scopes.namespace if is_namespace else eviction.replacing_uid
+                if name:
+                    yield kind, name
 
     def _drop_unused(self, now: float) -> None:
         while self._spent:
@@ -153,24 +168,6 @@ class ObjectLimiters:
             if spent.in_flight or now - spent.last_s < kept_s:
                 break
             self._spent.popitem(last=False)
-
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Spend the tokens of earlier processes' jobs; an eviction without an outcome holds one."""
-        for each in past:
-            if each.profile != MIGRATION_PROFILE:
-                continue
-            if not each.is_open and each.result not in COUNTS_AGAINST_LIMITS:
-                continue
-            ended_at = each.ended_at(now, wall_now)
-            names: dict[LimitedObject, str] = {
-                "workload": each.replacing_uid,
-                "namespace": each.namespace,
-            }
-            self._hold(
-                each.pod_uid, [(kind, names[kind]) for kind in self._settings if names[kind]]
-            )
-            if ended_at is not None:
-                self.release(each.pod_uid, ended_at, evicted=True)
 
     def _rates(self, pod: Pod) -> Iterator[tuple[Key, TokenRate]]:
         """Yield what limits a pod, and how many may move in which time; the rate is in seconds."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Self
 
+from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.ledger.scopes import ScopeKey, moving_scopes, owner_of
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
@@ -10,7 +12,6 @@ from reactive_desched.model.moves import MoveOwner
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 from reactive_desched.moves.memory import MoveMemory
-from reactive_desched.moves.move import ScopeKey, owner_of, scopes_of
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.settings.moves import MoveSettings, count_of
 from reactive_desched.primitives.counts import format_count
@@ -74,9 +75,15 @@ class MovingLimits:
     indexes = MoveTracker.indexes
 
     def __init__(
-        self, view: ClusterView, tracker: MoveTracker, memory: MoveMemory, settings: MoveSettings
+        self,
+        view: ClusterView,
+        ledger: EvictionLedger,
+        tracker: MoveTracker,
+        memory: MoveMemory,
+        settings: MoveSettings,
     ) -> None:
         self._view = view
+        self._ledger = ledger
         self._tracker = tracker
         self._memory = memory
         self._awaited: dict[ScopeKey, tuple[int, float]] = {}
@@ -90,13 +97,13 @@ class MovingLimits:
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse the pod when one of its scopes has no room for another move."""
-        if not (moving := self._tracker.moving):
+        if not len(self._ledger):
             return None  # a limit is 1 at least
         pod = finding.pod
         chain = self._view.index(OwnerIndex).chain(pod)
         owner = owner_of(pod, chain)
-        for key in scopes_of(owner, pod.node, self._view.zone(pod.node)):
-            if not (count := len(moving.get(key, ()))):
+        for key in moving_scopes(owner, pod.node, self._view.zone(pod.node)):
+            if not (count := len(self._ledger.moving_in(key))):
                 continue
             if key[0] == "node" and self._memory.is_node_doubtful(finding, now):
                 return self._refuse(finding, key, (count, 1), owner, now)

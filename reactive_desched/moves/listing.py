@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.moves.memory import FutileRow, RememberedMove
-from reactive_desched.moves.move import Move
 from reactive_desched.moves.node_memory import RestingNode
 from reactive_desched.primitives.timestamps import utc_time
 
@@ -105,7 +105,7 @@ def list_futile(
     )
 
 
-def list_moves(moves: Iterable[Move]) -> MoveList:
+def list_moves(moves: Iterable[Eviction]) -> MoveList:
     """Return the moves under way, the oldest first."""
     found = list(moves)
     oldest = nsmallest(MAX_LISTED, found, key=lambda move: move.origin.began_s)
@@ -150,7 +150,7 @@ def _futile_move(move: RememberedMove, wall_offset: float) -> FutileMove:
     )
 
 
-def _move_row(move: Move) -> MoveRow:
+def _move_row(move: Eviction) -> MoveRow:
     origin, pod = move.origin, move.replacement
     return MoveRow(
         str(origin.owner),

@@ -23,17 +23,18 @@ from typing import ClassVar, Final
 from msgspec import Struct
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.moves import MoveEnd, MoveOrigin, MoveOwner
-from reactive_desched.model.objects import PodKey
-from reactive_desched.model.outcomes import EVICTED, UNKNOWN
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
 from reactive_desched.moves.arrivals import Arrivals
-from reactive_desched.moves.move import origin_of_past, owner_of
 from reactive_desched.moves.node_memory import (
     MAX_REST_S,
     MEMORY_GATE,
@@ -156,7 +157,7 @@ class _OwnerMemory:
 _OwnerKey = tuple[str, str]  # the uid and the template's hash
 
 
-class MoveMemory:
+class MoveMemory(EvictionParticipant):
     """The filter that blocks repeated moves, and its memory; times are monotonic seconds."""
 
     name = MEMORY_GATE
@@ -275,8 +276,24 @@ class MoveMemory:
             if type(change) in self.reacts_to and isinstance(change, NodeChange):
                 self._nodes.changed(change.node, now)
 
-    def evicted(self, origin: MoveOrigin, now: float) -> None:
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""
+        del outcome
+        if eviction.match_key is not None and (at := eviction.accepted_at) is not None:
+            self._evicted(eviction.origin, at)
+
+    def replaced(self, eviction: Eviction, pod: Pod) -> None:
+        """Remember a replacement that was bound to a node."""
+        assert eviction.scheduled_at is not None
+        self._landed(pod.uid, pod.node, eviction.origin, eviction.scheduled_at, self._view.now_s)
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        """Remember how a move ended; one that helped ends a streak of futile ones."""
+        if eviction.match_key is not None:
+            assert eviction.followed_up_at is not None
+            self._ended(eviction.origin, end, eviction.followed_up_at)
+
+    def _evicted(self, origin: MoveOrigin, now: float) -> None:
         memory = self._memory_of(origin.owner, origin.template_hash)
         if (landing := self._landings.pop(origin.pod_uid, None)) is not None:
             stayed_long = now - landing.at >= 2 * self._cooldown_s(memory)
@@ -289,10 +306,10 @@ class MoveMemory:
         if len(memory.left) > MAX_MOVES_LISTED:
             del memory.left[next(iter(memory.left))]
 
-    def landed(
+    def _landed(
         self, replacement: PodKey, node: str, origin: MoveOrigin, now: float, now_s: float
     ) -> None:
-        """Remember a replacement that was bound to a node; `now_s` is seconds since the epoch."""
+        """Remember a replacement on its node; `now_s` is seconds since the epoch."""
         self._nodes.arrived(node, origin.plugin, now)
         if node != origin.node:
             self.arrivals.add(replacement, node, origin.plugin, now, now_s)
@@ -318,8 +335,7 @@ class MoveMemory:
             self._add_futile(self._memory_of(owner, pod.template_hash), landing, now)
         return True
 
-    def ended(self, origin: MoveOrigin, end: MoveEnd, now: float) -> None:
-        """Remember how a move ended; one that helped ends a streak of futile ones."""
+    def _ended(self, origin: MoveOrigin, end: MoveEnd, now: float) -> None:
         memory = self._memory_of(origin.owner, origin.template_hash)
         memory.moves.append(RememberedMove(now, origin, end))
         landing = self._landings.get(end.replacement_uid) or _Landing(origin, now)
@@ -393,35 +409,28 @@ class MoveMemory:
         """Yield each node and plugin that rest with all their pods."""
         return self._nodes.resting(now)
 
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Remember the moves of earlier processes, oldest first, at the times they had.
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Remember a move of an earlier process at the time that it had.
 
         A time in the future, as after a step of the clock into the past, counts as now.
         """
-
-        def at(wall_s: float) -> float:
-            return now - max(0.0, wall_now - wall_s)
-
-        for eviction in past:
-            evicted_s = eviction.ended_s
-            if eviction.is_cleared or evicted_s is None or not eviction.replacing_uid:
-                continue
-            if eviction.result not in (EVICTED, UNKNOWN):
-                continue
-            origin = origin_of_past(eviction)
-            self.evicted(origin, at(evicted_s))
-            if (followed := eviction.follow_up) is None:
-                continue
-            if followed.replacement_uid:
-                at_s = followed.ended_s
-                self.landed(followed.replacement_uid, followed.node, origin, at(at_s), at_s)
-            end = MoveEnd(
-                followed.result,
-                finding_holds=followed.finding_holds,
-                replacement_uid=followed.replacement_uid,
-                node=followed.node,
-            )
-            self.ended(origin, end, at(followed.ended_s))
+        past, evicted_at = eviction.past, eviction.accepted_at
+        if past is None or past.is_cleared or evicted_at is None or eviction.match_key is None:
+            return
+        origin = eviction.origin
+        self._evicted(origin, evicted_at)
+        if (followed := past.follow_up) is None:
+            return
+        at, at_s = now - max(0.0, self._view.now_s - followed.ended_s), followed.ended_s
+        if followed.replacement_uid:
+            self._landed(followed.replacement_uid, followed.node, origin, at, at_s)
+        end = MoveEnd(
+            followed.result,
+            finding_holds=followed.finding_holds,
+            replacement_uid=followed.replacement_uid,
+            node=followed.node,
+        )
+        self._ended(origin, end, at)
 
     def _add_futile(self, memory: _OwnerMemory, landing: _Landing, now: float) -> None:
         landing.is_futile = True

@@ -4,13 +4,17 @@ It is synchronous and reads no clock: the time comes in as monotonic seconds. Wh
 taken by the controller: moves that ended, and scopes in which fewer pods are moving.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from math import inf
 from typing import Any, Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.ledger.eviction import CLOCK_SKEW_S, Eviction, MatchKey, match_key_of
+from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import ScopeKey
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
@@ -22,7 +26,6 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import TURN_COMES_S
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import (
     MOVED,
     NOT_FOLLOWED,
@@ -36,17 +39,8 @@ from reactive_desched.model.moves import (
     MoveOwner,
 )
 from reactive_desched.model.objects import SUCCEEDED, Job, Pod, PodKey, ReplicaSet
-from reactive_desched.model.outcomes import EVICTED, UNKNOWN, Outcome
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.moves.memory import MoveMemory
-from reactive_desched.moves.move import (
-    CLOCK_SKEW_S,
-    MatchKey,
-    Move,
-    ScopeKey,
-    match_key_of,
-    new_move,
-    past_move,
-)
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
@@ -79,34 +73,27 @@ TO_READY = histogram(
 )
 
 _READY_BOUNDS_S: Final = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-_ACCEPTED: Final = frozenset({EVICTED, UNKNOWN})
 
 
-class MoveTracker:
-    """The moves under way, MAX_MOVES at most, and `moving`: the evicted pods of each scope."""
+class MoveTracker(EvictionParticipant):
+    """Follows the evictions of the ledger that are not over, MAX_MOVES at most."""
 
     indexes = (OwnerIndex, WorkloadPods)
 
-    def __init__(self, view: ClusterView, config: Configuration, memory: MoveMemory) -> None:
-        self.moving: dict[ScopeKey, set[PodKey]] = {}
+    def __init__(
+        self, view: ClusterView, config: Configuration, ledger: EvictionLedger, memory: MoveMemory
+    ) -> None:
         self._view = view
+        self._ledger = ledger
         self._memory = memory
-        self._moves: OrderedDict[PodKey, Move] = OrderedDict()
-        self._by_replacement: dict[PodKey, Move] = {}
-        self._awaiting: dict[MatchKey, dict[PodKey, Move]] = {}
+        self._by_replacement: dict[PodKey, Eviction] = {}
+        self._awaiting: dict[MatchKey, dict[PodKey, Eviction]] = {}
         self._timers: Timers[PodKey] = Timers()
         self._ended: list[EndedMove] = []
-        self._released: list[ScopeKey] = []
-        self._restored: dict[PodKey, Move] = {}
+        self._restored: dict[PodKey, Eviction] = {}
         self._results: Counter[tuple[str, ...]] = Counter()
         self._to_ready = Histogram(_READY_BOUNDS_S)
         self.reconfigure(config)
-
-    def __len__(self) -> int:
-        return len(self._moves)
-
-    def __iter__(self) -> Iterator[Move]:
-        return iter(self._moves.values())
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply other settings, to the moves under way from their next step on."""
@@ -127,83 +114,61 @@ class MoveTracker:
     def collect(self) -> Iterator[Metric]:
         """Yield what came of evictions, how long replacements took, and how many are moving."""
         yield MOVES.by_labels(self._results)
-        yield MOVING.value(len(self._moves))
+        yield MOVING.value(len(self._ledger))
         yield TO_READY.value(self._to_ready)
 
     # --- evictions: decided, ended, restored ---
 
-    def begin(self, finding: Finding, now: float) -> None:
+    def decided(self, eviction: Eviction) -> None:
         """Follow a pod from the decision to evict it on."""
-        pod = finding.pod
-        chain = self._view.index(OwnerIndex).chain(pod)
-        zone = self._view.zone(pod.node)
-        self._add(new_move(finding, chain, zone, self._view.now_s), now)
+        self._follow(eviction, eviction.decided_at)
 
-    def settle(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Record the outcome: a pod that was not evicted is not followed."""
-        if (move := self._moves.get(pod)) is None:
-            return
-        if outcome.result not in _ACCEPTED:
-            self._remove(move)
-            return
-        self._accept(move, now)
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        """Wait for the replacement of a pod that was evicted; another is not followed."""
+        del outcome
+        if (now := eviction.accepted_at) is None:
+            self._restored.pop(eviction.pod_uid, None)
+            self._stop_following(eviction)
+        elif eviction.is_followed and eviction.pod_uid not in self._restored:
+            self._lose_evicted_if_gone(eviction, now)
+            self._advance(eviction, now)
 
-    def name_request(self, pod: PodKey, request_id: str) -> None:
-        """Say which record's eviction request is followed."""
-        if (move := self._moves.get(pod)) is not None:
-            move.name_request(request_id)
-
-    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
-        """Restore the evictions of earlier processes, oldest first.
-
-        Those whose end is not known are followed on, also where the outcome is not known yet:
-        `adopt` looks for their replacements.
-        """
-        self._memory.restore(past, now, wall_now)
-        for eviction in past:
-            if eviction.follow_up is not None:
-                continue
-            if eviction.result in _ACCEPTED and eviction.ended_s is not None:
-                age_s = max(0.0, wall_now - eviction.ended_s)
-                self._restored[eviction.pod_uid] = past_move(eviction, now - age_s)
-            elif not eviction.result:
-                self._restored[eviction.pod_uid] = past_move(eviction, None)
-
-    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float) -> None:
-        """Record the outcome of an earlier process's eviction, which was found only now."""
-        if (move := self._restored.get(pod)) is None:
-            self.settle(pod, outcome, now)
-        elif outcome.result in _ACCEPTED:
-            self._remember(move, now)
-        else:
-            del self._restored[pod]
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Follow on an eviction whose end is not known: `adopt` looks for its replacement."""
+        del now
+        if eviction.is_followed and self._ledger.current(eviction.pod_uid) is eviction:
+            self._restored[eviction.pod_uid] = eviction
 
     def adopt(self, now: float) -> None:
         """Look for the replacements of restored moves among the pods of the initial sync."""
-        restored, self._restored = list(self._restored.values()), {}
+        restored = sorted(self._restored.values(), key=lambda each: each.decided_at)
+        self._restored = {}
         for move in restored:
-            self._add(move, now)
+            self._follow(move, now)
             if self._is_seen_leaving(move):
                 move.miss_leaving()
         self._match_newest(restored, now)
         for move in restored:
-            if move.origin.pod_uid in self._moves:
-                if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
-                    move.lose_evicted(now)
+            if self._is_current(move):
+                self._lose_evicted_if_gone(move, now)
                 self._advance(move, now)
 
     # --- the cluster ---
 
     @property
     def has_ended_or_released(self) -> bool:
-        """Say whether `take_ended`, `take_released` or `take_arrivals` has something to return."""
-        return bool(self._ended or self._released) or self._memory.arrivals.has_changed
+        """Say whether `take_ended` or `take_arrivals` has something, or a scope has room again."""
+        has_arrivals = self._memory.arrivals.has_changed
+        return bool(self._ended) or self._ledger.has_released or has_arrivals
 
     def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
         """Follow the pods of open moves; say whether the time of `next_due` changed."""
         if not MoveMemory.reacts_to.isdisjoint(map(type, changes)):
             self._memory.apply_changes(changes, now)
-        if not self._moves:
+        for change in changes:
+            if isinstance(change, (PodGone, PendingPodDeleted, CompletedPodDeleted)):
+                self._ledger.forget(change.pod.uid)
+        if not len(self._ledger):
             return False
         due = self.next_due()
         for change in changes:
@@ -219,7 +184,7 @@ class MoveTracker:
                     self._on_pod_gone(pod, now)
         return self.next_due() != due
 
-    def observe(self, finding: Finding, now: float) -> None:
+    def found(self, finding: Finding, now: float) -> None:
         """Apply a finding: its plugin may find the same of the replacement of a pod.
 
         One that may still pass by itself says nothing of where the replacement landed.
@@ -242,20 +207,17 @@ class MoveTracker:
         return self._timers.next_due()
 
     def expire(self, now: float) -> None:
-        """End the moves whose time has come, and forget the arrivals of a day ago."""
+        """End the moves whose time has come, and forget what is over for long."""
         self._memory.arrivals.expire(now)
+        self._ledger.expire(now)
         while (uid := self._timers.pop_due(now)) is not None:
-            self._advance(self._moves[uid], now)
+            if (move := self._ledger.current(uid)) is not None:
+                self._advance(move, now)
 
     def take_ended(self) -> Sequence[EndedMove]:
         """Return, once, the moves that ended."""
         ended, self._ended = self._ended, []
         return ended
-
-    def take_released(self) -> Sequence[ScopeKey]:
-        """Return, once, the scopes in which fewer pods are moving than before."""
-        released, self._released = self._released, []
-        return released
 
     def take_arrivals(self) -> Sequence[MovedPods]:
         """Return, once, the pods that plugins moved to each node, where they differ."""
@@ -267,37 +229,32 @@ class MoveTracker:
         A move whose eviction has no outcome yet has `moves.readyTimeout` from now on.
         """
         longest = now + self._timeout_s
-        return nsmallest(count, (self._timers.due(u) or longest for u in self.moving[scope]))[-1]
+        uids = self._ledger.moving_in(scope)
+        return nsmallest(count, (self._timers.due(uid) or longest for uid in uids))[-1]
 
     def turn_within_s(self, scope: ScopeKey) -> float:
         """Return for how long it is likely that what waits for a move of a scope has its turn soon.
 
         A replacement that is not Ready for long may never be: then it is 0.
         """
-        began = (self._moves[uid].origin.began_s for uid in self.moving.get(scope, ()))
+        began = (each.origin.began_s for each in self._ledger.moving_in(scope).values())
         return max(0.0, max(began, default=-inf) + TURN_COMES_S - self._view.now_s)
 
-    def _add(self, move: Move, now: float) -> None:
-        if len(self._moves) >= MAX_MOVES:
-            oldest = next(iter(self._moves.values()))
-            self._end(oldest, now, NOT_FOLLOWED, "more moves are under way than are followed")
-        self._moves[move.origin.pod_uid] = move
-        for scope in move.scopes:
-            self.moving.setdefault(scope, set()).add(move.origin.pod_uid)
+    def _is_current(self, move: Eviction) -> bool:
+        return self._ledger.current(move.origin.pod_uid) is move
+
+    def _follow(self, move: Eviction, now: float) -> None:
+        if len(self._ledger) > MAX_MOVES:
+            accepted = (each for each in self._ledger if each.accepted_at is not None)
+            if (oldest := next(accepted, None)) is not None and oldest is not move:
+                self._end(oldest, now, NOT_FOLLOWED, "more moves are under way than are followed")
         self._await_replacement(move)
 
-    def _accept(self, move: Move, now: float) -> None:
-        self._remember(move, now)
+    def _lose_evicted_if_gone(self, move: Eviction, now: float) -> None:
         if self._view.pod(move.origin.pod_uid) is None and move.gone_at is None:
             move.lose_evicted(now)
-        self._advance(move, now)
 
-    def _remember(self, move: Move, now: float) -> None:
-        move.accept(now)
-        if move.match_key is not None:
-            self._memory.evicted(move.origin, now)
-
-    def _await_replacement(self, move: Move) -> None:
+    def _await_replacement(self, move: Eviction) -> None:
         if move.match_key is not None:
             self._awaiting.setdefault(move.match_key, {})[move.origin.pod_uid] = move
 
@@ -306,7 +263,7 @@ class MoveTracker:
             self._take_replacement(move, pod, now)
 
     def _on_pod_gone(self, pod: Pod, now: float) -> None:
-        if (move := self._moves.get(pod.uid)) is not None:
+        if (move := self._ledger.current(pod.uid)) is not None:
             move.lose_evicted(now)
             if not pod.is_terminating:  # a new list lacks it, and had its replacement before
                 self._match_passed_over(move, now)
@@ -343,7 +300,7 @@ class MoveTracker:
                 return
             move.pass_over((pod.uid,))
 
-    def _may_replace(self, move: Move, pod: Pod, *, is_new: bool) -> bool:
+    def _may_replace(self, move: Eviction, pod: Pod, *, is_new: bool) -> bool:
         """Say whether a pod came after the eviction of a move, and was not passed over."""
         if is_new:
             seen_leaving = not move.had_left and self._is_seen_leaving(move)
@@ -357,12 +314,12 @@ class MoveTracker:
         """
         if not self._awaiting or pod.is_terminating or pod.uid in self._by_replacement:
             return None
-        if (own := self._moves.get(pod.uid)) is not None and self._is_leaving(own):
+        if (own := self._ledger.current(pod.uid)) is not None and self._is_leaving(own):
             return None
         key = match_key_of(self._view.index(OwnerIndex).chain(pod), pod.name)
         return key if key in self._awaiting else None
 
-    def _match_newest(self, moves: Sequence[Move], now: float) -> None:
+    def _match_newest(self, moves: Sequence[Eviction], now: float) -> None:
         """Take, for each move, from the last on, the newest pod that may be its replacement.
 
         When its eviction happened is not known: a pod that was created a moment before is older.
@@ -383,33 +340,33 @@ class MoveTracker:
                 newest.remove(replacement)
                 self._replace(move, replacement, now)
 
-    def _match_passed_over(self, move: Move, now: float) -> None:
+    def _match_passed_over(self, move: Eviction, now: float) -> None:
         for uid in move.passed_over:
             if (pod := self._view.pod(uid)) is not None and move.replacement is None:
                 self._match(pod, now, is_new=True)
 
-    def _is_leaving(self, move: Move) -> bool:
+    def _is_leaving(self, move: Eviction) -> bool:
         """Say whether the eviction has happened, as far as is known."""
         return move.accepted_at is not None or self._is_seen_leaving(move)
 
-    def _is_seen_leaving(self, move: Move) -> bool:
+    def _is_seen_leaving(self, move: Eviction) -> bool:
         """Say whether the evicted pod was seen to terminate, or to be gone."""
         if move.gone_at is not None:
             return True
         pod = self._view.pod(move.origin.pod_uid)
         return pod is None or pod.is_terminating
 
-    def _replace(self, move: Move, pod: Pod, now: float) -> None:
+    def _replace(self, move: Eviction, pod: Pod, now: float) -> None:
         self._stop_awaiting(move)
         self._by_replacement[pod.uid] = move
         self._take_replacement(move, pod, now)
 
-    def _take_replacement(self, move: Move, pod: Pod, now: float) -> None:
+    def _take_replacement(self, move: Eviction, pod: Pod, now: float) -> None:
         if move.take_replacement(pod, now):
-            self._memory.landed(pod.uid, pod.node, move.origin, now, self._view.now_s)
+            self._ledger.replace(move, pod)
         self._advance(move, now)
 
-    def _stop_awaiting(self, move: Move) -> None:
+    def _stop_awaiting(self, move: Eviction) -> None:
         if move.match_key is not None and (waiting := self._awaiting.get(move.match_key)):
             waiting.pop(move.origin.pod_uid, None)
             if not waiting:
@@ -417,7 +374,7 @@ class MoveTracker:
 
     # --- one move's next step ---
 
-    def _advance(self, move: Move, now: float) -> None:
+    def _advance(self, move: Eviction, now: float) -> None:
         """End the move if it is over, else set its timer."""
         if move.accepted_at is None:
             return  # its outcome comes first
@@ -435,7 +392,7 @@ class MoveTracker:
                 move.confirm_finding()
             self._end(move, now, RETURNED if returned else MOVED, message)
 
-    def _why_misplaced(self, move: Move, replacement: Pod, *, returned: bool) -> str:
+    def _why_misplaced(self, move: Eviction, replacement: Pod, *, returned: bool) -> str:
         """Say why a balance plugin's move did not help, whatever it finds; empty if it may have."""
         plugins = self._balance_plugins.get(move.origin.plugin, ())
         if returned and plugins:
@@ -444,7 +401,7 @@ class MoveTracker:
             return f"the plugin moves pods away from node {replacement.node}, too"
         return ""
 
-    def _verdict_at(self, move: Move) -> float:
+    def _verdict_at(self, move: Eviction) -> float:
         """Return when the plugin has had the time to find the same of the Ready replacement."""
         assert move.ready_at is not None
         assert move.scheduled_at is not None
@@ -453,7 +410,7 @@ class MoveTracker:
         verdict_s = self._verdict_s.get(move.origin.plugin, 0.0)
         return max(move.ready_at, move.scheduled_at + verdict_s)
 
-    def _deadline(self, move: Move) -> float:
+    def _deadline(self, move: Eviction) -> float:
         """Return when a move without a Ready replacement is given up."""
         assert move.accepted_at is not None
         deadline = move.accepted_at + self._timeout_s
@@ -462,7 +419,7 @@ class MoveTracker:
             return min(deadline, move.gone_at + patience_s)
         return deadline
 
-    def _is_missed(self, move: Move) -> bool:
+    def _is_missed(self, move: Eviction) -> bool:
         """Say whether the owner wants more pods than it has, and will create one when it can.
 
         A StatefulSet creates none while one of a lower ordinal is not Ready. Which of a
@@ -475,7 +432,7 @@ class MoveTracker:
             return False
         return workload.replicas > self._view.index(WorkloadPods).count(move.controller_uid)
 
-    def _given_up(self, move: Move) -> tuple[str, str]:
+    def _given_up(self, move: Eviction) -> tuple[str, str]:
         """Return the result of a move that is given up, and why."""
         if (pod := move.replacement) is not None:
             if not pod.node:
@@ -493,7 +450,7 @@ class MoveTracker:
             return NOT_REPLACED, "the owner has fewer pods than it wants, and created no other one"
         return NOT_REPLACED, "the owner created no other pod: it may want fewer now"
 
-    def _is_expected(self, move: Move, result: str) -> bool:
+    def _is_expected(self, move: Eviction, result: str) -> bool:
         """Say whether no replacement was to come: nothing creates one, or none is wanted now."""
         if result == OWNER_GONE:
             return True
@@ -513,29 +470,28 @@ class MoveTracker:
         return False
 
     def _end(
-        self, move: Move, now: float, result: str, message: str = "", *, is_expected: bool = False
+        self,
+        move: Eviction,
+        now: float,
+        result: str,
+        message: str = "",
+        *,
+        is_expected: bool = False,
     ) -> None:
         plugin = move.origin.plugin
         in_force = plugin in self._verdict_s
-        end = move.ended(result, message, plugin_in_force=in_force, is_expected=is_expected)
-        self._remove(move)
+        end = move.end_with(result, message, plugin_in_force=in_force, is_expected=is_expected)
+        self._stop_following(move)
         helped = "unknown" if end.finding_holds is None else "no" if end.finding_holds else "yes"
         self._results[result, helped, plugin] += 1
         if end.ready_s is not None:
             self._to_ready.observe(end.ready_s)
-        if move.match_key is not None:
-            self._memory.ended(move.origin, end, now)
+        self._ledger.follow_up(move, end, now)
         self._ended.append(EndedMove(move.request_id, move.origin, end))
 
-    def _remove(self, move: Move) -> None:
-        del self._moves[move.origin.pod_uid]
-        self._timers.cancel(move.origin.pod_uid)
+    def _stop_following(self, move: Eviction) -> None:
+        if self._is_current(move):
+            self._timers.cancel(move.origin.pod_uid)
         self._stop_awaiting(move)
         if move.replacement is not None:
             self._by_replacement.pop(move.replacement.uid, None)
-        for scope in move.scopes:
-            pods = self.moving[scope]
-            pods.discard(move.origin.pod_uid)
-            if not pods:
-                del self.moving[scope]
-        self._released += move.scopes

@@ -14,6 +14,7 @@ from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.filters import UPSTREAM_RULES
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
 from reactive_desched.model.resources import PODS, ResourceList, format_quantity
 from reactive_desched.model.usage import NodeMetric, NodeUsage
@@ -86,7 +87,7 @@ def _profile_views(
     fit: NodeFit = (
         SchedulerNodeFit(view, lambda: now_s) if node_fit == SCHEDULER else UpstreamNodeFit(view)
     )
-    no_evictions = InFlightEvictions(lambda: 0.0)
+    no_evictions = InFlightEvictions(EvictionLedger(view), lambda: 0.0)
     rules = controller_rules(lambda _: ()) if mode is PlanMode.RUN else UPSTREAM_RULES
     for profile in policy.profiles:
         evictor = DefaultEvictor(profile.evictor, view, fit, rules)

@@ -21,6 +21,8 @@ from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.policy_limits import CYCLE, PolicyLimits
 from reactive_desched.gate.profile_view import ProfileView
+from reactive_desched.ledger.eviction import new_eviction
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
     Decision,
@@ -106,7 +108,7 @@ class Cycle:
         self._node_fit: NodeFit = UpstreamNodeFit(view) if node_fit is None else node_fit
         self._reserves_capacity = node_fit is not None
         self._confirmed: CycleDecision | None = None
-        no_evictions = InFlightEvictions(lambda: 0.0)
+        no_evictions = InFlightEvictions(EvictionLedger(view), lambda: 0.0)
         self._profiles = [
             _Profile(
                 profile.name,
@@ -248,7 +250,7 @@ class Cycle:
             return False
         pod = decided.finding.pod
         self._node_fit.reserve(pod)
-        self._limits.reserve(decided.finding)
+        self._limits.decided(new_eviction(decided.finding, (), "", decided.profile, 0.0, 0.0))
         changes = self._state.remove(pod)
         for profile in self._profiles:
             profile.view.apply_changes(changes)

@@ -14,6 +14,7 @@ from reactive_desched.fit.upstream import UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import AT_ONCE, ProfileView
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change, PodChange, Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
@@ -21,7 +22,6 @@ from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_marks import ReasonRules, TaintRule
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
-from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -52,7 +52,7 @@ def build_view(
     view = ClusterView(state, wall_clock)
     node_fit = UpstreamNodeFit(view)
     default = DefaultEvictor(evictor or DefaultEvictorArgs(), view, node_fit)
-    in_flight = InFlightEvictions(wall_clock)
+    in_flight = InFlightEvictions(EvictionLedger(view), wall_clock)
     return ProfileView(state, wall_clock, default, node_fit, in_flight, rules)
 
 
@@ -64,9 +64,6 @@ class _Gate:
 
     def decide(self, finding: Finding, _: float) -> Decision:
         return self._decide(finding)
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Nothing was reserved."""
 
 
 class _RecordingPlugin(AnyPlugin):

@@ -22,9 +22,12 @@ from reactive_desched.controller.job_listing import JobRow, job_rows
 from reactive_desched.controller.pending import ClockPair, PendingFinding, TurnRow, turn_row
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
-from reactive_desched.gate.gate import RATE_LIMITED, Gate
+from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.guards import Guards
+from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.migration.job_gate import JobGate
 from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
@@ -36,7 +39,6 @@ from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
-from reactive_desched.moves.move import Move, owner_of
 from reactive_desched.primitives.timestamps import format_second, utc_time
 from reactive_desched.state.indexes.owners import OwnerIndex
 
@@ -227,7 +229,7 @@ class Explainer:
         None for one of whose eviction, and of whose end by something else, nothing is remembered.
         """
         gates = self._controller.gates
-        for move in gates.moves:
+        for move in gates.ledger:
             if move.origin.is_named(name):
                 return self._gone(move.origin, _replacement_so_far(move))
         if (ended := gates.memory.move_of(name)) is not None:
@@ -310,7 +312,7 @@ class Explainer:
         if (evaluation := self._controller.evicting.get(pod.uid)) is not None:
             finding = evaluation.finding
             return EVICTING, "", f"{finding.plugin} decided to evict it: {finding.message}"
-        for move in self._controller.gates.moves:
+        for move in self._controller.gates.ledger:
             if move.origin.pod_uid == pod.uid:
                 return MOVED, "", f"{move.origin.plugin} had it evicted; it leaves now"
         if (taken := self._controller.disruptions.end_of(pod.uid)) is not None:
@@ -458,7 +460,7 @@ def _awaited(decision: Defer | Refuse) -> tuple[str, ...]:
     return awaited(wakes, decision.finding.pod.uid)
 
 
-def _replacement_so_far(move: Move) -> str:
+def _replacement_so_far(move: Eviction) -> str:
     if (pod := move.replacement) is None:
         return "its replacement is awaited" if move.match_key else "no controller replaces it"
     where = f"on {pod.node}" if pod.node else "and is not scheduled yet"

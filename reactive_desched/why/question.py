@@ -13,9 +13,9 @@ from reactive_desched.controller.coverage import node_not_covered
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.errors import ConfigError
+from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.moves.move import owner_of
 from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import nearest_name, quote
 from reactive_desched.state.indexes.owners import OwnerIndex
@@ -206,7 +206,7 @@ def _explain_owner(
     return OwnerExplanation(
         owner=str(owner),
         wanted=None if workload is None else workload.replicas,
-        moving=sum(move.origin.owner.uid == owner.uid for move in controller.gates.moves),
+        moving=sum(move.origin.owner.uid == owner.uid for move in controller.gates.ledger),
         paused=controller.pauses.state().hold,
         total=len(pods),
         states=Counter(each.state for each in states),

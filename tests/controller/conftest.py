@@ -14,7 +14,6 @@ from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, 
 from reactive_desched.model.decisions import CapacityHint, Decision, Defer, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter
-from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.wakes import WakeOn
@@ -72,14 +71,10 @@ class Gate:
 
     def __init__(self) -> None:
         self.verdicts: dict[str, Verdict] = {}
-        self.ends: list[tuple[str, str, float]] = []
 
     def decide(self, finding: Finding, now: float) -> Decision:
         verdict = self.verdicts.get(finding.pod.name)
         return Evict(finding) if verdict is None else verdict(finding, now)
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        self.ends.append((pod.name, outcome.result, now))
 
     def refuse(self, name: str, *wakes: WakeOn, reason: str = "No", until: Any = None) -> None:
         self.verdicts[name] = lambda finding, _: Refuse(

@@ -14,7 +14,6 @@ from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import (
@@ -27,8 +26,6 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
-from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnNamespace, WakeOnPdb
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import RetrySettings
@@ -36,6 +33,7 @@ from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, build_view
+from tests.support.evictions import gate_of
 from tests.support.limits import make_rate_limiter
 from tests.support.owner_limit import OwnerLimit, OwnerLimitArgs
 
@@ -72,9 +70,6 @@ class Fixed:
 
     def decide(self, finding: Finding, _: float) -> Decision:
         return self.decide_by_name.get(finding.pod.name, Evict)(finding)
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Nothing was reserved."""
 
 
 class Bench:
@@ -163,7 +158,7 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
 def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
     rates: Any, limits: Any
 ) -> None:  # as their classes take them
-    gate = Gate((), (PolicyLimits(limits),), make_rate_limiter(rates))
+    gate = gate_of(PolicyLimits(limits), make_rate_limiter(rates))
     bench = Bench(gate)
 
     assert [type(decision).__name__ for decision in bench.plugin.received] == ["Evict", "Defer"]
@@ -172,7 +167,7 @@ def test_a_plan_ends_at_the_first_finding_behind_an_exhausted_scope(
 
 def test_the_plan_is_made_anew_when_the_limit_allows_more() -> None:
     rates = make_rate_limiter({"cluster": TokenRate(0.1, 1)})
-    bench = Bench(Gate((), (), rates))
+    bench = Bench(gate_of(rates))
     due = bench.evaluator.next_due(0)
 
     assert due is not None

@@ -65,6 +65,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
             "Schedule",
             "PluginLimit",
             "EvictionLimit",
+            "EvictionRateLimit",
         ]
     ]
 

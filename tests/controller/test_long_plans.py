@@ -21,7 +21,6 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -80,9 +79,6 @@ class Bench:
         self.worked_s += DECISION_S
         self.decided.append(finding.pod)
         return Evict(finding)
-
-    def release(self, pod: Pod, outcome: Outcome, now: float) -> None:
-        """Nothing was reserved."""
 
     # --- what a worker uses of a controller ---
 

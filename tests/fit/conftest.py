@@ -6,13 +6,16 @@ import pytest
 
 from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node
 from tests.support.all_nodes import fitting_nodes
+from tests.support.evictions import decide
 
 
 class Place:
@@ -23,6 +26,7 @@ class Place:
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
         self.fit = SchedulerNodeFit(self.view, lambda: self.now)
+        self.evictions: dict[str, Eviction] = {}
         self.put(*things)
 
     def put(self, *things: ClusterObject) -> None:
@@ -49,8 +53,19 @@ class Place:
         """Find a node for a pod and let it go there."""
         found = self.fit.find_other_node(pod, EVERYTHING)
         if found is not None:
-            self.fit.reserve(pod)
+            self.evictions[pod.uid] = decide(self.fit, pod, self.now)
         return found
+
+    def end(self, pod: Pod, result: str) -> None:
+        """Let the eviction of a pod have its outcome."""
+        eviction, outcome = self.evictions[pod.uid], Outcome(result)
+        eviction.end(outcome, self.now)
+        self.fit.ended(eviction, outcome)
+
+    def replace(self, pod: Pod, replacement: Pod) -> None:
+        """Let the replacement of an evicted pod be bound."""
+        self.put(replacement)
+        self.fit.replaced(self.evictions[pod.uid], replacement)
 
     def park(self, pod: Pod) -> set[WakeOn]:
         """Find no node for a pod; returns what it waits for."""

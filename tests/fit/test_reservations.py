@@ -8,12 +8,14 @@ import pytest
 
 from reactive_desched.fit.reservations import MAX_RESERVATIONS, RESERVATION_TTL_S, Reservations
 from reactive_desched.model.labels import EVERYTHING, LabelSelector
+from reactive_desched.model.moves import NOT_REPLACED, MoveEnd
 from reactive_desched.model.objects import (
     HostPort,
     Pod,
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
+from reactive_desched.model.outcomes import EVICTED, FAILED
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import verbatim
@@ -101,25 +103,15 @@ def test_a_pod_with_a_reservation_repels_as_if_it_were_there(place: Callable[...
     assert here.why_not(other) == {"node(s) didn't satisfy existing pods anti-affinity rules": 1}
 
 
-@pytest.mark.parametrize(
-    ("news", "is_free"),
-    [
-        pytest.param(landed("n3"), True, id="it landed elsewhere"),
-        pytest.param(landed("n3", owner="ReplicaSet/b"), False, id="somebody else's pod landed"),
-        pytest.param(landed("n3", owner="Job/web"), True, id="its owner by uid, whatever its kind"),
-    ],
-)
-def test_a_replacement_takes_up_what_was_booked_for_it(
-    place: Callable[..., Any],
-    news: Pod,
-    is_free: bool,  # noqa: FBT001 -- what a row expects
-) -> None:
+def test_a_reservation_ends_when_its_own_replacement_is_bound(place: Callable[..., Any]) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
     here.let_go(FIRST)
 
-    here.put(news)
+    here.put(landed("n3", name="a replica that was pending before"))
+    assert here.let_go(SECOND) is None
 
-    assert (here.let_go(SECOND) == "n2") == is_free
+    here.replace(FIRST, landed("n3"))
+    assert here.let_go(SECOND) == "n2"
 
 
 def test_a_replacement_that_lands_where_it_should_is_counted_once(
@@ -130,31 +122,39 @@ def test_a_replacement_that_lands_where_it_should_is_counted_once(
     )
     here.let_go(FIRST)
 
-    here.put(landed("n2"))
+    here.replace(FIRST, landed("n2"))
 
     assert here.let_go(SECOND) == "n2"
 
 
-def test_of_several_bookings_that_on_the_node_it_landed_on_ends(place: Callable[..., Any]) -> None:
+def test_of_several_reservations_that_of_the_replaced_pod_ends(place: Callable[..., Any]) -> None:
     other = msgspec.structs.replace(FIRST, name="other", uid="other")
     here = place(N1, TIGHT, FIRST, other, SECOND)
     here.let_go(FIRST)
     here.put(node("n3", allocatable=ONE_PLACE))
     assert here.let_go(other) == "n3"
 
-    here.put(landed("n3"))
+    here.replace(other, landed("n4"))
+    assert here.let_go(SECOND) == "n3"
 
-    assert here.let_go(SECOND) is None
+
+def test_a_reservation_ends_when_the_replacement_is_given_up(place: Callable[..., Any]) -> None:
+    here = place(N1, TIGHT, FIRST, SECOND)
+    here.let_go(FIRST)
+
+    here.fit.followed_up(here.evictions[FIRST.uid], MoveEnd(NOT_REPLACED))
+
+    assert here.let_go(SECOND) == "n2"
 
 
 def test_an_eviction_that_did_not_happen_frees_its_room(place: Callable[..., Any]) -> None:
     here = place(N1, TIGHT, FIRST, SECOND)
     here.let_go(FIRST)
 
-    here.fit.release(FIRST, evicted=True)
+    here.end(FIRST, EVICTED)
     assert here.let_go(SECOND) is None
 
-    here.fit.release(FIRST, evicted=False)
+    here.end(FIRST, FAILED)
     assert here.let_go(SECOND) == "n2"
 
 
@@ -180,7 +180,7 @@ def test_a_pod_that_waits_for_a_reservation_gets_a_hint_when_it_ends(
     here.let_go(FIRST)
     waits_for = here.park(SECOND)
 
-    here.fit.release(FIRST, evicted=False)
+    here.end(FIRST, FAILED)
 
     assert {room.wake for room in here.fit.take_capacity_hints()} <= waits_for
     assert here.let_go(SECOND) == "n2"

@@ -114,7 +114,7 @@ def test_after_a_restart_in_the_middle_the_rest_moves_too() -> None:
     second = DescheduledCluster(world, low(), moves=ONE_AT_A_TIME, nodeFit=True)
     for ended in first.ended:
         uid, at = ended.end.replacement_uid, world.clock.now()
-        second.gates.memory.landed(uid, ended.end.node, ended.origin, at, at)
+        second.gates.memory._landed(uid, ended.end.node, ended.origin, at, at)
     second.run(TWENTY_MINUTES_S)
 
     assert began + len(second.evicted) == 10
@@ -154,7 +154,7 @@ def test_the_pods_moved_to_a_node_are_known_again_from_the_record() -> None:
             [("moved", "n2"), ("moved", "n2"), ("returned", "n1")]
         )
     ]
-    cluster.gates.moves.restore(past, now, now)
+    cluster.gates.restore(past, now, now)
 
     [moved] = cluster.gates.moves.take_arrivals()
 

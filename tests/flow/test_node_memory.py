@@ -191,7 +191,7 @@ def test_after_a_restart_a_node_rests_as_long_as_before(minutes: int) -> None:
         )
         for number in range(4)
     ]
-    cluster.gates.moves.restore(past, now, now)
+    cluster.gates.restore(past, now, now)
     cluster.run(10)
 
     assert bool(cluster.evicted) is (minutes > 10)

@@ -155,7 +155,7 @@ async def test_the_warm_up_slows_and_says_until_when() -> None:
     limits = EvictionRateLimits.model_validate({"warmUp": {"duration": "100s", "fromPercent": 20}})
     async with braked().running() as flow:
         flow.sync_and_resume(*NODES)
-        flow.controller.gates.rate_limiter.reconfigure(limits, anyio.current_time())
+        flow.controller.gates.rate_limiter.reconfigure(limits, anyio.current_time(), ())
         await anyio.sleep(50)
         assert state(flow).name is ControllerState.SLOWED
         assert "60%" in state(flow).summary

@@ -3,9 +3,11 @@ import pytest
 
 from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodStatus
+from reactive_desched.model.outcomes import EVICTED, FAILED, Outcome
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
@@ -22,8 +24,13 @@ class Bench:
         state.upsert(node("n1"))
         for one in (WEB, *pods):
             state.upsert(one)
-        self.in_flight = InFlightEvictions(lambda: 0.0)
-        self.gate = ConflictPartnersLeaving(ClusterView(state, lambda: 0.0), self.in_flight)
+        view = ClusterView(state, lambda: 0.0)
+        self.ledger = EvictionLedger(view)
+        in_flight = InFlightEvictions(self.ledger, lambda: 0.0)
+        self.gate = ConflictPartnersLeaving(view, in_flight)
+
+    def evict(self, one: Pod) -> None:
+        self.ledger.decide(Finding(one, "Test", "why"), "test", 0.0)
 
     def refuses(self, *against: str) -> Refuse | None:
         return self.gate.check(Finding(WEB, "Test", "why", conflicts_with=against), 0.0)
@@ -45,31 +52,31 @@ def test_a_finding_waits_from_the_others_eviction_on_and_names_what_it_waits_for
     bench = Bench(DB)
     assert bench.refuses("db") is None
 
-    bench.in_flight.reserve(DB)
+    bench.evict(DB)
     refusal = bench.refuses("db")
     assert refusal is not None
     assert refusal.gate == "ConflictPartners"
     assert refusal.reason == "ConflictPartnersLeaving"
     assert refusal.wake_on == (WakeOnPod("web"), WakeOnPod("db"), WakeOnEviction("db"))
 
-    bench.in_flight.release(DB, evicted=True)
+    bench.ledger.end("db", Outcome(EVICTED), 0.0)
     assert bench.refuses("db") is not None
 
 
 def test_a_finding_does_not_wait_for_an_eviction_that_failed() -> None:
     bench = Bench(DB)
-    bench.in_flight.reserve(DB)
-    bench.in_flight.release(DB, evicted=False)
+    bench.evict(DB)
+    bench.ledger.end("db", Outcome(FAILED), 0.0)
 
     assert bench.refuses("db") is None
 
 
 def test_one_that_stays_is_enough_to_go() -> None:
     bench = Bench(DB, API)
-    bench.in_flight.reserve(DB)
+    bench.evict(DB)
 
     assert bench.refuses("db", "api") is None
-    bench.in_flight.reserve(API)
+    bench.evict(API)
     assert bench.refuses("db", "api") is not None
 
 

@@ -14,6 +14,7 @@ from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide, finish
 from tests.support.golden import Golden
 
 A, B, C = (pod(name, on="n1", labels={"app": "web"}) for name in "abc")
@@ -98,9 +99,9 @@ def test_a_pod_that_is_not_ready_is_left_to_the_server() -> None:
 
 def test_evictions_under_way_are_booked_on_the_budget(golden: Golden) -> None:
     cluster = Cluster(budget(2))
-    cluster.gate.reserve(A)
+    decide(cluster.gate, A)
     assert cluster.says(B) is None
-    cluster.gate.reserve(B)
+    decide(cluster.gate, B)
 
     refusal = cluster.says(C)
 
@@ -112,7 +113,7 @@ def test_evictions_under_way_are_booked_on_the_budget(golden: Golden) -> None:
 
 def test_a_pods_own_booking_does_not_stand_in_its_way() -> None:
     cluster = Cluster(budget(1))
-    cluster.gate.reserve(A)
+    decide(cluster.gate, A)
 
     assert cluster.says(A) is None
     assert cluster.says(B) is not None
@@ -120,22 +121,22 @@ def test_a_pods_own_booking_does_not_stand_in_its_way() -> None:
 
 def test_the_booking_of_an_eviction_that_did_not_happen_is_dropped_and_no_other() -> None:
     cluster = Cluster(budget(2))
-    cluster.gate.reserve(A)
-    cluster.gate.reserve(B)
-    cluster.gate.release(A, evicted=False)
+    decide(cluster.gate, A)
+    decide(cluster.gate, B)
+    finish(cluster.gate, A.uid, evicted=False)
 
     assert cluster.says(C) is None
-    cluster.gate.reserve(C)
+    decide(cluster.gate, C)
     assert cluster.says(A) is not None
     for one in (B, C):
-        cluster.gate.release(one, evicted=False)
+        finish(cluster.gate, one.uid, evicted=False)
     assert list(cluster.gate._assumed) == []
 
 
 def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_it() -> None:
     cluster = Cluster(budget(1))
-    cluster.gate.reserve(A)
-    cluster.gate.release(A, evicted=True)
+    decide(cluster.gate, A)
+    finish(cluster.gate, A.uid, evicted=True)
     assert cluster.says(B) is not None
 
     cluster.gate.apply_changes([NodeAdded("n2"), PdbChanged("default", "other")])
@@ -146,7 +147,7 @@ def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_i
 
 def test_an_assumed_disruption_ends_by_itself_when_the_budget_does_not_change() -> None:
     cluster = Cluster(budget(1))
-    cluster.gate.reserve(A)
+    decide(cluster.gate, A)
     cluster.now = ASSUME_TTL_S - 0.1
     assert cluster.says(B) is not None
 
@@ -159,7 +160,7 @@ def test_an_eviction_is_booked_on_every_budget_over_the_pod() -> None:
     cluster = Cluster(budget(1), everyone)
     other = pod("other", on="n1")
     cluster.change(other)
-    cluster.gate.reserve(A)
+    decide(cluster.gate, A)
 
     assert sorted(cluster.gate._assumed) == ["default/all", "default/web"]
     assert cluster.says(other) is not None
@@ -169,6 +170,6 @@ def test_the_oldest_booking_is_dropped_at_the_bound(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(disruption_module, "MAX_ASSUMED_PDBS", 2)
     cluster = Cluster(*(budget(1, name, selector=LabelSelector({"app": name})) for name in "xyz"))
     for name in "xyz":
-        cluster.gate.reserve(pod(name, on="n1", labels={"app": name}))
+        decide(cluster.gate, pod(name, on="n1", labels={"app": name}))
 
     assert list(cluster.gate._assumed) == ["default/y", "default/z"]

@@ -3,9 +3,10 @@ import pytest
 from reactive_desched.gate.gate import Gate, GateFilter
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import TokenRate
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import (
     CANCELLED,
     CONFLICT,
@@ -19,6 +20,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide, gate_of
 from tests.support.limits import make_rate_limiter
 
 WEB = Finding(pod("web", on="n1"), "Test", "why")
@@ -39,17 +41,17 @@ class Fixed:
         return Refuse(finding, self.name, self.says, "why") if self.says is not None else None
 
 
-class Memory:
+class Memory(EvictionParticipant):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def reserve(self, pod: Pod) -> None:
-        self.told.append(("begin", pod.name))
+    def decided(self, eviction: Eviction) -> None:
+        self.told.append(("begin", eviction.origin.pod_name))
 
-    def release(self, pod: Pod, *, evicted: bool) -> None:
-        self.told.append(("gone" if evicted else "stays", pod.name))
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        self.told.append(("gone" if eviction.leaves else "stays", eviction.origin.pod_name))
 
 
 def gate(
@@ -58,7 +60,8 @@ def gate(
     limits: dict[str, int | None] | None = None,
     memories: tuple[Memory, ...] = (),
 ) -> Gate:
-    return Gate(steps, (PolicyLimits(limits or {}),), make_rate_limiter(rates or {}), memories)
+    counting = PolicyLimits(limits or {}), make_rate_limiter(rates or {})
+    return gate_of(*steps, *counting, memories=memories)
 
 
 def test_the_first_refusal_is_the_decision_and_no_later_filter_is_asked() -> None:
@@ -79,15 +82,15 @@ def test_when_no_filter_refuses_the_pod_is_evicted_and_every_tracker_counts_it()
 
 def test_what_a_step_refuses_costs_no_token_and_no_place_in_the_window() -> None:
     budgets, windows = make_rate_limiter(ONE), PolicyLimits({"cluster": 1})
-    Gate((Fixed("A", "no"),), (windows,), budgets).decide(WEB, 0)
+    gate_of(Fixed("A", "no"), windows, budgets).decide(WEB, 0)
 
-    assert Gate((), (windows,), budgets).decide(DB, 0) == Evict(DB)
+    assert gate_of(windows, budgets).decide(DB, 0) == Evict(DB)
 
 
 def test_what_the_window_defers_costs_no_token() -> None:
     budgets, windows = make_rate_limiter(ONE), PolicyLimits({"node": 1})
-    shared = Gate((), (windows,), budgets)
-    windows.reserve(Finding(pod("other", on="n1"), "Test", "why"))
+    shared = gate_of(windows, budgets)
+    decide(windows, Finding(pod("other", on="n1"), "Test", "why"))
 
     assert isinstance(shared.decide(WEB, 0), Defer)
     elsewhere = Finding(pod("x", on="n2"), "Test", "why")
@@ -109,7 +112,7 @@ def test_a_spent_budget_defers_and_names_its_scope() -> None:
 def test_a_spent_budget_takes_no_place_in_the_window_and_reserves_in_no_tracker() -> None:
     memory = Memory()
     windows = PolicyLimits({"cluster": 2})
-    one = Gate((), (windows,), make_rate_limiter(ONE), (memory,))
+    one = gate_of(windows, make_rate_limiter(ONE), memories=(memory,))
     one.decide(WEB, 0)
     one.decide(DB, 0)
 
@@ -142,7 +145,7 @@ def test_only_what_happened_costs_and_only_pods_that_left_are_remembered(
     for one in (paced, limited):
         one.decide(WEB, 0)
         assert isinstance(one.decide(DB, 0), Defer)
-        one.release(WEB.pod, Outcome(result), 1)
+        one._ledger.end("web", Outcome(result), 1)
 
     assert memory.told == [("begin", "web"), ("gone" if left else "stays", "web")]
     assert isinstance(paced.decide(DB, 1), Defer) == costs

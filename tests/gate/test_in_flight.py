@@ -1,12 +1,15 @@
 import msgspec
 
-from reactive_desched.gate import in_flight as in_flight_module
 from reactive_desched.gate.in_flight import BACKGROUND_S, CACHE_LAG_S, InFlightEvictions
+from reactive_desched.ledger import ledger as ledger_module
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Annotations
+from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.objects import Annotations, Pod
+from reactive_desched.model.outcomes import EVICTED, FAILED, Outcome
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import make_ledger
 from tests.support.golden import Golden
 
 
@@ -20,13 +23,32 @@ class Clock:
         return self.now
 
 
+class Memory(InFlightEvictions):
+    """The gate over a ledger of its own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.ledger = make_ledger()
+        super().__init__(self.ledger, clock)
+
+    def reserve(self, one: Pod) -> None:
+        self.ledger.decide(Finding(one, "Test", "why"), "test", self._clock())
+
+    def release(self, one: Pod, *, evicted: bool) -> None:
+        self.ledger.end(one.uid, Outcome(EVICTED if evicted else FAILED), self._clock())
+
+    def close(self, one: Pod) -> None:
+        eviction = self.ledger.current(one.uid)
+        assert eviction is not None
+        self.ledger.follow_up(eviction, MoveEnd("moved"), self._clock())
+
+
 WEB = Finding(pod("web", on="n1"), "Test", "why")
 
 
 def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end(
     golden: Golden,
 ) -> None:
-    memory = InFlightEvictions(Clock())
+    memory = Memory(Clock())
     assert memory.check(WEB, 0) is None
 
     memory.reserve(WEB.pod)
@@ -39,14 +61,12 @@ def test_a_pod_is_refused_from_its_decision_to_its_end_and_waits_for_that_end(
         (WakeOnPod("web"), WakeOnEviction("web")),
         pod_leaves=True,
     )
-    assert len(memory) == 1
     memory.release(WEB.pod, evicted=False)
     assert memory.check(WEB, 0) is None
-    assert len(memory) == 0
 
 
 def test_another_pod_of_the_same_name_is_not_meant() -> None:
-    memory = InFlightEvictions(Clock())
+    memory = Memory(Clock())
     memory.reserve(WEB.pod)
 
     assert memory.check(Finding(pod("web", uid="reborn", on="n1"), "Test", "why"), 0) is None
@@ -54,10 +74,9 @@ def test_another_pod_of_the_same_name_is_not_meant() -> None:
 
 def test_an_evicted_pod_is_remembered_until_its_deletion_should_show() -> None:
     clock = Clock()
-    memory = InFlightEvictions(clock)
+    memory = Memory(clock)
     memory.reserve(WEB.pod)
     memory.release(WEB.pod, evicted=True)
-    assert len(memory) == 0
 
     clock.now += CACHE_LAG_S - 0.1
     assert memory.check(WEB, 0) is not None
@@ -67,7 +86,7 @@ def test_an_evicted_pod_is_remembered_until_its_deletion_should_show() -> None:
 
 def test_an_eviction_that_takes_longer_than_that_is_still_under_way() -> None:
     clock = Clock()
-    memory = InFlightEvictions(clock)
+    memory = Memory(clock)
     memory.reserve(WEB.pod)
     clock.now += 10 * CACHE_LAG_S
 
@@ -75,13 +94,14 @@ def test_an_eviction_that_takes_longer_than_that_is_still_under_way() -> None:
 
 
 def test_the_oldest_evicted_pod_is_forgotten_at_the_bound(monkeypatch) -> None:  # type: ignore[no-untyped-def]  # pytest's own
-    monkeypatch.setattr(in_flight_module, "MAX_RECENT_EVICTIONS", 2)
+    monkeypatch.setattr(ledger_module, "MAX_KEPT", 2)
     clock = Clock()
-    memory = InFlightEvictions(clock)
+    memory = Memory(clock)
     gone = [Finding(pod(name, on="n1"), "Test", "why") for name in "abc"]
     for finding in gone:
         memory.reserve(finding.pod)
         memory.release(finding.pod, evicted=True)
+        memory.close(finding.pod)
         clock.now += 1
 
     assert [f.pod.name for f in gone if memory.check(f, 0)] == ["b", "c"]
@@ -90,7 +110,7 @@ def test_the_oldest_evicted_pod_is_forgotten_at_the_bound(monkeypatch) -> None: 
 def test_a_leaving_pod_is_refused_even_if_it_asks_to_be_evicted() -> None:
     leaving = msgspec.structs.replace(pod("web", on="n1", evict="true"), deletion_s=1)
 
-    refusal = InFlightEvictions(lambda: 0.0).check(Finding(leaving, "Test", "why"), 0)
+    refusal = Memory(Clock()).check(Finding(leaving, "Test", "why"), 0)
 
     assert refusal is not None
     assert refusal.reason == "PodTerminating"
@@ -109,7 +129,7 @@ def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin(
     golden: Golden,
 ) -> None:
     clock = Clock()
-    memory = InFlightEvictions(clock)
+    memory = Memory(clock)
     memory.reserve(LAUNCHER)
     memory.release(LAUNCHER, evicted=True)
     clock.now += BACKGROUND_S - 1
@@ -124,7 +144,7 @@ def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin(
 
 
 def test_an_annotation_that_says_another_program_moves_the_pod_may_say_no() -> None:
-    memory = InFlightEvictions(Clock())
+    memory = Memory(Clock())
     for asked, moves in (("false", ""), ("", "false")):
         annotations = Annotations(request_evict_only=asked, eviction_in_progress=moves)
         launcher = msgspec.structs.replace(LAUNCHER, annotations=annotations)
@@ -133,7 +153,7 @@ def test_an_annotation_that_says_another_program_moves_the_pod_may_say_no() -> N
 
 def test_a_pod_stays_in_progress_as_long_as_its_annotation_says_so() -> None:
     clock = Clock()
-    memory = InFlightEvictions(clock)
+    memory = Memory(clock)
     memory.reserve(LAUNCHER)
     memory.release(LAUNCHER, evicted=True)
     clock.now += 100
@@ -147,6 +167,6 @@ def test_a_pod_stays_in_progress_as_long_as_its_annotation_says_so() -> None:
 
 
 def test_after_a_restart_the_annotation_says_that_a_pod_is_being_moved() -> None:
-    assert InFlightEvictions(Clock()).check(Finding(MOVING, "Test", "why"), 0) is not None
+    assert Memory(Clock()).check(Finding(MOVING, "Test", "why"), 0) is not None
     alone = msgspec.structs.replace(LAUNCHER, annotations=Annotations(eviction_in_progress=""))
-    assert InFlightEvictions(Clock()).check(Finding(alone, "Test", "why"), 0) is None
+    assert Memory(Clock()).check(Finding(alone, "Test", "why"), 0) is None

@@ -7,7 +7,9 @@ from reactive_desched.gate.in_flight import BACKGROUND_S, InFlightEvictions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Annotations
+from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import make_ledger
 from tests.support.golden import Golden
 
 NOW_S = 1_700_000_000.0
@@ -27,12 +29,13 @@ NOW_S = 1_700_000_000.0
 def test_a_pod_evicted_within_a_minute_is_remembered(
     ended_s: float | None, result: str, *, is_evicting: bool
 ) -> None:
-    in_flight = InFlightEvictions(lambda: 5.0)
+    ledger = make_ledger()
+    in_flight = InFlightEvictions(ledger, lambda: 5.0)
     past = PastEviction(
         "r", NOW_S - 95, "uid-1", "shop", "web", "n1", ended_s=ended_s, result=result
     )
 
-    in_flight.restore([past], NOW_S)
+    ledger.restore([past], 5.0, NOW_S)
 
     assert in_flight.is_evicting("uid-1") is is_evicting
 
@@ -48,12 +51,13 @@ def test_a_pod_evicted_within_a_minute_is_remembered(
 def test_a_pod_that_another_program_was_asked_to_move_is_not_asked_for_again(
     age_s: float, asked: str | None, golden: Golden, *, waits: bool
 ) -> None:
-    in_flight = InFlightEvictions(lambda: 5.0)
+    ledger = make_ledger()
+    in_flight = InFlightEvictions(ledger, lambda: 5.0)
     ended_s = NOW_S - age_s
     past = PastEviction(
         "r", ended_s, "vm", "default", "vm", "n1", ended_s=ended_s, result="evicted"
     )
-    in_flight.restore([past], NOW_S)
+    ledger.restore([past], 5.0, NOW_S)
     moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=asked))
 
     refusal = in_flight.check(Finding(moved, "Test", "why"), 0)
@@ -62,9 +66,10 @@ def test_a_pod_that_another_program_was_asked_to_move_is_not_asked_for_again(
 
 
 def test_a_request_of_an_earlier_process_may_have_asked_another_program() -> None:
-    in_flight = InFlightEvictions(lambda: 5.0)
-    in_flight.inherit("vm")
-    in_flight.end_inherited("vm", evicted=True)
+    ledger = make_ledger()
+    in_flight = InFlightEvictions(ledger, lambda: 5.0)
+    ledger.inherit("vm", 5.0, NOW_S)
+    ledger.end_inherited("vm", Outcome(EVICTED), 5.0, NOW_S)
     moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=""))
 
     refusal = in_flight.check(Finding(moved, "Test", "why"), 0)
@@ -75,12 +80,13 @@ def test_a_request_of_an_earlier_process_may_have_asked_another_program() -> Non
 
 def test_the_time_to_begin_goes_on_over_a_restart() -> None:
     now = 5.0
-    in_flight = InFlightEvictions(lambda: now)
+    ledger = make_ledger()
+    in_flight = InFlightEvictions(ledger, lambda: now)
     ended_s = NOW_S - 90
     past = PastEviction(
         "r", ended_s, "vm", "default", "vm", "n1", ended_s=ended_s, result="evicted"
     )
-    in_flight.restore([past], NOW_S)
+    ledger.restore([past], 5.0, NOW_S)
     moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=""))
     now += BACKGROUND_S - 80
 

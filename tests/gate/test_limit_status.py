@@ -13,6 +13,7 @@ from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide, finish, take
 from tests.support.limits import make_rate_limiter
 
 NOON_S = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
@@ -26,9 +27,9 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
     view = ClusterView(ClusterState(), lambda: NOON_S)
     schedules = EvictionSchedules([EvictionSchedule.model_validate(each) for each in written], view)
     finding = Finding(pod("web", on="n1"), "Test", "why")
-    assert rates.reserve(finding, 0) is None
-    windows.reserve(finding)
-    schedules.reserve(finding)
+    assert take(rates, finding, 0) is None
+    decide(windows, finding)
+    decide(schedules, finding, at_s=NOON_S)
 
     status = limit_status(rates, windows, schedules, 0)
 
@@ -56,10 +57,10 @@ def test_what_has_refilled_and_what_left_its_window_is_not_listed() -> None:
     rates = make_rate_limiter({"node": TokenRate(0.1, 3)})
     windows = PolicyLimits({"node": 2}, 300)
     finding = Finding(pod("web", on="n1"), "Test", "why")
-    rates.reserve(finding, 0)
-    windows.reserve(finding)
-    rates.release("web", 0, consumed=True)
-    windows.release("web", 0, evicted=True)
+    take(rates, finding, 0)
+    decide(windows, finding)
+    finish(rates, "web", 0, evicted=True)
+    finish(windows, "web", 0, evicted=True)
     schedules = EvictionSchedules([], ClusterView(ClusterState(), lambda: NOON_S))
 
     assert limit_status(rates, windows, schedules, 299).windows != ()

@@ -12,7 +12,7 @@ from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
-from reactive_desched.gate.rate_limits import EvictionScopes
+from reactive_desched.ledger.scopes import scopes_of
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
@@ -23,6 +23,7 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_configuration, make_profile_of, make_rate_limits
+from tests.support.evictions import finish, restore, take
 from tests.support.limits import make_rate_limiter
 
 EPOCH = 1_700_000_000.0
@@ -53,17 +54,17 @@ RATES = {"cluster": TokenRate(0.1, 4)}
 
 def test_spent_tokens_are_not_there_after_a_restart_and_come_back_in_time() -> None:
     limiter = make_rate_limiter(RATES)
-    limiter.restore([past(n, EPOCH - 5) for n in range(4)], now=3.0, wall_now=EPOCH)
+    restore(limiter, [past(n, EPOCH - 5) for n in range(4)], now=3.0, wall_now=EPOCH)
 
     assert limiter.min_available(3) == {"cluster": pytest.approx(0.5)}
-    refusal = limiter.reserve(finding("a"), 3)
+    refusal = take(limiter, finding("a"), 3)
     assert refusal is not None
     assert refusal.available_at == pytest.approx(8)
 
 
 def test_what_has_refilled_since_is_there() -> None:
     limiter = make_rate_limiter(RATES)
-    limiter.restore([past(n, EPOCH - 100) for n in range(4)], now=3.0, wall_now=EPOCH)
+    restore(limiter, [past(n, EPOCH - 100) for n in range(4)], now=3.0, wall_now=EPOCH)
 
     assert limiter.min_available(3) == {"cluster": 4}
 
@@ -74,34 +75,34 @@ def test_every_scope_is_restored_by_the_name_that_it_had() -> None:
         state.upsert(thing)
     top = OwnerReference("Deployment", "web", "uid-owner", controller=True)
     state.upsert(ReplicaSet("owner-web-1", 1, top))
-    scopes = EvictionScopes(ClusterView(state, lambda: 0.0))
+    view = ClusterView(state, lambda: 0.0)
     rates = dict.fromkeys(
         ("cluster", "zone", "node", "namespace", "owner", "plugin"), TokenRate(0.1, 4)
     )
     limiter = make_rate_limiter(rates)
-    limiter.restore([past(1, EPOCH)], now=3.0, wall_now=EPOCH)
+    restore(limiter, [past(1, EPOCH)], now=3.0, wall_now=EPOCH)
 
     names = {scope: name for scope, name, *_ in limiter.available(3)}
 
-    assert tuple(names.values()) == scopes.of(finding("a"))
+    assert tuple(names.values()) == scopes_of(finding("a"), view)
     assert set(limiter.min_available(3).values()) == {3}
 
 
 def test_an_eviction_without_an_outcome_holds_its_tokens_until_it_has_one() -> None:
     for consumed, left in ((True, 3), (False, 4)):
         limiter = make_rate_limiter(RATES)
-        limiter.restore([past(1, None, "")], now=3.0, wall_now=EPOCH)
+        restore(limiter, [past(1, None, "")], now=3.0, wall_now=EPOCH)
         assert limiter.min_available(100) == {"cluster": 3}
 
-        limiter.release("uid-1", 100, consumed=consumed)
+        finish(limiter, "uid-1", 100, evicted=consumed)
         assert limiter.min_available(100) == {"cluster": left}
 
 
 def test_a_clock_that_was_set_back_opens_no_limit() -> None:
     limiter, windows = make_rate_limiter(RATES), PolicyLimits({"cluster": 1}, 300)
     evictions = [past(n, EPOCH + 86_400 + n) for n in range(4)]
-    limiter.restore(evictions, now=3.0, wall_now=EPOCH)
-    windows.restore(evictions[:1], now=3.0, wall_now=EPOCH)
+    restore(limiter, evictions, now=3.0, wall_now=EPOCH)
+    restore(windows, evictions[:1], now=3.0, wall_now=EPOCH)
 
     assert limiter.min_available(3) == {"cluster": 0}
     assert isinstance(decision := windows.check(finding("a"), 3), Defer)
@@ -113,7 +114,7 @@ def test_the_windows_of_the_policy_and_of_plugins_continue_where_they_were() -> 
     own = PluginNodeLimits(300)
     evictions = [past(1, EPOCH - 400), past(2, EPOCH - 200), past(3, EPOCH - 100)]
     for limit in (windows, own):
-        limit.restore(evictions, now=50.0, wall_now=EPOCH)
+        restore(limit, evictions, now=50.0, wall_now=EPOCH)
 
     decision = windows.check(finding("a"), 50)
     assert isinstance(decision, Defer)
@@ -143,7 +144,7 @@ def test_an_open_eviction_counts_until_its_outcome_says_otherwise(
     gates.restore([past(1, None, "")], 0.0, EPOCH)
     assert not isinstance(gate.decide(finding("a"), 0.0), Evict)
 
-    gates.end_inherited("uid-1", Outcome(result), 5.0)
+    gates.ledger.end_inherited("uid-1", Outcome(result), 5.0, EPOCH)
 
     assert isinstance(gate.decide(finding("a"), 5.0), Evict) is not counts
 
@@ -157,7 +158,7 @@ def make_gate(
     budgets = make_rate_limits({"cluster": rate}, window_s=window_s)
     config = make_configuration((make_profile_of("test", ()),), limits=limits, budgets=budgets)
     gates = GateFactory(ClusterView(state, lambda: EPOCH), lambda: 0.0, config)
-    gate = gates.gate(gates.evictor(config.policy.profiles[0].evictor))
+    gate = gates.gate(gates.evictor(config.policy.profiles[0].evictor), "test")
     state.keep_indexes([(kind, None) for kind in gate.indexes])
     return gates, gate
 
@@ -187,7 +188,7 @@ class Lives:
         gates.restore(self.history, 0.0, self._wall_s)
         for index, eviction in enumerate(self.history):
             if eviction.is_open:
-                gates.end_inherited(eviction.pod_uid, Outcome("evicted"), 0.0)
+                gates.ledger.end_inherited(eviction.pod_uid, Outcome("evicted"), 0.0, self._wall_s)
                 self.history[index] = replace(eviction, ended_s=self._wall_s, result="evicted")
         now = 0.0
         while now < kill.lived_s:
@@ -196,7 +197,7 @@ class Lives:
                 self.history.append(self._begun(asking, now))
                 now += self._took_s
                 if now < kill.lived_s:
-                    gate.release(asking.pod, Outcome("evicted"), now)
+                    gates.ledger.end(asking.pod.uid, Outcome("evicted"), now)
                     ended_s = self._wall_s + now
                     self.history[-1] = replace(self.history[-1], ended_s=ended_s, result="evicted")
             now += 0.25

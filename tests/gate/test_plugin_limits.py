@@ -7,6 +7,7 @@ from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED, Plugi
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide, finish
 
 
 def finding(name: str, on: str = "n1", limit: int | None = 1, plugin: str = "P") -> Finding:
@@ -15,8 +16,8 @@ def finding(name: str, on: str = "n1", limit: int | None = 1, plugin: str = "P")
 
 def evict(limits: PluginNodeLimits, what: Finding, now: float, *, evicted: bool = True) -> None:
     assert limits.check(what, now) is None
-    limits.reserve(what)
-    limits.release(what.pod.uid, now, evicted=evicted)
+    decide(limits, what)
+    finish(limits, what.pod.uid, now, evicted=evicted)
 
 
 def test_a_node_whose_limit_is_reached_waits_until_the_first_eviction_is_old() -> None:
@@ -34,10 +35,10 @@ def test_a_node_whose_limit_is_reached_waits_until_the_first_eviction_is_old() -
 
 def test_an_eviction_under_way_counts_and_one_that_failed_does_not() -> None:
     limits = PluginNodeLimits(window_s=300)
-    limits.reserve(finding("a"))
+    decide(limits, finding("a"))
     assert limits.check(finding("b"), 0) is not None
 
-    limits.release(finding("a").pod.uid, 0, evicted=False)
+    finish(limits, finding("a").pod.uid, 0, evicted=False)
 
     assert limits.check(finding("b"), 0) is None
 
@@ -74,4 +75,4 @@ def test_what_the_window_has_passed_is_forgotten() -> None:
         evict(limits, finding(f"p{number}", on=f"n{number}"), number * 5)
 
     assert set(limits._counts._times) == {("P", "n98"), ("P", "n99")}
-    assert not limits._in_flight
+    assert not limits._counts._in_flight

@@ -6,6 +6,7 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide, finish, under_way
 from tests.support.golden import Golden
 
 
@@ -14,8 +15,8 @@ def finding(name: str = "web", on: str = "n1", namespace: str = "default") -> Fi
 
 
 def evict(windows: PolicyLimits, what: Finding, now: float) -> None:
-    windows.reserve(what)
-    windows.release(what.pod.uid, now, evicted=True)
+    decide(windows, what)
+    finish(windows, what.pod.uid, now, evicted=True)
 
 
 def test_a_limit_holds_for_any_stretch_of_the_window(golden: Golden) -> None:
@@ -52,9 +53,9 @@ def test_the_second_oldest_must_leave_too_when_the_limit_was_overstepped() -> No
 
 def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end() -> None:
     windows = PolicyLimits({"cluster": 1}, window_s=300)
-    windows.reserve(finding())
+    decide(windows, finding())
     under_way = windows.check(finding("b"), 50)
-    windows.release(finding().pod.uid, 100, evicted=True)
+    finish(windows, finding().pod.uid, 100, evicted=True)
     ended = windows.check(finding("b"), 350)
 
     assert isinstance(under_way, Defer)
@@ -65,9 +66,9 @@ def test_an_eviction_under_way_counts_already_and_its_window_begins_at_its_end()
 
 def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> None:
     windows = PolicyLimits({"cluster": 2}, window_s=300)
-    windows.reserve(finding("a"))
+    decide(windows, finding("a"))
     evict(windows, finding("b"), 200)
-    windows.release(finding("a").pod.uid, 250, evicted=False)
+    finish(windows, finding("a").pod.uid, 250, evicted=False)
     evict(windows, finding("c"), 260)
 
     decision = windows.check(finding("d"), 450)
@@ -78,8 +79,8 @@ def test_an_eviction_that_did_not_happen_takes_no_other_ones_time_with_it() -> N
 
 def test_an_eviction_that_did_not_happen_does_not_count() -> None:
     windows = PolicyLimits({"cluster": 1})
-    windows.reserve(finding())
-    windows.release(finding().pod.uid, 1, evicted=False)
+    decide(windows, finding())
+    finish(windows, finding().pod.uid, 1, evicted=False)
 
     assert windows.check(finding(), 1) is None
 
@@ -144,11 +145,11 @@ def test_never_more_in_any_stretch_than_the_limit_however_long_each_takes(
         now += pause
         asking = finding(f"p{number}")
         if move == "begin" and windows.check(asking, now) is None:
-            windows.reserve(asking)
+            decide(windows, asking)
             under_way.append((now, asking.pod.uid))
         elif move != "begin" and under_way:
             asked, uid = under_way.pop()
-            windows.release(uid, now, evicted=move == "end")
+            finish(windows, uid, now, evicted=move == "end")
             happened += [asked] if move == "end" else []
     happened = sorted(happened)
     assert all(b - a >= 20 for a, b in zip(happened, happened[limit:], strict=False))
@@ -158,7 +159,7 @@ def test_other_limits_continue_counting_what_was_counted() -> None:
     windows = PolicyLimits({"cluster": 3}, window_s=300)
     evict(windows, finding(), 0)
     evict(windows, finding(), 100)
-    windows.reconfigure({"cluster": 1}, 300)
+    windows.reconfigure({"cluster": 1}, 300, under_way(windows))
 
     decision = windows.check(finding(), 150)
 
@@ -169,30 +170,30 @@ def test_other_limits_continue_counting_what_was_counted() -> None:
 def test_a_limit_taken_away_and_set_again_still_counts_the_past() -> None:
     windows = PolicyLimits({"cluster": 1}, window_s=300)
     evict(windows, finding(), 0)
-    windows.reconfigure({"cluster": None}, 300)
+    windows.reconfigure({"cluster": None}, 300, under_way(windows))
     assert windows.check(finding(), 10) is None
 
-    windows.reconfigure({"cluster": 1}, 300)
+    windows.reconfigure({"cluster": 1}, 300, under_way(windows))
     assert windows.check(finding(), 20) is not None
 
 
 def test_evictions_under_way_count_in_scopes_limited_from_now_on() -> None:
     windows = PolicyLimits({"cluster": 9}, window_s=300)
-    windows.reserve(finding())
-    windows.reconfigure({"node": 1}, 300)
+    decide(windows, finding())
+    windows.reconfigure({"node": 1}, 300, under_way(windows))
     assert windows.check(finding("b"), 10) is not None
 
-    windows.release(finding().pod.uid, 20, evicted=False)
+    finish(windows, finding().pod.uid, 20, evicted=False)
     assert windows.check(finding("b"), 20) is None
 
 
 def test_another_window_counts_at_once() -> None:
     windows = PolicyLimits({"cluster": 1}, window_s=300)
     evict(windows, finding(), 0)
-    windows.reconfigure({"cluster": 1}, 60)
+    windows.reconfigure({"cluster": 1}, 60, under_way(windows))
     assert windows.check(finding(), 100) is None
 
-    windows.reconfigure({"cluster": 1}, 600)
+    windows.reconfigure({"cluster": 1}, 600, under_way(windows))
     evict(windows, finding(), 100)
     assert windows.check(finding(), 650) is not None
     assert windows.check(finding(), 700) is None

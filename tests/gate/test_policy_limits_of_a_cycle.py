@@ -7,6 +7,7 @@ from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide
 
 A = pod("a", on="n1", namespace="shop")
 
@@ -49,13 +50,13 @@ def test_a_limit_stops_what_would_be_one_too_many(scope: str, other: Pod, reason
     limits = PolicyLimits({scope: 1}, CYCLE)
 
     assert refusal(limits, other) is None
-    limits.reserve(Finding(A, "Test", "why"))
+    decide(limits, Finding(A, "Test", "why"))
     assert refusal(limits, other) == reason
 
 
 def test_a_limit_counts_only_its_own_node_and_namespace() -> None:
     limits = PolicyLimits({"node": 1, "namespace": 1, "cluster": None}, CYCLE)
-    limits.reserve(Finding(A, "Test", "why"))
+    decide(limits, Finding(A, "Test", "why"))
 
     assert refusal(limits, pod("b", on="n2", namespace="bank")) is None
 

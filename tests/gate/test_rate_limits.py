@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from reactive_desched.gate import rate_limits as budgets_module
 from reactive_desched.gate.rate_limits import (
-    SCOPES,
     BucketEmpty,
     EvictionRateLimiter,
     TokenRate,
 )
+from reactive_desched.ledger.scopes import SCOPES, EvictionScopes
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.policy.settings.limits import EvictionRateLimits, WarmUpSettings
 from reactive_desched.primitives.token_bucket import MAX_WAIT_S
 from reactive_desched.testing.builders import pod
 from tests.support.configurations import make_rate_limits
+from tests.support.evictions import finish, restore, take, under_way
 from tests.support.golden import Golden
 from tests.support.limits import make_rate_limiter, name_scopes
 
@@ -47,9 +48,9 @@ WEB = finding("web", on="n1")
 
 def evict(budgets: EvictionRateLimiter, what: Finding, now: float) -> BucketEmpty | None:
     """Ask for tokens and spend them at once."""
-    refusal = budgets.reserve(what, now)
+    refusal = take(budgets, what, now)
     if refusal is None:
-        budgets.release(what.pod.uid, now, consumed=True)
+        finish(budgets, what.pod.uid, now, evicted=True)
     return refusal
 
 
@@ -90,9 +91,9 @@ def test_a_refusal_says_the_limit_its_use_and_the_earliest_time(golden: Golden) 
     budgets = limiter({"node": TokenRate(0.1, 3)})
     evict(budgets, finding("a", on="n1"), 0)
     evict(budgets, finding("b", on="n1"), 0)
-    budgets.reserve(finding("c", on="n1"), 0)
+    take(budgets, finding("c", on="n1"), 0)
 
-    refusal = budgets.reserve(WEB, 5)
+    refusal = take(budgets, WEB, 5)
 
     assert refusal is not None
     assert refusal.turn.message(5) == golden()
@@ -102,8 +103,8 @@ def test_of_several_empty_buckets_the_one_that_is_empty_for_longest_says_when() 
     budgets = limiter({"cluster": TokenRate(1, 1), "owner": TokenRate(0.1, 1)})
     evict(budgets, WEB, 0)
 
-    assert empty(budgets.reserve(WEB, 0)) == ("owner", "web", 10.0)
-    assert empty(budgets.reserve(finding("x", on="n1", owner="db"), 0)) == (
+    assert empty(take(budgets, WEB, 0)) == ("owner", "web", 10.0)
+    assert empty(take(budgets, finding("x", on="n1", owner="db"), 0)) == (
         *("cluster", "cluster"),
         1.0,
     )
@@ -113,16 +114,18 @@ def test_in_a_storm_the_cluster_refuses_at_once_and_goes_by_the_others_when_it_h
     budgets = limiter({"cluster": TokenRate(1, 1), "owner": TokenRate(0.001, 1)})
     evict(budgets, WEB, 0)
     others = [finding(f"p{number}", on="n1", owner=f"o{number}") for number in range(60)]
-    assert [budgets.reserve(other, 0) for other in others].count(None) == 0
+    assert [take(budgets, other, 0) for other in others].count(None) == 0
 
-    assert empty(budgets.reserve(WEB, 0)) == ("cluster", "cluster", MAX_WAIT_S)
-    assert empty(budgets.reserve(WEB, 30)) == ("owner", "web", 1000.0)
+    assert empty(take(budgets, WEB, 0)) == ("cluster", "cluster", MAX_WAIT_S)
+    assert empty(take(budgets, WEB, 30)) == ("owner", "web", 1000.0)
 
 
 def test_a_pod_without_a_zone_or_an_owner_is_limited_by_the_other_scopes_alone() -> None:
     rates = {"zone": TokenRate(1, 1), "owner": TokenRate(1, 1), "node": TokenRate(1, 2)}
     names = ("cluster", "", "n1", "default", "", "Test")
-    budgets = EvictionRateLimiter(make_rate_limits(rates), lambda _: names, lambda: 3)
+    budgets = EvictionRateLimiter(
+        make_rate_limits(rates), lambda _: EvictionScopes(*names), lambda: 3
+    )
     evict(budgets, WEB, 0)
 
     assert evict(budgets, WEB, 0) is None
@@ -142,7 +145,7 @@ def test_waiting_pods_are_given_different_times() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
 
-    refusals = [empty(budgets.reserve(each, 0)) for each in pods_of(3)]
+    refusals = [empty(take(budgets, each, 0)) for each in pods_of(3)]
 
     assert refusals == [("cluster", "cluster", at) for at in (1.0, 2.0, 3.0)]
 
@@ -152,26 +155,26 @@ def test_a_pod_that_asks_again_keeps_its_place() -> None:
     evict(budgets, WEB, 0)
     first, second, third = pods_of(3)
     for each in (first, second, second, third):
-        budgets.reserve(each, 0)
+        take(budgets, each, 0)
 
-    assert empty(budgets.reserve(second, 0.5)) == ("cluster", "cluster", 2.0)
-    assert empty(budgets.reserve(third, 0.5)) == ("cluster", "cluster", 3.0)
+    assert empty(take(budgets, second, 0.5)) == ("cluster", "cluster", 2.0)
+    assert empty(take(budgets, third, 0.5)) == ("cluster", "cluster", 3.0)
 
 
 def test_no_pod_waits_long_behind_those_that_asked_before() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for each in pods_of(1000):
-        budgets.reserve(each, 0)
+        take(budgets, each, 0)
 
-    assert empty(budgets.reserve(WEB, 0)) == ("cluster", "cluster", MAX_WAIT_S)
+    assert empty(take(budgets, WEB, 0)) == ("cluster", "cluster", MAX_WAIT_S)
 
 
 def test_a_token_that_takes_longer_than_the_longest_promise_is_promised_for_its_time() -> None:
     budgets = limiter({"cluster": TokenRate(0.001, 1)})
     evict(budgets, WEB, 0)
 
-    refusals = [empty(budgets.reserve(WEB, 0)) for _ in range(2)]
+    refusals = [empty(take(budgets, WEB, 0)) for _ in range(2)]
     assert refusals == [("cluster", "cluster", 1000.0)] * 2
 
 
@@ -180,7 +183,7 @@ def test_rounding_rejects_no_request_at_the_promised_time() -> None:
     now = 0.1
     for _ in range(1000):
         assert evict(budgets, WEB, now) is None
-        refusal = budgets.reserve(WEB, now)
+        refusal = take(budgets, WEB, now)
         assert refusal is not None
         now = refusal.available_at
 
@@ -201,10 +204,10 @@ class Queue:
         while self._due:
             now, number, asks = heappop(self._due)
             if not asks:
-                self._budgets.release(f"p{number}", now, consumed=True)
+                finish(self._budgets, f"p{number}", now, evicted=True)
                 continue
             self.asked += 1
-            if refusal := self._budgets.reserve(finding(f"p{number}", on="n1"), now):
+            if refusal := take(self._budgets, finding(f"p{number}", on="n1"), now):
                 heappush(self._due, (refusal.available_at, number, True))
             else:
                 self.went.append((now, number))
@@ -246,7 +249,7 @@ def test_an_unused_promise_is_not_kept_for_ever() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for each in pods_of(3):
-        budgets.reserve(each, 0)  # to come at 1, 2 and 3, and given up
+        take(budgets, each, 0)  # to come at 1, 2 and 3, and given up
     others = [finding(name, on="n1") for name in ("x", "y", "z")]
 
     assert evict(budgets, others[0], 10) is None
@@ -256,28 +259,28 @@ def test_an_unused_promise_is_not_kept_for_ever() -> None:
 
 def test_tokens_that_are_held_cannot_be_held_twice() -> None:
     budgets = limiter({"cluster": TokenRate(1, 2)})
-    budgets.reserve(finding("a", on="n1"), 0)
-    budgets.reserve(finding("b", on="n1"), 0)
+    take(budgets, finding("a", on="n1"), 0)
+    take(budgets, finding("b", on="n1"), 0)
 
-    assert isinstance(budgets.reserve(WEB, 100), BucketEmpty)
+    assert isinstance(take(budgets, WEB, 100), BucketEmpty)
 
 
 def test_a_token_that_was_not_spent_can_be_held_again() -> None:
     budgets = limiter({"cluster": TokenRate(0.001, 1)})
-    budgets.reserve(WEB, 0)
-    budgets.release("web", 0, consumed=False)
+    take(budgets, WEB, 0)
+    finish(budgets, "web", 0, evicted=False)
 
-    assert budgets.reserve(WEB, 0) is None
-    assert isinstance(budgets.reserve(WEB, 0), BucketEmpty)
+    assert take(budgets, WEB, 0) is None
+    assert isinstance(take(budgets, WEB, 0), BucketEmpty)
 
 
 def test_tokens_that_come_back_late_do_not_add_up_to_more_than_the_burst() -> None:
     budgets = limiter({"cluster": TokenRate(0.5, 2)})
     slow = [finding("a", on="n1"), finding("b", on="n1")]
     for one in slow:
-        assert budgets.reserve(one, 0) is None
+        assert take(budgets, one, 0) is None
     for one in slow:
-        budgets.release(one.pod.uid, 100, consumed=False)
+        finish(budgets, one.pod.uid, 100, evicted=False)
 
     assert [evict(budgets, WEB, 100) for _ in range(2)] == [None, None]
     assert empty(evict(budgets, WEB, 100)) == ("cluster", "cluster", 102.0)
@@ -285,8 +288,8 @@ def test_tokens_that_come_back_late_do_not_add_up_to_more_than_the_burst() -> No
 
 def test_a_token_is_spent_when_the_eviction_ends_not_when_it_was_decided() -> None:
     budgets = limiter({"cluster": TokenRate(0.5, 2)})
-    budgets.reserve(WEB, 0)
-    budgets.release("web", 100, consumed=True)
+    take(budgets, WEB, 0)
+    finish(budgets, "web", 100, evicted=True)
 
     assert budgets.min_available(100) == {"cluster": 1.0}
 
@@ -301,8 +304,8 @@ def test_a_scope_without_a_rate_is_unlimited() -> None:
 def test_the_lowest_level_of_a_scope_is_that_of_its_emptiest_bucket() -> None:
     budgets = limiter({"cluster": TokenRate(1, 5), "node": TokenRate(1, 3)})
     for one in (finding("a", on="n1"), finding("b", on="n1"), finding("c", on="n2")):
-        budgets.reserve(one, 0)
-    budgets.release("a", 0, consumed=True)
+        take(budgets, one, 0)
+    finish(budgets, "a", 0, evicted=True)
 
     assert budgets.min_available(0) == {"cluster": 2.0, "node": 1.0}
     assert budgets.min_available(1) == {"cluster": 3.0, "node": 2.0}
@@ -327,7 +330,7 @@ def test_a_bucket_with_a_token_held_outlives_the_bound(
 ) -> None:
     monkeypatch.setattr(budgets_module, "SWEEP_SIZE", 2)
     budgets = limiter({"node": TokenRate(1, 1)})
-    budgets.reserve(finding("held", on="n1"), 0)
+    take(budgets, finding("held", on="n1"), 0)
     for number in range(3, 9):
         evict(budgets, finding("x", on=f"n{number}"), 10)
 
@@ -350,11 +353,11 @@ def test_never_more_than_burst_plus_rate_times_time_however_long_each_takes(
     ended: list[int] = []
     for number, (pause, move) in enumerate(moves):
         now += pause
-        if move == "hold" and budgets.reserve(finding(f"p{number}", on="n1"), now) is None:
+        if move == "hold" and take(budgets, finding(f"p{number}", on="n1"), now) is None:
             held.append((now, f"p{number}"))
         elif move != "hold" and held:
             began, uid = held.pop()
-            budgets.release(uid, now, consumed=move == "spend")
+            finish(budgets, uid, now, evicted=move == "spend")
             asked += [began] if move == "spend" else []
             ended += [now] if move == "spend" else []
     for times in (sorted([*asked, *(began for began, _ in held)]), ended):
@@ -375,7 +378,7 @@ def test_the_same_rates_adopted_again_grant_nothing() -> None:
     rates = {"cluster": TokenRate(1, 3), "node": TokenRate(1, 2)}
     budgets = limiter(rates)
     assert spent(budgets, WEB, 0) == 2
-    budgets.reconfigure(make_rate_limits(rates), 0)
+    budgets.reconfigure(make_rate_limits(rates), 0, under_way(budgets))
 
     assert empty(evict(budgets, WEB, 0)) == ("node", "n1", 1.0)
     assert spent(budgets, finding("x", on="n2"), 0) == 1
@@ -385,20 +388,20 @@ def test_a_larger_burst_adds_the_difference_and_going_to_and_fro_adds_nothing() 
     small, large = {"cluster": TokenRate(0.5, 2)}, {"cluster": TokenRate(0.5, 5)}
     budgets = limiter(small)
     assert spent(budgets, WEB, 0) == 2
-    budgets.reconfigure(make_rate_limits(large), 0)
+    budgets.reconfigure(make_rate_limits(large), 0, under_way(budgets))
     assert spent(budgets, WEB, 0) == 3
 
-    budgets.reconfigure(make_rate_limits(small), 0)
-    budgets.reconfigure(make_rate_limits(large), 0)
+    budgets.reconfigure(make_rate_limits(small), 0, under_way(budgets))
+    budgets.reconfigure(make_rate_limits(large), 0, under_way(budgets))
     assert spent(budgets, WEB, 0) == 0
-    budgets.reconfigure(make_rate_limits(small), 0)
+    budgets.reconfigure(make_rate_limits(small), 0, under_way(budgets))
     assert empty(evict(budgets, WEB, 0)) == ("cluster", "cluster", 8.0)
 
 
 def test_time_before_a_new_rate_refills_at_the_old_one() -> None:
     budgets = limiter({"cluster": TokenRate(1, 4)})
     assert spent(budgets, WEB, 0) == 4
-    budgets.reconfigure(make_rate_limits({"cluster": TokenRate(0.1, 4)}), 2)
+    budgets.reconfigure(make_rate_limits({"cluster": TokenRate(0.1, 4)}), 2, under_way(budgets))
 
     assert spent(budgets, WEB, 2) == 2
     assert evict(budgets, WEB, 3) is not None
@@ -406,18 +409,20 @@ def test_time_before_a_new_rate_refills_at_the_old_one() -> None:
 
 def test_evictions_under_way_hold_tokens_of_the_new_scopes() -> None:
     budgets = limiter({"cluster": TokenRate(0.001, 5)})
-    assert budgets.reserve(WEB, 0) is None
-    budgets.reconfigure(make_rate_limits({"node": TokenRate(0.001, 1)}), 0)
-    assert budgets.reserve(WEB, 0) is not None
+    assert take(budgets, WEB, 0) is None
+    budgets.reconfigure(make_rate_limits({"node": TokenRate(0.001, 1)}), 0, under_way(budgets))
+    assert take(budgets, WEB, 0) is not None
 
-    budgets.release("web", 0, consumed=False)
-    assert budgets.reserve(WEB, 0) is None
+    finish(budgets, "web", 0, evicted=False)
+    assert take(budgets, WEB, 0) is None
 
 
 def test_a_scope_that_becomes_unlimited_limits_no_pod_any_more() -> None:
     budgets = limiter({"cluster": TokenRate(0.001, 1), "node": TokenRate(1, 9)})
     evict(budgets, WEB, 0)
-    budgets.reconfigure(make_rate_limits({"cluster": None, "node": TokenRate(1, 9)}), 0)
+    budgets.reconfigure(
+        make_rate_limits({"cluster": None, "node": TokenRate(1, 9)}), 0, under_way(budgets)
+    )
 
     assert evict(budgets, WEB, 0) is None
     assert budgets.min_available(0) == {"node": 7.0}
@@ -427,10 +432,10 @@ def test_those_that_wait_after_new_rates_are_in_a_new_queue() -> None:
     budgets = limiter({"cluster": TokenRate(1, 1)})
     evict(budgets, WEB, 0)
     for _ in range(9):
-        budgets.reserve(WEB, 0)
-    budgets.reconfigure(make_rate_limits({"cluster": TokenRate(1, 1)}), 0)
+        take(budgets, WEB, 0)
+    budgets.reconfigure(make_rate_limits({"cluster": TokenRate(1, 1)}), 0, under_way(budgets))
 
-    assert empty(budgets.reserve(WEB, 0)) == ("cluster", "cluster", 1.0)
+    assert empty(take(budgets, WEB, 0)) == ("cluster", "cluster", 1.0)
 
 
 def test_the_rates_of_the_wide_scopes_grow_with_a_cluster_above_the_size_that_is_set() -> None:
@@ -483,7 +488,7 @@ def test_in_the_warm_up_a_refusal_says_so_and_growing_bursts_give_no_tokens_at_o
     budgets.begin_warm_up(0)
     assert spent(budgets, WEB, 0) == 2
 
-    refusal = budgets.reserve(WEB, 0)
+    refusal = take(budgets, WEB, 0)
 
     assert refusal is not None
     assert golden() in refusal.turn.message(0)
@@ -525,7 +530,7 @@ def test_buckets_that_begin_empty_fill_at_their_rates_also_those_that_are_made_l
     budgets.begin_empty(100)
 
     assert empty(budgets.peek(WEB, 100)) == ("node", "n1", 110)
-    assert empty(budgets.reserve(WEB, 100)) == ("node", "n1", 110)
+    assert empty(take(budgets, WEB, 100)) == ("node", "n1", 110)
     assert budgets.min_available(104) == {"cluster": 4, "node": pytest.approx(0.4)}
     assert spent(budgets, WEB, 111) == 1
     assert spent(budgets, finding("api", on="n2"), 121) == 2
@@ -536,7 +541,8 @@ def test_what_a_journal_says_of_earlier_evictions_fills_no_bucket_that_begins_em
     past = PastEviction("", 10.0, "a", "default", "a", "n1", ended_s=10.0, result="evicted")
     budgets = limiter({"cluster": TokenRate(0.1, 10)})
     budgets.begin_empty(1000)
-    budgets.restore([past], 1001, 1001)
+    restore(budgets, [past], 1001, 1001)
+    budgets.begin_restored()
 
     assert spent(budgets, WEB, 1005) == 0
     assert spent(budgets, WEB, 1021) == 2

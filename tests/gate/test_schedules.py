@@ -14,6 +14,7 @@ from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide, finish, restore, under_way
 from tests.support.golden import Golden
 
 BUSINESS = {
@@ -45,12 +46,12 @@ class Schedules(EvictionSchedules):
         entries = [EvictionSchedule.model_validate(entry) for entry in written]
         super().__init__(entries, ClusterView(state, lambda: self.wall_s))
 
-    def blocked(self, plugin: str = "Test", now: float = 1000) -> Defer | None:
+    def deferral(self, plugin: str = "Test", now: float = 1000) -> Defer | None:
         return self.check(finding(plugin=plugin), now)
 
     def evict(self, name: str = "web", plugin: str = "Test", *, happened: bool = True) -> None:
-        self.reserve(finding(name, plugin))
-        self.release(name, 0, evicted=happened)
+        decide(self, finding(name, plugin), at_s=self.wall_s)
+        finish(self, name, 0, evicted=happened)
 
     def left(self) -> list[float]:
         [metric] = self.collect()
@@ -60,7 +61,7 @@ class Schedules(EvictionSchedules):
 def test_in_business_hours_nothing_goes_and_the_message_says_until_when(golden: Golden) -> None:
     schedules = Schedules("2026-11-23T16:40", BUSINESS)
 
-    decision = schedules.blocked()
+    decision = schedules.deferral()
 
     assert decision is not None
     assert (decision.gate, decision.reason) == ("Schedule", "ScheduleAllowsNone")
@@ -86,7 +87,7 @@ def test_in_business_hours_nothing_goes_and_the_message_says_until_when(golden: 
 def test_business_hours_are_those_of_the_zone_also_after_the_clocks_change(
     at: str, *, is_open: bool
 ) -> None:
-    assert (Schedules(at, BUSINESS).blocked() is not None) is is_open
+    assert (Schedules(at, BUSINESS).deferral() is not None) is is_open
 
 
 def test_a_window_opens_and_closes_while_the_process_runs() -> None:
@@ -94,7 +95,7 @@ def test_a_window_opens_and_closes_while_the_process_runs() -> None:
     seen = []
     for hour in range(72):
         schedules.wall_s = berlin("2026-11-26T08:30") + hour * 3600  # a Thursday
-        seen.append(schedules.blocked() is not None)
+        seen.append(schedules.deferral() is not None)
 
     open_hours = [hour for hour, blocked in enumerate(seen) if blocked]
     assert open_hours == [*range(1, 9), *range(25, 33)]
@@ -102,32 +103,32 @@ def test_a_window_opens_and_closes_while_the_process_runs() -> None:
 
 def test_a_clock_that_is_set_is_followed_at_once_and_a_long_wait_looks_again_each_hour() -> None:
     schedules = Schedules("2026-11-23T10:00", BUSINESS)
-    decision = schedules.blocked()
+    decision = schedules.deferral()
     assert decision is not None
     assert decision.retry_at_s == 1000 + 3600
 
     schedules.wall_s = berlin("2026-11-23T18:00")
-    assert schedules.blocked() is None
+    assert schedules.deferral() is None
     schedules.wall_s = berlin("2026-11-20T10:00")
-    assert schedules.blocked() is not None
+    assert schedules.deferral() is not None
 
 
 def test_so_many_go_while_the_window_is_open_and_afresh_in_the_next(golden: Golden) -> None:
     schedules = Schedules("2026-11-23T23:00", NIGHTS)
     for number in range(3):
-        assert schedules.blocked() is None
+        assert schedules.deferral() is None
         schedules.evict(f"p{number}")
 
-    decision = schedules.blocked()
+    decision = schedules.deferral()
     assert decision is not None
     assert decision.reason == "ScheduleLimitReached"
     assert golden() in decision.message
     assert schedules.left() == [0]
     schedules.wall_s = berlin("2026-11-24T12:00")
-    assert schedules.blocked() is None
+    assert schedules.deferral() is None
     assert schedules.left() == []
     schedules.wall_s = berlin("2026-11-24T23:00")
-    assert schedules.blocked() is None
+    assert schedules.deferral() is None
     assert schedules.left() == [3]
 
 
@@ -136,40 +137,40 @@ def test_a_clock_set_to_and_fro_grants_nothing_afresh() -> None:
     for number in range(3):
         schedules.evict(f"p{number}")
     schedules.wall_s = berlin("2026-11-25T23:00")
-    assert schedules.blocked() is None
+    assert schedules.deferral() is None
 
     schedules.wall_s = berlin("2026-11-23T22:30")
-    assert schedules.blocked() is not None
+    assert schedules.deferral() is not None
 
 
 def test_an_eviction_under_way_counts_and_one_that_did_not_happen_does_not() -> None:
     schedules = Schedules("2026-11-23T23:00", {**NIGHTS, "evictions": 1})
-    schedules.reserve(finding("a"))
-    assert schedules.blocked() is not None
+    decide(schedules, finding("a"), at_s=schedules.wall_s)
+    assert schedules.deferral() is not None
 
     schedules.wall_s = berlin("2026-11-24T07:00")
-    schedules.release("a", 0, evicted=False)
+    finish(schedules, "a", 0, evicted=False)
     schedules.wall_s = berlin("2026-11-24T05:00")
-    assert schedules.blocked() is None
+    assert schedules.deferral() is None
 
 
 def test_a_schedule_may_be_for_some_plugins() -> None:
     schedules = Schedules("2026-11-23T10:00", {**BUSINESS, "plugins": ["Test", "Other"]})
 
-    assert schedules.blocked("Test") is not None
-    assert schedules.blocked("Another") is None
+    assert schedules.deferral("Test") is not None
+    assert schedules.deferral("Another") is None
 
 
 def test_of_several_open_windows_the_strictest_counts_and_the_last_to_end_is_waited_for() -> None:
     schedules = Schedules("2026-11-20T16:30", BUSINESS, FRIDAYS, {**NIGHTS, "evictions": 9})
 
-    decision = schedules.blocked()
+    decision = schedules.deferral()
     assert decision is not None
     assert "0 0 * * fri UTC for 1d until Sat 2026-11-21 00:00 UTC" in decision.message
     schedules.wall_s = berlin("2026-11-20T23:30")
-    assert schedules.blocked() is not None
+    assert schedules.deferral() is not None
     schedules.wall_s = berlin("2026-11-21T02:00")
-    assert schedules.blocked() is None
+    assert schedules.deferral() is None
 
 
 @pytest.mark.parametrize(
@@ -197,16 +198,16 @@ def test_after_a_restart_the_window_continues_where_it_was() -> None:
         past("d", "2026-11-23T22:59", is_open=True),
     ]
 
-    schedules.restore(evictions, 0, schedules.wall_s)
+    restore(schedules, evictions, 0, schedules.wall_s)
 
     assert schedules.left() == [1]
-    schedules.release("d", 5, evicted=False)
+    finish(schedules, "d", 5, evicted=False)
     assert schedules.left() == [2]
 
 
 def test_an_eviction_of_the_future_counts_as_one_of_now() -> None:
     schedules = Schedules("2026-11-23T23:00", NIGHTS)
-    schedules.restore([past("a", "2026-11-25T12:00")], 0, schedules.wall_s)
+    restore(schedules, [past("a", "2026-11-25T12:00")], 0, schedules.wall_s)
 
     assert schedules.left() == [2]
 
@@ -217,6 +218,6 @@ def test_another_set_of_schedules_keeps_the_counts_of_those_that_stay() -> None:
     more = {**NIGHTS, "schedule": "0 21 * * *"}
     written = [EvictionSchedule.model_validate(entry) for entry in (more, NIGHTS)]
 
-    schedules.reconfigure(written)
+    schedules.reconfigure(written, under_way(schedules))
 
     assert schedules.left() == [3, 2]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.findings import YieldPoint
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
@@ -59,7 +60,7 @@ def make_migrations(state: ClusterState) -> Migrations:
     """Return the migrations over a cluster."""
     view = ClusterView(state, lambda: NOW_S)
     node_fit = SchedulerNodeFit(view, lambda: NOW_S)
-    return Migrations(view, SETTINGS, node_fit, lambda: NOW_S)
+    return Migrations(view, SETTINGS, EvictionLedger(view), node_fit, lambda: NOW_S)
 
 
 def restrictions(migrations: Migrations, there: list[Pod]) -> object:

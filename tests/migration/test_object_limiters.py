@@ -10,9 +10,11 @@ from reactive_desched.migration.limits import WorkloadSize
 from reactive_desched.migration.object_limiters import ObjectLimiters
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import CONFLICT, EVICTED
 from reactive_desched.policy.settings.migration import MigrationJobSettings
+from tests.support.evictions import decide, finish, restore
 from tests.support.golden import Golden
 
 DEFAULT = {"workload": {"duration": "5m"}}
@@ -41,8 +43,8 @@ def limiters(settings: dict[str, Any], replicas: int = 10) -> ObjectLimiters:
 
 def evict(limited: ObjectLimiters, of: Pod, now: float) -> None:
     """Evict a pod, whose request takes no time."""
-    limited.reserve(finding(of))
-    limited.release(of.uid, now, evicted=True)
+    decide(limited, finding(of), profile=MIGRATION_PROFILE)
+    finish(limited, of.uid, now, evicted=True)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +85,10 @@ def test_default_arguments_space_the_pods_of_ten_replicas_by_150_seconds(golden:
 
 def test_a_token_is_held_by_an_eviction_under_way_and_comes_back_with_one_that_failed() -> None:
     limited = limiters(DEFAULT)
-    limited.reserve(finding(pod("a")))
+    decide(limited, finding(pod("a")), profile=MIGRATION_PROFILE)
     assert limited.check(finding(pod("b")), 0.0) is not None
 
-    limited.release("uid-a", 1.0, evicted=False)
+    finish(limited, "uid-a", 1.0, evicted=False)
     assert limited.check(finding(pod("b")), 1.0) is None
 
 
@@ -118,7 +120,7 @@ def past(name: str, ended_s: float | None, result: str = EVICTED, **fields: Any)
 def test_evictions_of_earlier_processes_have_taken_their_tokens() -> None:
     earlier = [past("x", 940.0, CONFLICT), past("y", 930.0, profile="nightly"), past("a", 920.0)]
     limited = limiters(DEFAULT)
-    limited.restore(earlier, now=0.0, wall_now=1000.0)
+    restore(limited, earlier, now=0.0, wall_now=1000.0)
 
     decision = limited.check(finding(pod("b")), 10.0)
     assert decision is not None
@@ -127,10 +129,10 @@ def test_evictions_of_earlier_processes_have_taken_their_tokens() -> None:
 
 def test_a_request_of_an_earlier_process_holds_a_token_until_its_outcome_is_known() -> None:
     limited = limiters(DEFAULT)
-    limited.restore([past("a", None, "")], now=0.0, wall_now=1000.0)
+    restore(limited, [past("a", None, "")], now=0.0, wall_now=1000.0)
     assert limited.check(finding(pod("b")), 1.0) is not None
 
-    limited.release("uid-a", 2.0, evicted=False)
+    finish(limited, "uid-a", 2.0, evicted=False)
     assert limited.check(finding(pod("b")), 2.0) is None
 
 

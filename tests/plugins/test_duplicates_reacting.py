@@ -132,7 +132,7 @@ def test_of_two_the_protected_one_stays() -> None:
 
 def test_a_pod_that_leaves_already_is_the_first_of_the_surplus() -> None:
     cluster = scenario(N1, N2, N3, OLD, YOUNG, YOUNGEST, replica("late", created=9))
-    cluster.view._in_flight.reserve(OLD)
+    cluster.view._in_flight._ledger.decide(Finding(OLD, "Test", "why"), "test", 0.0)
 
     findings = cluster.evaluate(WEB)
 

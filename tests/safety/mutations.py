@@ -35,6 +35,9 @@ from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.journal import history as history_module
 from reactive_desched.journal.uptime import Moment
+from reactive_desched.ledger import ledger as ledger_module
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.intents import EvictionResult
 from reactive_desched.model.outcomes import POD_EVICTED
 from reactive_desched.model.read_back import outcome_from_lookup
@@ -150,6 +153,15 @@ def _without_clocks(**left_out: Any) -> list[Patch]:
     return [Patch(Moment, "age_s", without)]
 
 
+def _forgotten_evictions() -> list[Patch]:
+    is_evicting = InFlightEvictions._is_evicting
+
+    def of_this_process(self: Any, eviction: Eviction) -> bool:
+        return is_evicting(self, eviction) and (eviction.is_under_way or not eviction.is_restored)
+
+    return [Patch(InFlightEvictions, "_is_evicting", of_this_process)]
+
+
 def _property(target: Any, name: str, value: Any) -> list[Patch]:
     return [Patch(target, name, PropertyMock(return_value=value))]
 
@@ -157,21 +169,21 @@ def _property(target: Any, name: str, value: Any) -> list[Patch]:
 MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     **{f"guard {each}": partial(_guard, each) for each in GuardName if each not in NOT_IN_STORIES},
     **{f"rate per {scope}": partial(_without_rate, scope) for scope in SCOPES},
-    "rates over restarts": lambda: _off(EvictionRateLimiter, "restore"),
+    "rates over restarts": lambda: _off(EvictionRateLimiter, "restored"),
     "uptime": partial(_without_clocks, uptime=None, server_time=None),
     "server time": partial(_without_clocks, server_time=None),
     "clock of creations": lambda: [Patch(history_module, "SERVER_TIME_ERROR_S", -7200.0)],
     "warm-up": lambda: _off(EvictionRateLimiter, "begin_warm_up"),
     **{f"limit per {scope}": partial(_without_limit, scope) for scope in LIMIT_SCOPES},
-    "limits over restarts": lambda: _off(PolicyLimits, "restore"),
+    "limits over restarts": lambda: _off(PolicyLimits, "restored"),
     "schedules": lambda: _off(EvictionSchedules, "check"),
-    "schedules over restarts": lambda: _off(EvictionSchedules, "restore"),
+    "schedules over restarts": lambda: _off(EvictionSchedules, "restored"),
     **{f"moving per {scope}": partial(_without_moving_limit, scope) for scope in MOVING_SCOPES},
-    "moves over restarts": lambda: _off(MoveTracker, "restore"),
+    "moves over restarts": lambda: [Patch(ledger_module, "_was_followed_up", lambda _: True)],
     "follow-up": lambda: [Patch(MoveTracker, "take_ended", lambda _: ())],
     "cool-down": lambda: _off(MoveMemory, "_check_cooldown"),
     "futile owners": lambda: _off(MoveMemory, "_check_streak"),
-    "memory over restarts": lambda: _off(MoveMemory, "restore"),
+    "memory over restarts": lambda: _off(MoveMemory, "restored"),
     "cool-down of nodes": lambda: _off(NodeMemory, "_check_arrival"),
     "storm brake": lambda: [Patch(StormBrake, "count", _no_items)],
     "pending brake": lambda: [Patch(PendingBrake, "_threshold", lambda *_: inf)],
@@ -189,8 +201,8 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "intent before request": _sent_before_written,
     "who ended a terminating pod": _terminating_is_evicted,
     "in flight": lambda: _off(InFlightEvictions, "check"),
-    "evicted over restarts": lambda: _off(InFlightEvictions, "restore"),
-    "inherited requests": lambda: _off(InFlightEvictions, "inherit"),
+    "evicted over restarts": _forgotten_evictions,
+    "inherited requests": lambda: _off(EvictionLedger, "inherit"),
     "open intents": _no_inherited,
 }
 """What each name switches off, as patches of the program."""

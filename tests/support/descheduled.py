@@ -159,8 +159,8 @@ class DescheduledCluster:
     def apply(self, changes: list[Change]) -> None:
         """Let the gates and plugins follow what changed in the state."""
         self.gates.apply_changes(changes)
-        self._evaluator.apply_changes(changes, self._now())
         self.gates.moves.apply_changes(changes, self._now())
+        self._evaluator.apply_changes(changes, self._now())
         self._follow_up()
 
     def _follow_up(self) -> None:
@@ -188,5 +188,6 @@ class DescheduledCluster:
             self.evicted.append(name)
             self.evicted_at_s.append(self._now())
             outcome = EVICTION_ACCEPTED.outcome()
+        self.gates.ledger.end(evaluation.finding.pod.uid, outcome, self._now())
         self._evaluator.settle(evaluation, outcome, self._now())
         self._follow_up()

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reactive_desched.gate.rate_limits import SCOPES, EvictionRateLimiter, ScopeNames
+from reactive_desched.gate.rate_limits import EvictionRateLimiter
+from reactive_desched.ledger.scopes import SCOPES, EvictionScopes
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -25,11 +26,11 @@ UNLIMITED = f"{NO_BUDGETS}guards: {{disabled: [{', '.join(GuardName)}]}}\n{ANY_M
 """Settings of a controller that evicts as fast as it can, for tests of anything else."""
 
 
-def name_scopes(finding: Finding) -> ScopeNames:
+def name_scopes(finding: Finding) -> EvictionScopes:
     """Name the buckets of an eviction; the zone of a node is its name's first letter."""
     pod = finding.pod
     owner = pod.owners[0].name if pod.owners else ""
-    return "cluster", pod.node[:1], pod.node, pod.namespace, owner, finding.plugin
+    return EvictionScopes("cluster", pod.node[:1], pod.node, pod.namespace, owner, finding.plugin)
 
 
 def make_rate_limiter(

@@ -45,6 +45,7 @@ from reactive_desched.telemetry.background_evictions import EXPIRES_S
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod
+from tests.support.evictions import decide
 from tests.support.golden import Golden
 
 WEB = pod("web", on="n1", namespace="shop")
@@ -342,7 +343,7 @@ def test_a_limit_of_the_policy_counts_under_the_sig_deschedulers_words(
     scope: str, limit: int, text: str
 ) -> None:
     windows = PolicyLimits({scope: limit})
-    windows.reserve(Finding(WEB, "Test", "why"))
+    decide(windows, Finding(WEB, "Test", "why"))
     refusal = windows.check(FINDING, 0)
     assert refusal is not None
     bench = Bench()

@@ -1,0 +1,352 @@
+"""One eviction, from its decision until its replacement is Ready or was given up."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from reactive_desched.ledger.scopes import (
+    EvictionScopes,
+    ScopeKey,
+    moving_scopes,
+    owner_of,
+    past_owner,
+    past_scopes,
+    scopes_in,
+)
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import (
+    MOVED,
+    RETURNED,
+    MoveEnd,
+    MoveOrigin,
+    awaits_replacement,
+    replacing_owner,
+)
+from reactive_desched.model.objects import SUCCEEDED, OwnerReference, Pod, PodKey
+from reactive_desched.model.outcomes import (
+    COUNTS_AGAINST_LIMITS,
+    EVICTED,
+    POD_LEAVES,
+    UNKNOWN,
+    Outcome,
+)
+
+CLOCK_SKEW_S: Final = 2.0
+"""So far may the API server's clock be behind ours where it says when a pod was created."""
+
+MAX_PASSED_OVER: Final = 20
+"""So many pods that came too early are remembered of one eviction; then the earliest is dropped."""
+
+MatchKey = tuple[str, str]
+"""The uid of the owner that creates the replacement, and the pod's name where it keeps that."""
+
+_ACCEPTED: Final = frozenset({EVICTED, UNKNOWN})
+
+
+class Eviction:
+    """One eviction; times are monotonic seconds unless they are called `..._s`.
+
+    `finding` is what it was decided on, None of an earlier process's eviction, which has `past`
+    instead, its record. `profile` is that of the gate. `decided_s` is the time of day of the
+    decision, never in the future. `request_id` names its record and `requested_at` when the request
+    was sent, both empty before that; `outcome` and `ended_at` are None while it has no outcome.
+
+    `match_key` is None for a pod that no controller replaces: a bare one, and one that had ended,
+    whose controller replaced it then. `controller_uid` is that of the evicted pod's controller,
+    empty where it is not known, `replacing_uid` that of the owner whose new pods replace the
+    evicted one. `gone_at` is None until the evicted pod is gone, and
+    `replacement` until there is one. `passed_over` are the last pods of the same controller that
+    came while the evicted pod was still there. `had_left` says that the evicted pod was leaving or
+    gone when this process began: which pods came later is not known then. `replaced_since_s` is the
+    time of day, by the API server's clock, since when the replacement may have been created.
+    """
+
+    __slots__ = (
+        "_is_inherited",
+        "_is_taken_over",
+        "controller_uid",
+        "decided_at",
+        "decided_s",
+        "ended_at",
+        "finding",
+        "finding_holds",
+        "followed_up_at",
+        "gone_at",
+        "had_left",
+        "match_key",
+        "moving_in",
+        "origin",
+        "outcome",
+        "passed_over",
+        "past",
+        "profile",
+        "ready_at",
+        "replaced_since_s",
+        "replacement",
+        "replacing_uid",
+        "request_id",
+        "requested_at",
+        "scheduled_at",
+        "scopes",
+    )
+
+    def __init__(
+        self,
+        origin: MoveOrigin,
+        scopes: EvictionScopes,
+        *,
+        decided_at: float,
+        decided_s: float,
+        profile: str = "",
+        finding: Finding | None = None,
+        past: PastEviction | None = None,
+    ) -> None:
+        self.origin = origin
+        self.scopes = scopes
+        self.moving_in: tuple[ScopeKey, ...] = moving_scopes(origin.owner, scopes.node, scopes.zone)
+        self.decided_at = decided_at
+        self.decided_s = decided_s
+        self.profile = profile
+        self.finding = finding
+        self.past = past
+        self.match_key: MatchKey | None = None
+        self.controller_uid = self.replacing_uid = ""
+        self.request_id = ""
+        self.requested_at: float | None = None
+        self.outcome: Outcome | None = None
+        self.ended_at: float | None = None
+        self.replaced_since_s = origin.began_s
+        self.had_left = False
+        self.gone_at: float | None = None
+        self.replacement: Pod | None = None
+        self.scheduled_at: float | None = None
+        self.ready_at: float | None = None
+        self.followed_up_at: float | None = None
+        self.finding_holds = False
+        self.passed_over: tuple[PodKey, ...] = ()
+        self._is_inherited = self._is_taken_over = False
+
+    # --- what it is about ---
+
+    @property
+    def pod_uid(self) -> PodKey:
+        """The uid of the pod."""
+        return self.origin.pod_uid
+
+    @property
+    def pod(self) -> Pod | None:
+        """The pod as it was decided on; None of an earlier process's eviction."""
+        return None if self.finding is None else self.finding.pod
+
+    @property
+    def is_restored(self) -> bool:
+        """Say whether an earlier process requested it, or a later look showed that it happened."""
+        return self.past is not None
+
+    @property
+    def is_followed(self) -> bool:
+        """Say whether a record names its request, or will, so that its replacement is followed."""
+        return self.past is None or bool(self.past.request_id)
+
+    # --- decided, requested, ended ---
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it has no outcome."""
+        return self.outcome is None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Say whether it has no outcome and will have one: it is ours, or was inherited."""
+        return self.outcome is None and (self.past is None or self._is_inherited)
+
+    @property
+    def leaves(self) -> bool:
+        """Say whether its outcome says that the pod is terminating or gone, or may be."""
+        return self.outcome is not None and self.outcome.result in POD_LEAVES
+
+    @property
+    def counts(self) -> bool:
+        """Say whether limits count it: it has no outcome, or happened, perhaps, or in a dry run."""
+        return self.outcome is None or self.outcome.result in COUNTS_AGAINST_LIMITS
+
+    @property
+    def accepted_at(self) -> float | None:
+        """Return when the API server accepted it; None while it has not, as far as is known."""
+        is_accepted = self.outcome is not None and self.outcome.result in _ACCEPTED
+        return self.ended_at if is_accepted else None
+
+    def inherit(self) -> None:
+        """Note that the request of an earlier process may still arrive."""
+        self._is_inherited = True
+
+    def name_request(self, request_id: str, sent_at: float) -> None:
+        """Note which record has its request, and when that was sent."""
+        self.request_id = request_id
+        self.requested_at = sent_at
+
+    def end(self, outcome: Outcome, now: float) -> None:
+        """Note its outcome."""
+        self.outcome = outcome
+        self.ended_at = now
+
+    def take_over(self) -> None:
+        """Note that another program has begun to move the pod, as it was asked to."""
+        self._is_taken_over = True
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Say whether another program has begun to move the pod."""
+        return self._is_taken_over
+
+    # --- the replacement ---
+
+    def precedes(self, pod: Pod) -> bool:
+        """Say whether a pod was created since the eviction may have happened."""
+        return pod.created_s + CLOCK_SKEW_S >= int(self.replaced_since_s)
+
+    def take_replacement(self, pod: Pod, now: float) -> bool:
+        """Record the replacement as it is now; return whether it was bound just now."""
+        self.replacement = pod
+        was_bound = self.scheduled_at is not None
+        if pod.node and not was_bound:
+            self.scheduled_at = now
+        if self.ready_at is None and pod.node and _does_its_work(pod):
+            self.ready_at = now
+        return not was_bound and self.scheduled_at is not None
+
+    def lose_evicted(self, now: float) -> None:
+        """Record that the evicted pod is gone."""
+        self.gone_at = now
+
+    def miss_leaving(self) -> None:
+        """Record that the evicted pod was leaving or gone when this process began."""
+        self.had_left = True
+
+    def pass_over(self, pods: Iterable[PodKey]) -> None:
+        """Record that these pods of the controller came while the evicted pod was still there."""
+        self.passed_over = (*self.passed_over, *pods)[-MAX_PASSED_OVER:]
+
+    def confirm_finding(self) -> None:
+        """Record that the plugin finds the same of the replacement."""
+        self.finding_holds = True
+
+    def lose_replacement(self, now: float) -> None:
+        """Wait for another replacement: this one is gone, and its owner creates another."""
+        self.replacement = None
+        self.scheduled_at = self.ready_at = None
+        self.finding_holds = False
+        self.gone_at = now
+
+    def follow_up(self, now: float) -> None:
+        """Note that it is over."""
+        self.followed_up_at = now
+
+    def end_with(
+        self, result: str, message: str, *, plugin_in_force: bool, is_expected: bool = False
+    ) -> MoveEnd:
+        """Return the end with this result; `is_expected`: no replacement was to come."""
+        pod = self.replacement
+        was_judged = result in (MOVED, RETURNED) and plugin_in_force
+        return MoveEnd(
+            result,
+            message,
+            self.finding_holds if self.finding_holds or was_judged else None,
+            self._since_accepted(self.scheduled_at),
+            self._since_accepted(self.ready_at),
+            "" if pod is None else pod.name,
+            "" if pod is None else pod.uid,
+            "" if pod is None else pod.node,
+            is_expected,
+        )
+
+    def _since_accepted(self, at: float | None) -> float | None:
+        if at is None or self.accepted_at is None:
+            return None
+        return max(0.0, at - self.accepted_at)
+
+
+def new_eviction(
+    finding: Finding,
+    chain: Sequence[OwnerReference],
+    zone: str,
+    profile: str,
+    now: float,
+    now_s: float,
+) -> Eviction:
+    """Return the eviction of a pod that was decided just now; `now_s` is the time of day."""
+    pod, plugin = finding.pod, finding.plugin
+    origin = MoveOrigin(
+        *(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner_of(pod, chain), now_s),
+        place_rank=finding.place_rank,
+    )
+    eviction = Eviction(
+        origin,
+        scopes_in(pod, chain, zone, plugin),
+        decided_at=now,
+        decided_s=now_s,
+        profile=profile,
+        finding=finding,
+    )
+    replacing = replacing_owner(chain)
+    eviction.replacing_uid = "" if replacing is None else replacing.uid
+    eviction.controller_uid = chain[0].uid if chain else ""
+    eviction.match_key = match_key_of(chain, pod.name) if awaits_replacement(pod) else None
+    return eviction
+
+
+def past_eviction(past: PastEviction, now: float, wall_now: float) -> Eviction:
+    """Return an earlier process's eviction, as it was recorded.
+
+    `now` and `wall_now` are one moment by the monotonic clock and since the epoch. One that
+    the API server answered may have happened as late as that: a proxy may have held the request.
+    """
+    decided_s = min(past.requested_s, wall_now)
+    origin = origin_of_past(past)
+    eviction = Eviction(
+        origin,
+        past_scopes(past),
+        decided_at=now - (wall_now - decided_s),
+        decided_s=decided_s,
+        profile=past.profile,
+        past=past,
+    )
+    eviction.replacing_uid = past.replacing_uid
+    eviction.controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
+    if past.replacing_uid:
+        name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
+        eviction.match_key = past.replacing_uid, name
+    eviction.replaced_since_s = max(origin.began_s, past.accepted_s)
+    eviction.request_id = past.request_id
+    if past.result:
+        eviction.outcome = Outcome(past.result, reason=past.reason)
+        eviction.ended_at = past.ended_at(now, wall_now)
+    return eviction
+
+
+def origin_of_past(past: PastEviction) -> MoveOrigin:
+    """Return the evicted pod of an earlier process's eviction."""
+    return MoveOrigin(
+        past.pod_uid,
+        past.pod_name,
+        past.node,
+        past.template_hash,
+        past.plugin,
+        past_owner(past),
+        past.began_s or past.requested_s,
+    )
+
+
+def match_key_of(chain: Sequence[OwnerReference], name: str) -> MatchKey | None:
+    """Return what a pod and its replacement have in common; a StatefulSet keeps the name."""
+    if (owner := replacing_owner(chain)) is None:
+        return None
+    return owner.uid, name if owner.kind == _STATEFUL_SET else ""
+
+
+_DEPLOYMENT: Final = "Deployment"
+_STATEFUL_SET: Final = "StatefulSet"
+
+
+def _does_its_work(pod: Pod) -> bool:
+    return pod.status.is_ready or pod.status.phase == SUCCEEDED

@@ -1,0 +1,248 @@
+"""The ledger of evictions: each once, from its decision until it is over, for all who take part."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from reactive_desched.ledger.eviction import Eviction, new_eviction, past_eviction
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import ScopeKey
+from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.outcomes import Outcome
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.view import ClusterView
+
+KEPT_S: Final = 600.0
+"""So long an eviction is kept after its outcome, if its pod leaves: for those who ask whether a
+pod is leaving that the watch shows unchanged."""
+
+MAX_KEPT: Final = 50_000
+"""So many evictions that are over are kept; then the oldest is forgotten. At worst a pod has a
+second request, which carries its uid."""
+
+_NONE: Final[Mapping[PodKey, Eviction]] = {}
+
+
+class EvictionLedger:
+    """Every eviction by its pod; what counts, reserves or remembers one takes part.
+
+    An eviction is in the ledger from its decision until it is over: at once where the pod stays,
+    else when it was followed up. One whose pod leaves is kept for a while beyond that. Iterating
+    gives those that are not over, the oldest first.
+    """
+
+    indexes = (OwnerIndex,)
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._current: OrderedDict[PodKey, Eviction] = OrderedDict()
+        self._over: OrderedDict[PodKey, Eviction] = OrderedDict()
+        self._by_scope: dict[ScopeKey, dict[PodKey, Eviction]] = {}
+        self._released: list[ScopeKey] = []
+        self._participants: tuple[EvictionParticipant, ...] = ()
+        self._listen()
+
+    def add_participants(self, *participants: EvictionParticipant) -> None:
+        """Let these take part from now on, each after those before it."""
+        self._participants = (*self._participants, *participants)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Keep who overrides what: most evictions concern few of a method's participants."""
+        base, all_of_them = EvictionParticipant, self._participants
+
+        def overriding(name: str) -> Iterator[EvictionParticipant]:
+            default = getattr(base, name)
+            return (each for each in all_of_them if getattr(type(each), name) is not default)
+
+        self._found = tuple(each.found for each in overriding("found"))
+        self._blocked = tuple(each.blocked for each in overriding("blocked"))
+        self._decided = tuple(each.decided for each in overriding("decided"))
+        self._requested = tuple(each.requested for each in overriding("requested"))
+        self._ended = tuple(each.ended for each in overriding("ended"))
+        self._restored = tuple(each.restored for each in overriding("restored"))
+        self._replaced = tuple(each.replaced for each in overriding("replaced"))
+        self._followed_up = tuple(each.followed_up for each in overriding("followed_up"))
+
+    # --- what is known ---
+
+    def __len__(self) -> int:
+        return len(self._current)
+
+    def __iter__(self) -> Iterator[Eviction]:
+        return iter(self._current.values())
+
+    def current(self, pod: PodKey) -> Eviction | None:
+        """Return the eviction of a pod that is not over."""
+        return self._current.get(pod)
+
+    def latest(self, pod: PodKey) -> Eviction | None:
+        """Return the last eviction of a pod, also one that is over, while it is kept."""
+        return self._current.get(pod) or self._over.get(pod)
+
+    def is_under_way(self, pod: PodKey) -> bool:
+        """Say whether an eviction of the pod, or one of an earlier process, has no outcome yet."""
+        eviction = self._current.get(pod)
+        return eviction is not None and eviction.is_under_way
+
+    def open(self) -> Iterator[Eviction]:
+        """Yield the evictions without an outcome, of earlier processes, too."""
+        return (each for each in self._current.values() if each.is_open)
+
+    def moving_in(self, scope: ScopeKey) -> Mapping[PodKey, Eviction]:
+        """Return the evictions of a scope that are not over, by their pods."""
+        return self._by_scope.get(scope, _NONE)
+
+    # --- before a decision ---
+
+    def find(self, finding: Finding, now: float) -> None:
+        """Let the participants see a finding, on which no gate has decided yet."""
+        for found in self._found:
+            found(finding, now)
+
+    def block(self, decision: Defer | Refuse) -> None:
+        """Let the participants see what blocks a pod."""
+        for blocked in self._blocked:
+            blocked(decision)
+
+    # --- the life of an eviction ---
+
+    def decide(self, finding: Finding, profile: str, now: float) -> Eviction:
+        """Begin the eviction that every gate of a profile agreed to."""
+        chain = self._view.index(OwnerIndex).chain(finding.pod)
+        zone = self._view.zone(finding.pod.node)
+        eviction = new_eviction(finding, chain, zone, profile, now, self._view.now_s)
+        self._add(eviction)
+        for decided in self._decided:
+            decided(eviction)
+        return eviction
+
+    def request(self, pod: PodKey, request_id: str, sent_at: float) -> None:
+        """Note the record of a request."""
+        if (eviction := self._current.get(pod)) is not None:
+            eviction.name_request(request_id, sent_at)
+            for requested in self._requested:
+                requested(eviction)
+
+    def end(self, pod: PodKey, outcome: Outcome, now: float) -> None:
+        """Note the outcome of a pod's eviction; unless the pod leaves, it is over."""
+        if (eviction := self._current.get(pod)) is None or not eviction.is_open:
+            return
+        eviction.end(outcome, now)
+        for ended in self._ended:
+            ended(eviction, outcome)
+        if eviction.accepted_at is None or not eviction.is_followed:
+            self._remove(eviction)
+            self._keep(eviction)
+
+    def replace(self, eviction: Eviction, pod: Pod) -> None:
+        """Let the participants see the replacement, which was bound to a node."""
+        for replaced in self._replaced:
+            replaced(eviction, pod)
+
+    def follow_up(self, eviction: Eviction, end: MoveEnd, now: float) -> None:
+        """Close an eviction: its replacement is Ready, or was given up."""
+        eviction.follow_up(now)
+        self._remove(eviction)
+        self._keep(eviction)
+        for followed_up in self._followed_up:
+            followed_up(eviction, end)
+
+    def forget(self, pod: PodKey) -> None:
+        """Forget an eviction that is over, as its pod is seen to be gone."""
+        self._over.pop(pod, None)
+
+    def expire(self, now: float) -> None:
+        """Forget the evictions that ended long ago and are over."""
+        while self._over:
+            first = next(iter(self._over.values()))
+            if first.ended_at is not None and now - first.ended_at <= KEPT_S:
+                return
+            del self._over[first.pod_uid]
+
+    def take_released(self) -> Sequence[ScopeKey]:
+        """Return, once, the scopes in which fewer evictions are not over than before."""
+        released, self._released = self._released, []
+        return released
+
+    @property
+    def has_released(self) -> bool:
+        """Say whether `take_released` has something to return."""
+        return bool(self._released)
+
+    # --- earlier processes ---
+
+    def restore(self, past: Iterable[PastEviction], now: float, wall_now: float) -> None:
+        """Take up the evictions of earlier processes, oldest first.
+
+        `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
+        """
+        restored = [past_eviction(each, now, wall_now) for each in past]
+        for eviction in restored:
+            is_to_follow = eviction.accepted_at is not None and eviction.is_followed
+            if eviction.is_open or (is_to_follow and not _was_followed_up(eviction)):
+                self._add(eviction)
+            else:
+                self._keep(eviction)
+        restored.sort(key=lambda each: inf if each.ended_at is None else each.ended_at)
+        for eviction in restored:
+            for notify in self._restored:
+                notify(eviction, now)
+
+    def inherit(self, pod: PodKey, now: float, wall_now: float) -> None:
+        """Note that the request of an earlier process may still evict the pod.
+
+        Also where its record is not among those that were restored.
+        """
+        if (eviction := self._current.get(pod)) is None or not eviction.is_open:
+            self.restore((PastEviction("", wall_now, pod, "", "", ""),), now, wall_now)
+            eviction = self._current[pod]
+        eviction.inherit()
+
+    def end_inherited(self, pod: PodKey, outcome: Outcome, now: float, wall_now: float) -> None:
+        """Note the outcome of an eviction that an earlier process requested."""
+        self.inherit(pod, now, wall_now)
+        self.end(pod, outcome, now)
+
+    # --- inside ---
+
+    def _add(self, eviction: Eviction) -> None:
+        if (earlier := self._current.get(eviction.pod_uid)) is not None:
+            self._remove(earlier)  # the API server accepted it a minute ago, and the pod stayed
+        self._current[eviction.pod_uid] = eviction
+        self._over.pop(eviction.pod_uid, None)
+        for scope in eviction.moving_in:
+            self._by_scope.setdefault(scope, {})[eviction.pod_uid] = eviction
+
+    def _remove(self, eviction: Eviction) -> None:
+        uid = eviction.pod_uid
+        if self._current.get(uid) is not eviction:
+            return
+        del self._current[uid]
+        for scope in eviction.moving_in:
+            evictions = self._by_scope[scope]
+            del evictions[uid]
+            if not evictions:
+                del self._by_scope[scope]
+        self._released += eviction.moving_in
+
+    def _keep(self, eviction: Eviction) -> None:
+        """Keep an eviction that is over, if its pod leaves; forget those that ended long ago."""
+        is_seen_gone = eviction.gone_at is not None
+        if not eviction.leaves or is_seen_gone or eviction.pod_uid in self._current:
+            return
+        self._over.pop(eviction.pod_uid, None)
+        self._over[eviction.pod_uid] = eviction
+        while len(self._over) > MAX_KEPT:
+            self._over.popitem(last=False)
+        assert eviction.ended_at is not None
+        self.expire(eviction.ended_at)
+
+
+def _was_followed_up(eviction: Eviction) -> bool:
+    return eviction.past is not None and eviction.past.follow_up is not None

@@ -1,0 +1,83 @@
+"""Where an eviction counts: the one place that names a pod's scopes for limits of every kind."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction
+from reactive_desched.model.moves import MoveOwner
+from reactive_desched.model.objects import OwnerReference, Pod
+from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.state.view import ClusterView
+
+ScopeKey = tuple[str, str]
+"""A scope and the name in it, for example ("node", "n1")."""
+
+CLUSTER: Final = "cluster"
+_POD: Final = "Pod"
+
+
+class EvictionScopes(NamedTuple):
+    """The names of an eviction's scopes; one that it has none of is empty.
+
+    A pod without a controller has no owner, a node may have no zone. An owner is named for people,
+    by its kind, namespace and name.
+    """
+
+    cluster: str
+    zone: str
+    node: str
+    namespace: str
+    owner: str
+    plugin: str
+
+
+SCOPES: Final = EvictionScopes._fields
+
+
+def scopes_of(finding: Finding, view: ClusterView) -> EvictionScopes:
+    """Return the scopes of an eviction that a finding asks for, by the cluster as it is now."""
+    pod = finding.pod
+    chain = view.index(OwnerIndex).chain(pod)
+    return scopes_in(pod, chain, view.zone(pod.node), finding.plugin)
+
+
+def scopes_in(pod: Pod, chain: Sequence[OwnerReference], zone: str, plugin: str) -> EvictionScopes:
+    """Return the scopes of a pod's eviction by what is known of its owners and its zone."""
+    owner = f"{chain[-1].kind} {pod.namespace}/{chain[-1].name}" if chain else ""
+    return EvictionScopes(CLUSTER, zone, pod.node, pod.namespace, owner, plugin)
+
+
+def past_scopes(past: PastEviction) -> EvictionScopes:
+    """Return the scopes of an earlier process's eviction, by the names that they had."""
+    owner = f"{past.owner_kind} {past.namespace}/{past.owner_name}" if past.owner_uid else ""
+    return EvictionScopes(CLUSTER, past.zone, past.node, past.namespace, owner, past.plugin)
+
+
+def owner_of(pod: Pod, chain: Sequence[OwnerReference]) -> MoveOwner:
+    """Return the topmost controller of a pod, by its chain of owners; of a bare pod, itself."""
+    if not chain:
+        return MoveOwner(pod.namespace, _POD, pod.name, pod.uid)
+    return MoveOwner(pod.namespace, chain[-1].kind, chain[-1].name, chain[-1].uid)
+
+
+def past_owner(past: PastEviction) -> MoveOwner:
+    """Return the topmost controller of an evicted pod, as an earlier process recorded it."""
+    return MoveOwner(
+        past.namespace,
+        past.owner_kind or _POD,
+        past.owner_name or past.pod_name,
+        past.owner_uid or past.pod_uid,
+    )
+
+
+def moving_scopes(owner: MoveOwner, node: str, zone: str) -> tuple[ScopeKey, ...]:
+    """Return the scopes in which pods that are moving are counted; an owner is named by its uid."""
+    scopes = (
+        ("owner", owner.uid),
+        ("namespace", owner.namespace),
+        ("node", node),
+        ("zone", zone),
+        (CLUSTER, CLUSTER),
+    )
+    return scopes if zone and node else tuple([scope for scope in scopes if scope[1]])

@@ -1,0 +1,244 @@
+"""Every eviction is in the ledger once, and all who take part are called in their order."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from reactive_desched.ledger import ledger as ledger_module
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.ledger import KEPT_S, EvictionLedger
+from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.model.moves import MOVED, MoveEnd
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.outcomes import DRY_RUN, EVICTED, FAILED, NOT_FOUND, UNKNOWN, Outcome
+from reactive_desched.testing.builders import pod
+from tests.support.evictions import make_ledger
+
+EPOCH = 1_700_000_000.0
+WEB = Finding(pod("web", on="n1", namespace="shop"), "Test", "why")
+PAST = PastEviction(
+    "r",
+    EPOCH - 20,
+    *("uid", "shop", "web-1", "n1", "z1"),
+    *("uid-owner", "Deployment", "web", "uid-owner", "Deployment"),
+    plugin="Test",
+    ended_s=EPOCH - 10,
+    result="evicted",
+)
+
+
+class Listener(EvictionParticipant):
+    """Writes down what it is called with."""
+
+    def __init__(self, name: str, told: list[tuple[str, str, str]]) -> None:
+        self.name = name
+        self.told = told
+
+    def decided(self, eviction: Eviction) -> None:
+        self.told.append((self.name, "decided", eviction.pod_uid))
+
+    def requested(self, eviction: Eviction) -> None:
+        self.told.append((self.name, "requested", eviction.request_id))
+
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        self.told.append((self.name, "ended", outcome.result))
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        self.told.append((self.name, "restored", eviction.pod_uid))
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        self.told.append((self.name, "followed up", end.result))
+
+
+def past(name: str, ended_s: float | None = EPOCH - 10, **more: Any) -> PastEviction:
+    result = "" if ended_s is None else "evicted"
+    return replace(PAST, **{"pod_uid": name, "ended_s": ended_s, "result": result, **more})
+
+
+def test_an_eviction_is_in_the_ledger_from_its_decision_until_it_was_followed_up() -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told), EvictionParticipant(), Listener("b", told))
+    eviction = ledger.decide(WEB, "night", 1.0)
+    assert ledger.is_under_way("web")
+
+    ledger.request("web", "request-1", 2.0)
+    ledger.end("web", Outcome(EVICTED), 3.0)
+    assert not ledger.is_under_way("web")
+    assert list(ledger) == [eviction]
+
+    ledger.follow_up(eviction, MoveEnd(MOVED), 9.0)
+    assert list(ledger) == []
+    assert told == [
+        (name, *call)
+        for call in [
+            ("decided", "web"),
+            ("requested", "request-1"),
+            ("ended", "evicted"),
+            ("followed up", "moved"),
+        ]
+        for name in ("a", "b")
+    ]
+    times = eviction.decided_at, eviction.requested_at, eviction.ended_at, eviction.followed_up_at
+    assert times == (1.0, 2.0, 3.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("result", "goes_on", "is_kept"),
+    [
+        pytest.param(EVICTED, True, True, id="evicted"),
+        pytest.param(UNKNOWN, True, True, id="perhaps"),
+        pytest.param(DRY_RUN, False, True, id="a dry run"),
+        pytest.param(NOT_FOUND, False, True, id="gone by itself"),
+        pytest.param(FAILED, False, False, id="failed"),
+    ],
+)
+def test_only_an_eviction_that_may_have_happened_goes_on_and_one_whose_pod_stays_is_forgotten(
+    result: str,
+    goes_on: bool,  # noqa: FBT001 -- what a row expects
+    is_kept: bool,  # noqa: FBT001 -- as above
+) -> None:
+    ledger = make_ledger()
+    ledger.decide(WEB, "night", 1.0)
+
+    ledger.end("web", Outcome(result), 2.0)
+
+    assert (ledger.current("web") is not None) == goes_on
+    assert (ledger.latest("web") is not None) == is_kept
+
+
+def test_an_outcome_that_comes_twice_ends_an_eviction_once() -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+    ledger.decide(WEB, "night", 1.0)
+
+    ledger.end("web", Outcome(EVICTED), 2.0)
+    ledger.end("web", Outcome(FAILED), 3.0)
+    ledger.end("another", Outcome(FAILED), 3.0)
+
+    assert [what for _, *what in told] == [["decided", "web"], ["ended", "evicted"]]
+
+
+def test_what_is_over_is_kept_for_a_while_and_up_to_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = make_ledger()
+    for number in range(3):
+        ledger.decide(Finding(pod(f"p{number}", on="n1"), "Test", "why"), "night", 0.0)
+        ledger.end(f"p{number}", Outcome(DRY_RUN), number * (KEPT_S + 1) / 2)
+
+    assert [ledger.latest(f"p{number}") is not None for number in range(3)] == [False, True, True]
+    monkeypatch.setattr(ledger_module, "MAX_KEPT", 1)
+    ledger.decide(WEB, "night", 0.0)
+    ledger.end("web", Outcome(DRY_RUN), 2 * KEPT_S)
+    assert [ledger.latest(name) is not None for name in ("p2", "web")] == [False, True]
+
+
+def test_moving_pods_are_counted_by_scope_until_they_are_over() -> None:
+    ledger = make_ledger()
+    eviction = ledger.decide(WEB, "night", 1.0)
+    scopes = ("namespace", "shop"), ("node", "n1"), ("cluster", "cluster")
+    assert all(ledger.moving_in(scope).keys() == {"web"} for scope in scopes)
+    assert not ledger.has_released
+
+    ledger.end("web", Outcome(EVICTED), 2.0)
+    ledger.follow_up(eviction, MoveEnd(MOVED), 3.0)
+
+    assert not any(ledger.moving_in(scope) for scope in scopes)
+    assert set(scopes) <= set(ledger.take_released())
+    assert not ledger.has_released
+
+
+def test_earlier_evictions_are_restored_in_the_order_of_their_ends_and_open_ones_last() -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+
+    ledger.restore([past("open", None), past("late", EPOCH - 1), past("early")], 50.0, EPOCH)
+
+    assert [uid for _, _, uid in told] == ["early", "late", "open"]
+    assert {each.pod_uid: each.ended_at for each in ledger} == {
+        "open": None,
+        "late": 49.0,
+        "early": 40.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "goes_on"),
+    [
+        pytest.param({}, True, id="not followed up"),
+        pytest.param({"follow_up": PastFollowUp(EPOCH, "moved")}, False, id="followed up"),
+        pytest.param({"ended_s": None, "result": ""}, True, id="without an outcome"),
+        pytest.param({"result": "failed"}, False, id="failed"),
+        pytest.param({"request_id": ""}, False, id="without a record of ours"),
+    ],
+)
+def test_of_earlier_evictions_those_go_on_whose_end_is_not_known(
+    more: dict[str, Any],
+    goes_on: bool,  # noqa: FBT001 -- what a row expects
+) -> None:
+    ledger = make_ledger()
+
+    ledger.restore([past("web", **more)], 50.0, EPOCH)
+
+    assert (ledger.current("web") is not None) == goes_on
+
+
+def test_a_request_of_an_earlier_process_is_under_way_once_it_is_inherited() -> None:
+    ledger = make_ledger()
+    ledger.restore([past("web", None)], 50.0, EPOCH)
+    assert not ledger.is_under_way("web")
+
+    ledger.inherit("web", 50.0, EPOCH)
+    assert ledger.is_under_way("web")
+
+    ledger.end_inherited("web", Outcome(EVICTED), 60.0, EPOCH + 10)
+    assert not ledger.is_under_way("web")
+    assert [each.pod_uid for each in ledger] == ["web"]
+
+
+def test_a_request_whose_record_was_not_read_is_under_way_and_then_forgotten() -> None:
+    ledger = make_ledger()
+    ledger.inherit("web", 50.0, EPOCH)
+    assert ledger.is_under_way("web")
+
+    ledger.end_inherited("web", Outcome(EVICTED), 60.0, EPOCH + 10)
+
+    assert list(ledger) == []
+    assert ledger.latest("web") is not None
+
+
+Steps = st.lists(
+    st.tuples(
+        st.sampled_from(["decide", "evict", "fail", "follow up"]), st.sampled_from(["a", "b", "c"])
+    ),
+    max_size=40,
+)
+
+
+@given(Steps)
+def test_scopes_count_what_is_not_over_and_each_eviction_ends_once(steps: Any) -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+    for now, (step, name) in enumerate(steps):
+        _take_step(ledger, pod(name, on="n1"), step, float(now))
+        moving = {each.pod_uid for each in ledger}
+        assert ledger.moving_in(("cluster", "cluster")).keys() == moving
+        assert len(ledger) == len(moving)
+        decided = [uid for _, what, uid in told if what == "decided"]
+        ended = [uid for _, what, uid in told if what == "ended"]
+        assert len(decided) - len(ended) == sum(1 for _ in ledger.open())
+
+
+def _take_step(ledger: EvictionLedger, of: Pod, step: str, now: float) -> None:
+    known = ledger.current(of.uid)
+    if step == "decide" and (known is None or not known.is_open):
+        ledger.decide(Finding(of, "Test", "why"), "night", now)
+    elif step in ("evict", "fail"):
+        ledger.end(of.uid, Outcome(EVICTED if step == "evict" else FAILED), now)
+    elif step == "follow up" and known is not None and not known.is_open:
+        ledger.follow_up(known, MoveEnd(MOVED), now)
