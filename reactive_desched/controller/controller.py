@@ -324,7 +324,7 @@ class Controller:
 
     def _count_foreign(self, past: PastEviction) -> None:
         """Count an eviction that may be of a leader whose record this process lacks."""
-        self.gates.ledger.restore((past,), self._clock(), self._wall_clock())
+        self.gates.ledger.count(past, self._clock(), self._wall_clock())
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.

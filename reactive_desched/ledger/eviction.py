@@ -51,6 +51,8 @@ class Eviction:
     decision, never in the future. `request_id` names its record and `requested_at` when the request
     was sent, both empty before that; `outcome` and `ended_at` are None while it has no outcome.
 
+    Where it is not ours, or only its pod is known, `is_followed` is false: limits count it alone.
+
     `match_key` is None for a pod that no controller replaces: a bare one, and one that had ended,
     whose controller replaced it then. `controller_uid` is that of the evicted pod's controller,
     empty where it is not known, `replacing_uid` that of the owner whose new pods replace the
@@ -73,6 +75,7 @@ class Eviction:
         "followed_up_at",
         "gone_at",
         "had_left",
+        "is_followed",
         "match_key",
         "moving_in",
         "origin",
@@ -109,6 +112,7 @@ class Eviction:
         self.profile = profile
         self.finding = finding
         self.past = past
+        self.is_followed = True
         self.match_key: MatchKey | None = None
         self.controller_uid = self.replacing_uid = ""
         self.request_id = ""
@@ -142,11 +146,6 @@ class Eviction:
     def is_restored(self) -> bool:
         """Say whether an earlier process requested it, or a later look showed that it happened."""
         return self.past is not None
-
-    @property
-    def is_followed(self) -> bool:
-        """Say whether a record names its request, or will, so that its replacement is followed."""
-        return self.past is None or bool(self.past.request_id)
 
     # --- decided, requested, ended ---
 
@@ -295,7 +294,9 @@ def new_eviction(
     return eviction
 
 
-def past_eviction(past: PastEviction, now: float, wall_now: float) -> Eviction:
+def past_eviction(
+    past: PastEviction, now: float, wall_now: float, *, is_followed: bool = True
+) -> Eviction:
     """Return an earlier process's eviction, as it was recorded.
 
     `now` and `wall_now` are one moment by the monotonic clock and since the epoch. One that
@@ -311,6 +312,7 @@ def past_eviction(past: PastEviction, now: float, wall_now: float) -> Eviction:
         profile=past.profile,
         past=past,
     )
+    eviction.is_followed = is_followed
     eviction.replacing_uid = past.replacing_uid
     eviction.controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
     if past.replacing_uid:

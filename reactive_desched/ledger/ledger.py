@@ -182,7 +182,13 @@ class EvictionLedger:
 
         `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
         """
-        restored = [past_eviction(each, now, wall_now) for each in past]
+        self._restore([past_eviction(each, now, wall_now) for each in past], now)
+
+    def count(self, past: PastEviction, now: float, wall_now: float) -> None:
+        """Count an eviction that may be of another leader against limits; nothing follows it."""
+        self._restore([past_eviction(past, now, wall_now, is_followed=False)], now)
+
+    def _restore(self, restored: list[Eviction], now: float) -> None:
         for eviction in restored:
             is_to_follow = eviction.accepted_at is not None and eviction.is_followed
             if eviction.is_open or (is_to_follow and not _was_followed_up(eviction)):
@@ -200,7 +206,7 @@ class EvictionLedger:
         Also where its record is not among those that were restored.
         """
         if (eviction := self._current.get(pod)) is None or not eviction.is_open:
-            self.restore((PastEviction("", wall_now, pod, "", "", ""),), now, wall_now)
+            self.count(PastEviction("", wall_now, pod, "", "", ""), now, wall_now)
             eviction = self._current[pod]
         eviction.inherit()
 

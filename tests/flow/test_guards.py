@@ -796,7 +796,7 @@ async def test_after_a_restart_a_single_replica_is_still_waited_for() -> None:
     async with controller(guards, moves=given_up).running() as flow:
         await anyio.sleep(60)
         past = PastEviction(
-            *("request-1", 50.0, "a", "default", "a", "n1"),
+            *("", 50.0, "a", "default", "a", "n1"),
             owner_uid="d-a",
             owner_kind="Deployment",
             owner_name="a",

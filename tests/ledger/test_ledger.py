@@ -174,7 +174,6 @@ def test_earlier_evictions_are_restored_in_the_order_of_their_ends_and_open_ones
         pytest.param({"follow_up": PastFollowUp(EPOCH, "moved")}, False, id="followed up"),
         pytest.param({"ended_s": None, "result": ""}, True, id="without an outcome"),
         pytest.param({"result": "failed"}, False, id="failed"),
-        pytest.param({"request_id": ""}, False, id="without a record of ours"),
     ],
 )
 def test_of_earlier_evictions_those_go_on_whose_end_is_not_known(
@@ -186,6 +185,16 @@ def test_of_earlier_evictions_those_go_on_whose_end_is_not_known(
     ledger.restore([past("web", **more)], 50.0, EPOCH)
 
     assert (ledger.current("web") is not None) == goes_on
+
+
+def test_an_eviction_of_another_leader_is_counted_and_does_not_go_on() -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+
+    ledger.count(past("web"), 50.0, EPOCH)
+
+    assert told == [("a", "restored", "web")]
+    assert list(ledger) == []
 
 
 def test_a_request_of_an_earlier_process_is_under_way_once_it_is_inherited() -> None:
