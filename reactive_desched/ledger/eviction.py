@@ -29,6 +29,7 @@ from reactive_desched.model.outcomes import (
     POD_LEAVES,
     UNKNOWN,
     Outcome,
+    recorded_outcome,
 )
 
 CLOCK_SKEW_S: Final = 2.0
@@ -321,7 +322,7 @@ def past_eviction(
     eviction.replaced_since_s = max(origin.began_s, past.accepted_s)
     eviction.request_id = past.request_id
     if past.result:
-        eviction.outcome = Outcome(past.result, reason=past.reason)
+        eviction.outcome = recorded_outcome(past.result, past.reason)
         eviction.ended_at = past.ended_at(now, wall_now)
     return eviction
 

@@ -162,6 +162,11 @@ COUNTS_AGAINST_LIMITS: Final = frozenset({EVICTED, DRY_RUN, UNKNOWN})
 """The results that count against rate limits and windows: evicted, perhaps, or in a dry run."""
 
 
+def recorded_outcome(result: str, reason: str) -> Outcome:
+    """Return the outcome that a record names by its result and its code."""
+    return Outcome(result, reason=reason)
+
+
 class OutcomeReason(Struct, frozen=True, gc=False):
     """One way in which an intent ends: `code` is what the outcome carries as `reason`.
 

@@ -86,8 +86,8 @@ def test_the_commands_say_it_on_standard_error(tmp_path: Path, golden: Golden) -
     write_journal(tmp_path, some_events(20))
     code = (
         "import sys\n"
-        "from reactive_desched.audit import progress_notice\n"
-        "progress_notice.NOTICE_AFTER_S = 0.0\n"
+        "from reactive_desched.audit import opening\n"
+        "opening.NOTICE_AFTER_S = 0.0\n"
         "from reactive_desched.cli import main\n"
         f"main(['audit', 'query', '--limit', '1', '-o', 'json', '--journal', {str(tmp_path)!r}])"
     )

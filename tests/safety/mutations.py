@@ -111,15 +111,15 @@ def _without_moving_limit(scope: str) -> list[Patch]:
 
 
 def _sent_before_written() -> list[Patch]:
-    async def finish(self: Any, intent: Any, begun: Any, cancelled: Any) -> EvictionResult:
+    async def execute(self: Any, intent: Any, cancelled: Any) -> EvictionResult:
         del cancelled
-        response = begun.response or self._evictor.evict(begun.request)
-        outcome = await self._outcome(begun.request, response)
-        intent_id = await begun.intent
+        sent_at, request = self._clock(), self._request(intent)
+        outcome = await self._outcome(request)
+        intent_id = await self._recorder.record_intent(intent)
         await self._recorder.record_outcome(intent_id, outcome)
-        return EvictionResult(intent, outcome, self._clock(), intent_id)
+        return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)
 
-    return [Patch(EvictionExecutor, "finish", finish)]
+    return [Patch(EvictionExecutor, "execute", execute)]
 
 
 def _terminating_is_evicted() -> list[Patch]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.model.quantities import milli_value
 from reactive_desched.sim.profiles import PREFIX
 from tests.support.limits import UNLIMITED
+from tests.system.conftest import wait_until
 
 POLICY = """\
 apiVersion: descheduler/v1alpha2
@@ -155,6 +157,17 @@ def prometheus(*series: tuple[str, float]) -> Iterator[str]:
         server.shutdown()
 
 
+def measured_use_line(page: str) -> str | None:
+    """Return what the page of a ready controller says of measured use; None while it starts."""
+    try:
+        with urllib.request.urlopen(page, timeout=10) as reply:
+            text = reply.read().decode()
+    except urllib.error.HTTPError:
+        return None
+    (line,) = (line for line in text.splitlines() if "measured-use" in line)
+    return str(line)
+
+
 @pytest.mark.parametrize(
     ("series", "named"),
     [
@@ -177,10 +190,7 @@ def test_run_names_series_that_do_not_say_what_nodes_use(
         program = controller()
         base = program.url
         program.wait_until(lambda: "cannot measure" in program.output)
-        with urllib.request.urlopen(f"{base}/readyz?verbose", timeout=10) as reply:
-            (line,) = (
-                line for line in reply.read().decode().splitlines() if "measured-use" in line
-            )
+        line = wait_until(lambda: measured_use_line(f"{base}/readyz?verbose"), program)
         assert program.stop() == 0
 
     assert line.startswith("[!]measured-use: Prometheus/up: ")
