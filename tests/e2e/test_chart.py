@@ -355,6 +355,7 @@ def test_the_definition_of_migration_jobs_is_not_installed_over_another(
     where = ("--kubeconfig", str(control_plane.admin_kubeconfig))
     values: Values = {"migrationJobs": {"installDefinition": True}}
 
+    kubectl.run("delete", "crd", name, "--ignore-not-found")  # which tests of jobs leave behind
     assert name in helm.run(*command, *where, values=values)
     kubectl.run("create", "-f", "-", stdin=json.dumps(definition))
     try:

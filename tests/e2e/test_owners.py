@@ -128,8 +128,9 @@ async def test_a_pods_chain_leads_to_its_deployment_or_cron_job(
     assert [each.status.malformed for each in followed.reflectors] == [0, 0, 0, 0]
     assert [each.status.last_error for each in followed.reflectors] == ["", "", "", ""]
     deployment = kubectl.get("deployments", "-n", space)[0]["metadata"]["uid"]
-    uids = {followed.view.index(OwnerIndex).chain(pod)[-1].uid for pod in followed.state.pods}
-    assert deployment in uids
+    owners = followed.view.index(OwnerIndex)
+    pods = followed.state.index(NamespacePods).pods_of(space)
+    assert deployment in {owners.chain(pod)[-1].uid for pod in pods}
 
 
 @pytest.mark.parametrize("path", PATHS)
