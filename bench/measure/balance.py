@@ -24,7 +24,7 @@ from bench.measure.machine import Stopwatch
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
-from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
@@ -120,7 +120,7 @@ class Descheduler:
     def __init__(self, state: ClusterState, config: Configuration) -> None:
         self.state = state
         view = ClusterView(state, _wall_clock)
-        self._gates = GateFactory(view, time.monotonic, config)
+        self._gates = EvictionControls(view, time.monotonic, config)
         instances = plugin_instances(config, state, self._gates, _wall_clock)
         backoff = PodBackoff(config.settings.evictions.retry)
         self._evaluator = Evaluator(instances, backoff, self._gates.node_fit)

@@ -17,7 +17,7 @@ from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.recorder import DecisionRecorder
-from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Evict
@@ -74,7 +74,7 @@ class Controller:
         self.readiness = readiness
         self.state = ClusterState(config.policy.node_selector, clock, wall_clock)
         self.view = ClusterView(self.state, wall_clock)
-        self.gates = GateFactory(self.view, clock, config)
+        self.gates = EvictionControls(self.view, clock, config)
         self.config = config
         self._wall_clock = wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)

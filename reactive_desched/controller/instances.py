@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import DecisionGate, PluginInstance
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
-from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.policy.configuration import Configuration
@@ -34,7 +34,7 @@ def flapping_config(config: Configuration) -> FlappingConfig:
 def plugin_instances(
     config: Configuration,
     state: ClusterState,
-    gates: GateFactory,
+    gates: EvictionControls,
     wall_clock: Callable[[], float],
     migrations: "Migrations | None" = None,
     *,
@@ -73,7 +73,7 @@ def _profile_gate(
     profile: str,
     evictor: DefaultEvictor,
     config: Configuration,
-    gates: GateFactory,
+    gates: EvictionControls,
     migrations: "Migrations | None",
     *,
     dry_run: bool,

@@ -5,8 +5,8 @@ Loaded where the settings have migration jobs, and nowhere else.
 
 from collections.abc import Callable
 
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
-from reactive_desched.gate.factory import GateFactory
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.migration.job_gate import JobGate, JobRules
@@ -21,7 +21,7 @@ from reactive_desched.state.cluster import ClusterState
 def making_gate(
     profile: str,
     evictor: DefaultEvictor,
-    gates: GateFactory,
+    gates: EvictionControls,
     migrations: Migrations,
     *,
     dry_run: bool,
@@ -39,7 +39,7 @@ def making_gate(
 def job_plugin(
     config: Configuration,
     state: ClusterState,
-    gates: GateFactory,
+    gates: EvictionControls,
     wall_clock: Callable[[], float],
     migrations: Migrations,
 ) -> tuple[MigrationJobs, Gate, ProfileView]:

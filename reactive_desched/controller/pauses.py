@@ -8,7 +8,7 @@ from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.election.leadership import Leadership
 from reactive_desched.eviction.recorder import DecisionRecorder
-from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Wakeup
@@ -24,7 +24,7 @@ class EvictionPauses:
     def __init__(
         self,
         readiness: Readiness,
-        gates: GateFactory,
+        gates: EvictionControls,
         evaluator: Evaluator,
         *,
         recorder: DecisionRecorder,

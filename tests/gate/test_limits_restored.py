@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
@@ -151,13 +151,13 @@ def test_an_open_eviction_counts_until_its_outcome_says_otherwise(
 
 def make_gate(
     rate: TokenRate, limits: Mapping[str, int] | None = None, window_s: float = 300
-) -> tuple[GateFactory, Gate]:
+) -> tuple[EvictionControls, Gate]:
     state = ClusterState()
     for name in ("n1", "n2"):
         state.upsert(node(name))
     budgets = make_rate_limits({"cluster": rate}, window_s=window_s)
     config = make_configuration((make_profile_of("test", ()),), limits=limits, budgets=budgets)
-    gates = GateFactory(ClusterView(state, lambda: EPOCH), lambda: 0.0, config)
+    gates = EvictionControls(ClusterView(state, lambda: EPOCH), lambda: 0.0, config)
     gate = gates.gate(gates.evictor(config.policy.profiles[0].evictor), "test")
     state.keep_indexes([(kind, None) for kind in gate.indexes])
     return gates, gate

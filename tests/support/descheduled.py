@@ -12,7 +12,7 @@ from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
@@ -82,7 +82,7 @@ class DescheduledCluster:
             for resource, kind in WATCHED_KINDS.items()
             if resource in RESOURCES
         }
-        self.gates = GateFactory(ClusterView(self.state, self._now), self._now, config)
+        self.gates = EvictionControls(ClusterView(self.state, self._now), self._now, config)
         instances = plugin_instances(config, self.state, self.gates, self._now)
         self._evaluator = Evaluator(instances, PodBackoff(RetrySettings()), self.gates.node_fit)
         for resource in self._codecs:

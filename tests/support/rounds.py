@@ -6,7 +6,7 @@ import msgspec
 
 from reactive_desched.api.plugin import next_opinion
 from reactive_desched.controller.instances import plugin_instances
-from reactive_desched.gate.factory import GateFactory
+from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
@@ -40,7 +40,7 @@ def run_round(
     """Plan with the real gates, evict what they agree to, and wait; name the evicted pods."""
     state, now = state_of(world), world.clock.now()
     config = make_configuration((make_profile_of("p", (plugin,), evictor),))
-    gates = GateFactory(ClusterView(state, lambda: now), lambda: now, config)
+    gates = EvictionControls(ClusterView(state, lambda: now), lambda: now, config)
     [instance] = plugin_instances(config, state, gates, lambda: now)
     evicted: list[str] = []
     for subject in list(plugin.subjects(Resynced(), instance.view)):

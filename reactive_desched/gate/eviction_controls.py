@@ -1,4 +1,4 @@
-"""Builds gates: the filters of a profile in their order, over what all profiles share."""
+"""All that decides whether a pod may be evicted now: gates, limits, brakes, and the ledger."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -45,8 +45,8 @@ class JobArbitration(GateFilter, Protocol):
         ...
 
 
-class GateFactory:
-    """Builds one gate per profile; all of them share filters, limits and trackers.
+class EvictionControls:
+    """What all profiles share of the decision on an eviction, and the gate that each has over it.
 
     What is shared outlives a reload of the policy: evictions in flight, counted evictions, spent
     tokens, assumed disruptions of PodDisruptionBudgets, reserved capacity, the brakes, moves under
