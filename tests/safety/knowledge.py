@@ -82,11 +82,15 @@ class Knowledge:
         """Count the pods of a controller that are not Ready for so long, by a clock of the day."""
         return sum(
             controller_uid(pod) == controller
-            and uid not in self.ready_since
             and "deletionTimestamp" not in pod["metadata"]
-            and _unready_since_s(pod) <= wall_s - timeout_s
+            and self.is_lost(uid, wall_s, timeout_s)
             for uid, pod in self.of("pods").items()
         )
+
+    def is_lost(self, uid: str, wall_s: float, timeout_s: float) -> bool:
+        """Say whether a pod is not Ready for so long, by a clock of the day; never if that is 0."""
+        is_unready = uid not in self.ready_since and timeout_s > 0
+        return is_unready and _unready_since_s(self.of("pods")[uid]) <= wall_s - timeout_s
 
     def ready_for_s(self, uid: str, wall_s: float) -> float:
         """Return for how long a pod is Ready by its condition; `inf` for one that is not."""

@@ -313,7 +313,8 @@ def wrong_decisions(world: "World", evaluation: Evaluation) -> Iterator[str]:
         yield f"{pod.name} was chosen when it was Ready for {ready_s:.1f} s"
     if (deployment := told.deployment_of(obj)) is None:
         return
-    if guards.holds(GuardName.ROLLOUTS, plugin) and is_rolling_out(deployment):
+    is_lost = told.is_lost(pod.uid, world.wall_now(), guards.unready_timeout_s)  # it may leave
+    if guards.holds(GuardName.ROLLOUTS, plugin) and is_rolling_out(deployment) and not is_lost:
         yield f"{pod.name} was chosen while its Deployment is rolling out"
     if guards.holds(GuardName.UNREADY_WORKLOADS, plugin) and ready_s < inf:
         controller = controller_uid(obj)
