@@ -30,6 +30,8 @@ IMPATIENT = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     "debounce: {quiet: 0s}\nevictions: {maxInFlight: 1}\n"
     "client: {connectTimeout: 2s, readTimeout: 2s, totalTimeout: 2s}\n"
+    # an Event under way would have the eviction open another connection, which is not held
+    "events: {kubernetes: false}\n"
 ) + UNLIMITED
 HELD = "e2e.reactive-desched.example/held"
 
