@@ -191,6 +191,7 @@ async def _open_term(
                 yield recording
             finally:
                 await _drain(pipeline, drain_limit_s())
+                pipeline.controller.disruptions.flush()
                 tasks.cancel_scope.cancel()
 
 

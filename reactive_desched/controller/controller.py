@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
@@ -103,6 +104,8 @@ class Controller:
             self._count_late,
             self._count_foreign,
             observer,
+            work_available,
+            clock,
         )
         self.initial_sync_done = Latch()
         self.evicting: dict[PodKey, Evaluation] = {}
@@ -161,18 +164,28 @@ class Controller:
         is_paused = bool(self.pauses.check())
         if not is_paused and not self.evaluator.started:
             return now
+        ends_due = self.disruptions.next_due()
         brakes_due, moves_due = self.gates.brakes.next_due, self.gates.moves.next_due()
         if is_paused:
-            return earliest(brakes_due, moves_due) if self._may_end_moves else brakes_due
+            return earliest(brakes_due, ends_due, moves_due if self._may_end_moves else None)
         turns_due = self._turns.next_due(now)
-        return earliest(brakes_due, self.evaluator.next_due(now), moves_due, turns_due)
+        return earliest(brakes_due, self.evaluator.next_due(now), ends_due, moves_due, turns_due)
 
     @property
     def _may_end_moves(self) -> bool:
         return self.readiness.is_paused_on_purpose and self.evaluator.started
 
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
-        """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`."""
+        """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`.
+
+        After that, record how pods ended that nothing explained in time.
+        """
+        yield from self._evaluate(now, should_yield)
+        if self.disruptions.is_due(now):
+            is_in_sync = self.readiness.is_in_sync(CAUSES_READ)
+            self.disruptions.expire(now, should_yield, is_in_sync=is_in_sync)
+
+    def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()
         if not self.evaluator.started:
             self.gates.rate_limiter.begin_warm_up(now)

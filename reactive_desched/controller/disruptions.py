@@ -7,8 +7,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.controller.deletion_causes import Deletion, DeletionCauses
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
@@ -16,14 +18,11 @@ from reactive_desched.model.changes import (
     PodChange,
     PodGone,
     PodTerminating,
+    WorkloadChanged,
 )
 from reactive_desched.model.disruptions import (
     CAUSES,
-    DELETED,
-    NAMESPACE_GONE,
     OWNER_GONE,
-    ROLLED_OUT,
-    SCALED_DOWN,
     EndedPod,
     RememberedEnd,
     disruption_mark,
@@ -35,11 +34,9 @@ from reactive_desched.model.migration_jobs import PLACEHOLDER_OF
 from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.objects import (
     DISRUPTION_TARGET,
-    Namespace,
     OwnerReference,
     Pod,
     PodKey,
-    ReplicaSet,
 )
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
@@ -55,6 +52,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.model.read_back import SERVER_CLOCKS_S
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
@@ -77,6 +75,15 @@ FORMER_LEADER_S: Final = 600.0
 """So long after a leader began without the record of the term before its own, what evicts a pod
 through the Eviction API may be a request of that term, which a proxy had held."""
 
+UNEXPLAINED_S: Final = 2.0
+"""So long a deletion that nothing explains waits: what its owner did may arrive later than it."""
+
+MAX_OUT_OF_SYNC_S: Final = 60.0
+"""So much longer it waits at most while a watch is down that could explain it."""
+
+MAX_UNEXPLAINED: Final = 10_000
+"""So many deletions wait; of more the oldest is recorded at once."""
+
 ADOPTED_S: Final = 3600.0
 """What ended a pod before this process began is recorded where it began so short a time ago."""
 
@@ -86,6 +93,23 @@ _LAST: Final = frozenset({PodGone, PendingPodDeleted, CompletedPodDeleted})
 
 _SEEN_LATER: Final = (POD_GONE.code, POD_DISRUPTED.code)
 """The reasons of an unknown outcome after which the end of the pod says more, or something else."""
+
+
+class _Unexplained(Struct, frozen=True, gc=False):
+    """A deletion that waits for its explanation since `since`, and its end as it looks till then.
+
+    `past` is an eviction that failed and may be what deleted the pod.
+    """
+
+    deletion: Deletion
+    end: RememberedEnd
+    since: float
+    past: PastEviction | None
+
+    @property
+    def due(self) -> float:
+        """The time at which it is looked at again."""
+        return self.since + UNEXPLAINED_S
 
 
 class DisruptionRecorder(Protocol):
@@ -106,6 +130,8 @@ class Disruptions:
     `is_under_way` says whether an eviction of ours has no outcome yet. `on_late` is called for an
     eviction that happened after its outcome said otherwise: it counts against every limit.
     `on_foreign` is called for one that may be of a leader whose record this process lacks.
+    A deletion that nothing explains waits a moment for an explanation before it is anything:
+    `work_available` is notified when one begins to wait. `clock` is monotonic, in seconds.
     """
 
     indexes = (OwnerIndex, WorkloadPods)
@@ -118,8 +144,13 @@ class Disruptions:
         on_late: Callable[[PastEviction], None],
         on_foreign: Callable[[PastEviction], None],
         observer: Observer,
+        work_available: Wakeup,
+        clock: Callable[[], float],
     ) -> None:
         self._view = view
+        self._causes = DeletionCauses(view)
+        self._work_available = work_available
+        self._clock = clock
         self._recorder = recorder
         self._is_under_way = is_under_way
         self._on_late = on_late
@@ -131,12 +162,18 @@ class Disruptions:
         self._uncertain: OrderedDict[PodKey, PastEviction] = OrderedDict()
         self._inherited: dict[PodKey, PastEviction] = {}
         self._deferred: dict[PodKey, Pod] = {}
+        self._unexplained: OrderedDict[PodKey, _Unexplained] = OrderedDict()
+        self._not_before = 0.0
+        self._was_out_of_sync = False
 
     # --- the cluster ---
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Look at the pods that end by these changes."""
+        """Look at the pods that end by these changes, and at rollouts, which explain such ends."""
         for change in changes:
+            if type(change) is WorkloadChanged:
+                self._causes.follow(change, self._clock())
+                continue
             if type(change) in _ENDS:
                 assert isinstance(change, PodChange), "each is the change of a pod"
                 pod = change.pod
@@ -164,9 +201,41 @@ class Disruptions:
             elif pod.uid not in self._ended:
                 self._note_done(pod.uid)
 
+    def next_due(self) -> float | None:
+        """Return when a deletion is looked at again; None where none waits for that."""
+        if not self._unexplained:
+            return None
+        return max(next(iter(self._unexplained.values())).due, self._not_before)
+
+    def is_due(self, now: float) -> bool:
+        """Say whether a deletion is to be looked at again."""
+        return (due := self.next_due()) is not None and due <= now
+
+    def expire(self, now: float, should_yield: Callable[[], bool], *, is_in_sync: bool) -> None:
+        """Record the deletions that nothing explained in time, by what explains them now.
+
+        While a watch that may bring an explanation is down they wait for it, a minute at most.
+        """
+        if not is_in_sync or self._was_out_of_sync:  # what it missed comes after its start
+            self._was_out_of_sync = not is_in_sync
+            self._not_before = now + UNEXPLAINED_S
+            now -= MAX_OUT_OF_SYNC_S
+        while self._unexplained:
+            first = next(iter(self._unexplained.values()))
+            if first.due > now:
+                break
+            self._end_wait(first)
+            if should_yield():
+                break
+
+    def flush(self) -> None:
+        """Record at once what waits for an explanation: this process ends, or leads no more."""
+        while self._unexplained:
+            self._end_wait(next(iter(self._unexplained.values())))
+
     def _look_at(self, pod: Pod) -> None:
         uid = pod.uid
-        if uid in self._ended or uid in self._done:
+        if uid in self._ended or uid in self._done or uid in self._unexplained:
             return
         mark = disruption_mark(pod)
         if mark is None and (pod.has_ended or not pod.node or PLACEHOLDER_OF in pod.labels):
@@ -174,14 +243,51 @@ class Disruptions:
         if self._is_under_way(uid):
             self._deferred[uid] = pod
             return
-        if (past := self._uncertain.pop(uid, None)) is not None and self._corrects(past, pod):
-            self._note_done(uid)
+        past = self._uncertain.pop(uid, None)
+        if past is not None and past.result == UNKNOWN:  # its pod was gone when it was read
+            if self._is_of_unknown(past, mark):
+                self._note_done(uid)
+                return
+            past = None
+        if past is not None and not self._may_land_late(past, mark):
+            past = None
+        if mark is None:
+            self._look_at_deletion(pod, past)
+        elif past is not None:
+            self._correct_late(past, "evicted through the Eviction API")
+        else:
+            self._record_marked(self._describe_marked(pod, *mark))
+
+    def _look_at_deletion(self, pod: Pod, past: PastEviction | None) -> None:
+        """Record a deletion that is explained; have any other wait for its explanation."""
+        now, deletion = self._clock(), self._causes.first_seen(pod)
+        ended = self._causes.explain(deletion, now)
+        if ended.is_explained and ended.cause != OWNER_GONE:  # or its owner is not seen yet
+            self._record(ended, deletion.seen_s)
             return
-        ended = self._describe(pod)
-        if mark is not None and mark[0] == BY_EVICTION_API and self._may_be_former_leaders:
+        if not self._unexplained:
+            self._work_available.notify()
+        waiting = _Unexplained(deletion, self._as_remembered(ended, deletion.seen_s), now, past)
+        self._unexplained[pod.uid] = waiting
+        if len(self._unexplained) > MAX_UNEXPLAINED:
+            self._end_wait(next(iter(self._unexplained.values())))
+
+    def _end_wait(self, waiting: "_Unexplained") -> None:
+        """Record a deletion by what explains it now, if anything does."""
+        deletion, past = waiting.deletion, waiting.past
+        del self._unexplained[deletion.pod.uid]
+        ended = self._causes.explain(deletion, self._clock())
+        if past is not None and not ended.is_explained:
+            self._correct_late(past, "deleted")
+        else:
+            self._record(ended, deletion.seen_s)
+
+    def _record_marked(self, ended: EndedPod) -> None:
+        now_s = self._view.now_s
+        if ended.cause == BY_EVICTION_API and self._may_be_former_leaders:
             ended = replace(ended, message=f"{ended.message}; {_OF_FORMER_LEADER}")
-            self._on_foreign(_as_foreign(ended, self._view.now_s))
-        self._record(ended)
+            self._on_foreign(_as_foreign(ended, now_s))
+        self._record(ended, now_s)
 
     def begin_without_history(self) -> None:
         """Count what others evict for a while: a leader whose record is missing may have begun it.
@@ -194,18 +300,20 @@ class Disruptions:
     def _may_be_former_leaders(self) -> bool:
         return self._view.now_s < self._former_leader_until_s
 
-    def _record(self, ended: EndedPod) -> None:
+    def _record(self, ended: EndedPod, ended_s: float) -> None:
+        self._remember(self._as_remembered(ended, ended_s))
+        self._recorder.record_disruption(ended)
+        self._observer.on_disruption(ended)
+
+    @staticmethod
+    def _as_remembered(ended: EndedPod, ended_s: float) -> RememberedEnd:
         pod = ended.pod
         top = ended.owners[-1] if ended.owners else None
         owner = "" if top is None else f"{top.kind}/{top.name}"
-        self._remember(
-            RememberedEnd(
-                *(pod.uid, pod.namespace, pod.name, pod.node, owner, ended.cause, ended.message),
-                self._view.now_s,
-            )
+        return RememberedEnd(
+            *(pod.uid, pod.namespace, pod.name, pod.node, owner, ended.cause, ended.message),
+            ended_s,
         )
-        self._recorder.record_disruption(ended)
-        self._observer.on_disruption(ended)
 
     # --- evictions of ours ---
 
@@ -226,29 +334,34 @@ class Disruptions:
         if pod is not None:
             self._look_at(pod)
 
-    def _corrects(self, past: PastEviction, pod: Pod) -> bool:
-        """Say whether the end of a pod is, or may be, that eviction; and record what it shows."""
-        mark = disruption_mark(pod)
+    def _is_of_unknown(self, past: PastEviction, mark: tuple[str, int | None] | None) -> bool:
+        """Say whether the end of a pod is, or may be, an eviction whose outcome is unknown.
+
+        Where its mark shows that it is, the outcome is corrected.
+        """
         reason, since_s = mark or ("", None)
-        if past.result == UNKNOWN:  # its pod was gone when it was read
-            if reason not in ("", BY_EVICTION_API) or _is_before(since_s, past):
-                return False
-            if reason:
-                text = "before it was gone its condition DisruptionTarget had the reason"
-                self._correct(past, POD_EVICTED.outcome(f"{text} {reason}"))
-            return True
+        if reason not in ("", BY_EVICTION_API) or _is_before(since_s, past):
+            return False
+        if reason:
+            text = "before it was gone its condition DisruptionTarget had the reason"
+            self._correct(past, POD_EVICTED.outcome(f"{text} {reason}"))
+        return True
+
+    def _may_land_late(self, past: PastEviction, mark: tuple[str, int | None] | None) -> bool:
+        """Say whether an eviction that failed may be what ends its pod, unless its owner does."""
         if self._view.now_s - (past.ended_s or past.requested_s) > LATE_S:
             return False
-        if reason != BY_EVICTION_API and not (past.by_deletion and mark is None):
-            return False
-        if _is_before(since_s, past) or (mark is None and self._describe(pod).is_explained):
-            return False
-        how = "evicted through the Eviction API" if mark else "deleted"
+        if mark is None:
+            return past.by_deletion
+        return mark[0] == BY_EVICTION_API and not _is_before(mark[1], past)
+
+    def _correct_late(self, past: PastEviction, how: str) -> None:
         message = f"after that outcome the pod was {how}: by the request, which came late, or not"
         outcome = EVICTED_LATE.outcome(message)
         self._correct(past, outcome)
         self._on_late(replace(past, result=outcome.result, ended_s=self._view.now_s))
-        return True
+        if self._view.pod(past.pod_uid) is not None:
+            self._note_done(past.pod_uid)
 
     def _correct(self, past: PastEviction, outcome: Outcome) -> None:
         self._recorder.record_correction(past.request_id, outcome)
@@ -280,36 +393,33 @@ class Disruptions:
 
     def end_of(self, uid: PodKey) -> RememberedEnd | None:
         """Return how something else ends a pod; None where nothing does, or it is forgotten."""
+        if (waiting := self._unexplained.get(uid)) is not None:
+            return waiting.end
         return self._ended.get(uid)
 
     def find(self, name: str) -> RememberedEnd | None:
         """Return the last end of a pod by NAMESPACE/NAME or uid; None where none is remembered."""
-        return next((each for each in reversed(self._ended.values()) if each.is_named(name)), None)
+        return next((each for each in reversed([*self]) if each.is_named(name)), None)
 
     def __iter__(self) -> Iterator[RememberedEnd]:
-        return iter(self._ended.values())
+        yield from self._ended.values()
+        yield from (each.end for each in self._unexplained.values())
 
     def _remember(self, end: RememberedEnd) -> None:
+        self._unexplained.pop(end.uid, None)
         self._ended[end.uid] = end
         if len(self._ended) > MAX_REMEMBERED:
             self._ended.popitem(last=False)
 
     def _note_done(self, uid: PodKey) -> None:
+        self._unexplained.pop(uid, None)
         self._done[uid] = None
         if len(self._done) > MAX_DONE:
             self._done.popitem(last=False)
 
     # --- causes ---
 
-    def _describe(self, pod: Pod) -> EndedPod:
-        owners, zone = self._view.index(OwnerIndex).chain(pod), self._view.zone(pod.node)
-        if (mark := disruption_mark(pod)) is None:
-            cause, is_explained, more = self._cause_of_deletion(pod, owners)
-            message = "; ".join(filter(None, (CAUSES[cause], more)))
-            return EndedPod(
-                *(pod, cause, message), is_explained=is_explained, owners=owners, zone=zone
-            )
-        cause, since_s = mark
+    def _describe_marked(self, pod: Pod, cause: str, since_s: int | None) -> EndedPod:
         message = CAUSES.get(cause, "")
         if pod.status.reason:
             message = f"{message or 'it ends'}: {pod.status.reason}"
@@ -317,40 +427,9 @@ class Disruptions:
             *(pod, cause or DISRUPTION_TARGET, message),
             is_marked=True,
             since_s=since_s,
-            owners=owners,
-            zone=zone,
+            owners=self._view.index(OwnerIndex).chain(pod),
+            zone=self._view.zone(pod.node),
         )
-
-    def _cause_of_deletion(
-        self, pod: Pod, owners: tuple[OwnerReference, ...]
-    ) -> tuple[str, bool, str]:
-        """Return the cause of a deletion, whether that explains it, and what else is known."""
-        namespace = self._view.store(Namespace).get(pod.namespace)
-        if namespace is not None and namespace.is_terminating:
-            return NAMESPACE_GONE, True, ""
-        if not owners:
-            return DELETED, False, "it has no owner"
-        own, top = owners[0], owners[-1]
-        for each in owners:
-            if self._is_owner_gone(each):
-                return OWNER_GONE, True, str(each)
-        workload = self._view.workload(top.uid)
-        if workload is None or len(owners) > _KNOWN_DEPTH:
-            return DELETED, True, f"whether {own} gave it up is not known"
-        if workload.rollout:
-            return ROLLED_OUT, True, f"{top}: {workload.rollout}"
-        have = self._view.index(WorkloadPods).count(own.uid)
-        numbers = f"{top} wants {workload.replicas} and has {have} without it"
-        if have >= workload.replicas:
-            return SCALED_DOWN, True, numbers
-        return DELETED, False, numbers
-
-    def _is_owner_gone(self, owner: OwnerReference) -> bool:
-        if (resource := _RESOURCES.get(owner.kind)) is None or not self._view.is_readable(resource):
-            return False
-        if owner.kind == _REPLICA_SET:
-            return self._view.store(ReplicaSet).get(owner.uid) is None
-        return self._view.workload(owner.uid) is None
 
 
 def _as_foreign(ended: EndedPod, now_s: float) -> PastEviction:
@@ -402,14 +481,6 @@ _OF_FORMER_LEADER: Final = (
     "it counts against limits, as it may be a late request of the leader before, whose record is"
     " missing"
 )
-_REPLICA_SET: Final = "ReplicaSet"
-_RESOURCES: Final = {
-    _REPLICA_SET: "replicasets",
-    "Deployment": "deployments",
-    "StatefulSet": "statefulsets",
-}
-_KNOWN_DEPTH: Final = 2
-"""A Deployment and its ReplicaSet: what is above them may decide for them."""
 
 
 def _is_before(since_s: int | None, past: PastEviction) -> bool:

@@ -157,6 +157,10 @@ class Readiness:
         self._report()
         self.epoch.advance(reason)
 
+    def is_in_sync(self, resources: Iterable[str]) -> bool:
+        """Say whether each of these is listed and watched, or given up."""
+        return not any(self._pauses.get(sync_pause(each), _RESUMED).reason for each in resources)
+
     def is_starting(self) -> bool:
         """Say whether every pause that holds is one of a normal start, or of a standby."""
         return all(

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.api.event import DISRUPTION_OBSERVED
 from tests.e2e.conftest import do_without
 from tests.support.component import ChildProcess
 from tests.support.control_plane import RealTools, wait_until
@@ -95,8 +96,6 @@ FOLLOWING = {
 ENDINGS = {
     "reactive-desched audit query --owner Deployment/web": (1,),
     "reactive-desched audit query --namespace shop": (1,),
-    "reactive-desched audit query --type disruption": (1,),
-    "reactive-desched audit query --reason TerminationByKubelet": (1,),
     "kubectl -n reactive-desched exec deploy/reactive-desched -- reactive-desched status | grep": (
         1,
     ),
@@ -124,6 +123,7 @@ READINGS = {
         names={
             "payments/ledger-2-0": "$MOVED",
             "--node n1": "--node $LEFT",
+            "--node node-01": "--node $ENDED_ON",
             "reactive-desched audit verify --journal copy/": (
                 'mkdir copy && cp "$JOURNAL"/journal-* "$JOURNAL"/*.pub copy'
                 " && reactive-desched audit verify --journal copy/"
@@ -245,6 +245,7 @@ def world(
         controller.start()
         wait_until(lambda: recorded("audit.checkpoint"), within_s=60, what="a checkpoint")
         wait_until(lambda: recorded("eviction.succeeded"), within_s=60, what="an eviction")
+        ended_on = end_as_the_kubelet(kubectl, "bank", "ledger")
         staying = kubectl.get("pods", "-n", "kube-system")[0]["metadata"]["name"]
         workload = kubectl.get("deployments", "-A")[0]["metadata"]
         moved = recorded("eviction.succeeded")[0]["data"]["who"]
@@ -267,6 +268,7 @@ def world(
                 "CONTROLLER_LOG": str(folder / "run.log"),
                 "STAYS": f"kube-system/{staying}",
                 "LEFT": moved["node"],
+                "ENDED_ON": ended_on,
                 "MOVED": f"{moved['namespace']}/{moved['name']}",
                 "DEPLOYMENT": f"-n {workload['namespace']} {workload['name']}",
             },
@@ -275,6 +277,26 @@ def world(
     finally:
         controller.kill()
         sim.kill()
+
+
+def end_as_the_kubelet(kubectl: Kubectl, namespace: str, name: str) -> str:
+    """End a pod as a node under pressure does, until that is recorded; return the node."""
+    kubectl.run("run", name, "-n", namespace, "--image=example/ledger:1")
+    ready = ("--for=condition=Ready", f"pod/{name}", "-n", namespace, "--timeout=60s")
+    kubectl.run("wait", *ready)
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    status = {"status": {"phase": "Failed", "reason": "Evicted", "conditions": [mark]}}
+    patch = ("--subresource=status", "--type=strategic", "-p", json.dumps(status))
+    kubectl.run("patch", "pod", name, "-n", namespace, *patch)
+    wait_until(
+        lambda: [
+            each for each in recorded(DISRUPTION_OBSERVED) if each["data"]["who"]["name"] == name
+        ],
+        within_s=60,
+        what="the end of the pod is recorded",
+    )
+    [ended] = kubectl.get("pods", "-n", namespace, "--field-selector", f"metadata.name={name}")
+    return str(ended["spec"]["nodeName"])
 
 
 def recorded(kind: str) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """What else than this controller ends pods is recorded once, and outcomes are corrected by it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from reactive_desched.app.start_up import adopt_disruptions
 from reactive_desched.controller import disruptions as disruptions_module
+from reactive_desched.controller.deletion_causes import ROLLOUT_KEPT_S
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import (
@@ -199,6 +201,235 @@ async def test_a_deletion_is_unexplained_only_where_the_owner_would_know(
 
     [ended] = flow.intent_store.disruptions
     assert (ended.cause, ended.is_explained) == (cause, is_explained)
+
+
+# --- watches of several resources, of which one is later than another ---
+
+
+def rolled_out_and_done(flow: FakeEdgesController) -> None:
+    flow.deliver(deployment(2, "rolls out")[0])
+    flow.deliver(deployment(2)[0])
+
+
+IN_A_NAMESPACE = Namespace("default")
+
+
+@pytest.mark.parametrize(
+    ("explain", "cause"),
+    [
+        pytest.param(lambda f: f.deliver(deployment(2, "rolls")[0]), "RolledOut", id="it rolls"),
+        pytest.param(rolled_out_and_done, "RolledOut", id="it rolled, and has ended"),
+        pytest.param(lambda f: f.deliver(deployment(1)[0]), "ScaledDown", id="it wants fewer"),
+        pytest.param(lambda f: f.delete(deployment(2)[0]), "OwnerGone", id="it is deleted"),
+        pytest.param(
+            lambda f: f.delete(*deployment(2)), "OwnerGone", id="its ReplicaSet is deleted too"
+        ),
+        pytest.param(
+            lambda f: f.deliver(replace(IN_A_NAMESPACE, is_terminating=True)),
+            "NamespaceGone",
+            id="its namespace is being deleted",
+        ),
+        pytest.param(
+            lambda f: f.delete(IN_A_NAMESPACE), "NamespaceGone", id="its namespace is gone"
+        ),
+    ],
+)
+async def test_what_explains_a_deletion_may_arrive_a_moment_after_it(
+    explain: Callable[[FakeEdgesController], None], cause: str
+) -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, IN_A_NAMESPACE, *deployment(2), web, other)
+        await anyio.sleep(1)
+        flow.deliver(leaving(web))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S - 0.1)
+        assert causes(flow) == [], "it may still be explained"
+        explain(flow)
+        await anyio.sleep(0.2)
+
+        [ended] = flow.intent_store.disruptions
+        assert (ended.pod.name, ended.cause, ended.is_explained) == ("web", cause, True)
+        assert [str(owner) for owner in ended.owners] == ["ReplicaSet/web", "Deployment/web"]
+
+
+async def test_what_explains_a_deletion_may_be_over_when_it_arrives() -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(2), web, other)
+        await anyio.sleep(1)
+        rolled_out_and_done(flow)
+        await anyio.sleep(1)
+        flow.deliver(leaving(web))
+        await anyio.sleep(2 * ROLLOUT_KEPT_S)
+        flow.deliver(leaving(other))
+        await anyio.sleep(2 * ROLLOUT_KEPT_S)
+
+    assert causes(flow) == [("web", "RolledOut"), ("other", "Deleted")]
+
+
+async def test_the_replacement_of_a_deleted_pod_explains_nothing() -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(2), web, other)
+        await anyio.sleep(1)
+        flow.deliver(leaving(web))
+        flow.deliver(*replicas("next"))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+        [ended] = flow.intent_store.disruptions
+        assert (ended.cause, ended.is_explained) == ("Deleted", False)
+        assert ended.message.endswith("Deployment/web wants 2 and has 1 without it")
+
+
+async def test_an_owner_that_was_not_seen_yet_is_not_gone() -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web, other)
+        await anyio.sleep(1)
+        flow.delete(web)
+        flow.deliver(*deployment(2))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+
+        [ended] = flow.intent_store.disruptions
+        assert (ended.cause, ended.is_explained) == ("Deleted", False)
+        assert [str(owner) for owner in ended.owners] == ["ReplicaSet/web", "Deployment/web"]
+
+
+async def test_a_deletion_that_nothing_explains_is_known_at_once_and_recorded_a_moment_later() -> (
+    None
+):
+    web = pod("web", on="n2", owner=None)
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.deliver(leaving(web))
+        flow.delete(web)
+        seen = flow.controller.disruptions.find("default/web")
+        assert seen is not None
+        assert seen == flow.controller.disruptions.end_of(web.uid)
+        assert (seen.cause, seen.ended_s) == ("Deleted", NOW_S + 1)
+        assert [each.name for each in flow.controller.disruptions] == ["web"]
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+        assert causes(flow) == [("web", "Deleted")]
+        assert flow.controller.disruptions.find("default/web") == seen
+
+    assert causes(flow) == [("web", "Deleted")]
+
+
+async def test_a_deletion_waits_while_the_watch_is_down_that_may_explain_it() -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(2), web, other)
+        await anyio.sleep(1)
+        flow.handlers["deployments"].mark_stale("")
+        flow.deliver(leaving(web))
+        await anyio.sleep(20.9)
+        flow.handlers["deployments"].mark_synced()  # and what it missed comes
+        await anyio.sleep(0.5)
+        flow.deliver(deployment(1)[0])
+        await anyio.sleep(5)
+        assert causes(flow) == [("web", "ScaledDown")]
+
+
+async def test_a_deletion_waits_a_minute_at_most_for_a_watch_that_is_down() -> None:
+    web, other = replicas("web", "other")
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(2), web, other)
+        await anyio.sleep(1)
+        flow.handlers["deployments"].mark_stale("")
+        flow.deliver(leaving(web))
+        await anyio.sleep(disruptions_module.MAX_OUT_OF_SYNC_S - 1)
+        assert causes(flow) == []
+        await anyio.sleep(6)
+        assert causes(flow) == [("web", "Deleted")]
+
+
+async def test_of_too_many_deletions_that_wait_the_oldest_is_recorded_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(disruptions_module, "MAX_UNEXPLAINED", 2)
+    pods = [pod(name, on="n2", owner=None) for name in "abc"]
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *pods)
+        await anyio.sleep(1)
+        flow.delete(*pods)
+        assert causes(flow) == [("a", "Deleted")]
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+        assert causes(flow) == [("a", "Deleted"), ("b", "Deleted"), ("c", "Deleted")]
+
+
+async def test_what_waits_for_an_explanation_is_recorded_at_the_end_of_the_process() -> None:
+    web = pod("web", on="n2", owner=None)
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, web)
+        await anyio.sleep(1)
+        flow.delete(web)
+        flow.controller.disruptions.flush()
+        assert causes(flow) == [("web", "Deleted")]
+
+
+async def test_deletions_are_recorded_in_slices_and_while_evictions_are_paused() -> None:
+    pods = [pod(name, on="n2", owner=None) for name in "ab"]
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *pods)
+        await anyio.sleep(1)
+        flow.controller.pauses.pause("jane", "a test", None)
+        flow.delete(*pods)
+        now = anyio.current_time() + disruptions_module.UNEXPLAINED_S
+        assert flow.controller.next_due(now) == now
+        assert list(flow.controller.work(now, lambda: True)) == []
+        assert causes(flow) == [("a", "Deleted")]
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+        assert causes(flow) == [("a", "Deleted"), ("b", "Deleted")]
+
+
+async def test_what_another_leader_recorded_while_it_waited_here_is_not_recorded_again() -> None:
+    ended, ours = pod("ended", on="n2"), pod("ours", on="n2")
+    flow = flow_of()
+    flow.intent_store.adopt("request-ours", "ours")
+    async with flow.running():
+        flow.sync_and_resume(*NODES, ended, ours)
+        await anyio.sleep(1)
+        flow.delete(ended, ours)
+        end = RememberedEnd(*(ended.uid, "default", "ended", "n2", "", "Deleted", ""), NOW_S + 1.0)
+        flow.controller.restore([past(ours.uid, "evicted")], [end])
+
+    assert causes(flow) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "corrections", "ends"),
+    [
+        (1, [("web", "unknown", "EvictedLater")], []),
+        (0, [], [("web", "ScaledDown")]),
+    ],
+)
+async def test_a_deletion_corrects_an_outcome_only_where_nothing_explains_it_a_moment_later(
+    wanted: int, corrections: list[tuple[str, str, str]], ends: list[tuple[str, str]]
+) -> None:
+    [web] = replicas("web")
+    flow = flow_of(limits={"cluster": 5})
+    flow.intent_store.adopt(f"request-{web.uid}", "web")
+    flow.controller.restore([past(web.uid, "failed", "FoundRunning", by_deletion=True)])
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *deployment(1), web)
+        await anyio.sleep(1)
+        flow.deliver(leaving(web))
+        assert flow.intent_store.corrections == []
+        flow.deliver(deployment(wanted)[0])
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
+        assert flow.intent_store.corrections == corrections
+        assert causes(flow) == ends
 
 
 async def test_pods_that_we_evict_and_pods_that_never_ran_are_not_disrupted() -> None:
@@ -442,6 +673,7 @@ async def test_a_pod_is_remembered_by_its_name_and_uid_until_there_are_too_many(
         flow.sync_and_resume(*NODES, *pods)
         await anyio.sleep(1)
         flow.delete(*pods)
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
         ends = flow.controller.disruptions
         assert [each.name for each in ends] == ["b", "c"]
         assert ends.find("uid-b") == ends.find("default/b") == ends.end_of("uid-b") is not None

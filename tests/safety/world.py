@@ -192,7 +192,10 @@ class Life:
                         server_time=world.server_time,
                     )
                     with self._recorder.filled(recorder), self._working:
-                        await self._run_tasks(recorder)
+                        try:
+                            await self._run_tasks(recorder)
+                        finally:
+                            self.controller.disruptions.flush()
         except* JournalError:  # of several tasks, perhaps
             if not self.has_crashed:
                 raise

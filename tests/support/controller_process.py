@@ -89,7 +89,7 @@ class ControllerProcess:
     def page(self, path: str) -> str:
         """Return the text of a page, whatever its status."""
         try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:

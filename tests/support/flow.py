@@ -256,6 +256,7 @@ class FedController:
             await group.start(self.pipeline.evictions.run)
             group.start_soon(self.pipeline.worker.run)
             yield self
+            self.controller.disruptions.flush()
             group.cancel_scope.cancel()
 
 
