@@ -106,11 +106,11 @@ def test_docstrings_name_parameters_fields_and_exceptions_that_there_are() -> No
 
 def test_names_that_are_gone_are_found_in_every_kind_of_docstring() -> None:
     module = read_module(
-        '"""Of `log_pauses`, and of `what_was_here`."""\n'
+        '"""Of `log_states`, and of `what_was_here`."""\n'
         "class Kept:\n"
         '    """Keeps `limit` of MOST_KEPT; see `plan`."""\n'
         "    limit: int\n"
-        '    """Not `most`; `log_pauses` is another module\'s."""\n'
+        '    """Not `most`; `log_states` is another module\'s."""\n'
         "    def read(self, path):\n"
         '        """Read `path` as `key`; raises ConfigError, or RecordsGone."""\n'
         '        return self.limit["key"]\n',
@@ -119,7 +119,7 @@ def test_names_that_are_gone_are_found_in_every_kind_of_docstring() -> None:
     assert list(unknown_names(module)) == [
         "m:1: what_was_here",
         "m:3: MOST_KEPT",
-        "m:5: log_pauses",
+        "m:5: log_states",
         "m:5: most",
         "m:7: RecordsGone",
     ]

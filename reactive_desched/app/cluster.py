@@ -56,7 +56,10 @@ async def wait_for_cluster(
                 raise
             if (reason := str(error)) != last_reason:
                 last_reason = reason
-                log.warning("waiting for the API server; nothing is recorded yet", message=reason)
+                log.warning(
+                    "the controller waits for the API server; nothing is recorded yet",
+                    message=reason,
+                )
         await anyio.sleep(RETRY_S)
     raise AssertionError("the loop has no end")
 

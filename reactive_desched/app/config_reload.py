@@ -221,7 +221,7 @@ class ConfigReloader:
         self._controller.reconfigure(new)
         self._active.replace(new)
         self._log.info(
-            "policy reloaded", policy=policy.source, revision=policy.revision, before=before
+            "the policy was reloaded", policy=policy.source, revision=policy.revision, before=before
         )
         for warning in new.warnings:
             self._log.warning(str(warning))
@@ -231,14 +231,14 @@ class ConfigReloader:
     def _reject(self, problems: tuple[str, ...]) -> None:
         self._active.reject(problems)
         revision = self._active.policy.revision
-        self._log.warning("policy rejected", kept=revision, problems=len(problems))
+        self._log.warning("the new policy was rejected", kept=revision, problems=len(problems))
         for problem in problems:
             self._log.warning(problem)
         self._listener.policy_rejected(self._active.policy.source, problems)
 
     def _restore_good(self) -> None:
         self._active.restore()
-        self._log.info("policy file is valid again", revision=self._active.policy.revision)
+        self._log.info("the policy is valid again", revision=self._active.policy.revision)
 
 
 def fingerprint(paths: tuple[str, ...]) -> Fingerprint:

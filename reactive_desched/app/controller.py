@@ -20,7 +20,7 @@ from reactive_desched.app.health import add_credential_check, add_sink_check
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.pausing import Pausing
-from reactive_desched.app.recording import Recording, log_pauses, start_recording
+from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, log_serving, open_server
 from reactive_desched.app.start_up import (
     adopt_disruptions,
@@ -31,7 +31,7 @@ from reactive_desched.app.start_up import (
     log_start,
     stop_for_another_cluster,
 )
-from reactive_desched.app.status import StatusPage
+from reactive_desched.app.status import StatusPage, log_states
 from reactive_desched.app.usage import watch_while_followed
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
@@ -220,8 +220,8 @@ def _start_tasks(
         files, initial = deps.reload.files, deps.reload.initial_fingerprint
         reloader = ConfigReloader(files, initial, parts.active, controller, recorder, log)
         tasks.start_soon(reloader.run)
-    # readiness -> log
-    tasks.start_soon(log_pauses, controller.readiness, log)
+    # state -> log
+    tasks.start_soon(log_states, pipeline, log)
     # what was synced, limits, findings -> log
     tasks.start_soon(log_start, pipeline, deps.configuration, log)
     # event loop -> /livez

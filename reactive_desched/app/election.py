@@ -176,7 +176,7 @@ class Campaign:
             await self._elector.keep()
         except LeadershipLost as lost:
             self._lost = lost
-            self._log.warning("stopped leading", message=str(lost))
+            self._log.warning("the controller stopped leading", message=str(lost))
             self._ending.set()
 
     async def _open_journal(self, stack: AsyncExitStack) -> Recording:

@@ -56,7 +56,7 @@ _DONE: Final[Mapping[type[Action], str]] = {
     CreatePlaceholder: "made a placeholder",
     DeletePlaceholder: "deleted a placeholder",
     CreateReservation: "made a Reservation",
-    SetReservationOrder: "set the order of a Reservation",
+    SetReservationOrder: "changed the order of a Reservation",
     DeleteReservation: "deleted a Reservation",
 }
 """What the log says of a step about a place."""
@@ -162,7 +162,9 @@ class MigrationRunner:
         except (ClusterError, Malformed) as error:
             self._steps.refused(step, str(error) or type(error).__name__)
             if isinstance(step, CreatePlaceholder | CreateReservation):
-                self._log.warning("a place was not kept", job=job.name, message=str(error))
+                self._log.warning(
+                    "no room was kept for a pod's replacement", job=job.name, message=str(error)
+                )
                 self._migrations.end_attempt(job.name, str(error) or type(error).__name__)
             else:
                 self._log.warning(

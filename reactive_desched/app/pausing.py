@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.public_state import PublicState
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal import atomic_files
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
@@ -51,11 +52,13 @@ class ResumeOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
 
 
 class BrakesAnswer(Struct, frozen=True, rename="camel"):
-    """What both orders answer: why nothing is evaluated now, and what each brake holds.
+    """The answer to both orders: the state of the controller, and what each brake holds.
 
-    `not_kept` is why a restart would not go on with this; empty when it would.
+    `pause` is the first reason why nothing is evaluated now; empty for none. `not_kept` is why a
+    restart would not go on with this; empty when it would.
     """
 
+    state: PublicState
     pause: str
     brakes: Mapping[str, str]
     not_kept: str = ""
@@ -100,7 +103,7 @@ class Pausing:
             pass
         except (OSError, *DECODE_ERRORS) as error:
             reason = f"{path} cannot be read, which may hold a pause: {error}"
-            self._log.warning("paused until resumed", message=reason)
+            self._log.warning("the controller is paused until resumed", message=reason)
             self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
         paused_meanwhile = self._controller.pauses.saved_brakes().pause is not None
         self._controller.pauses.restore(
@@ -148,9 +151,9 @@ class Pausing:
 
     async def _answer(self) -> BrakesAnswer:
         not_kept = await self._keep()
-        messages = self._controller.pauses.brake_messages()
-        brakes = {name: message for name, message in messages.items() if message}
-        return BrakesAnswer(self._controller.pauses.check(), brakes, not_kept)
+        pauses = self._controller.pauses
+        brakes = {name: message for name, message in pauses.brake_messages().items() if message}
+        return BrakesAnswer(pauses.state(), pauses.check(), brakes, not_kept)
 
     async def _keep(self) -> str:
         """Save pauses that changed, then show what a restart would restore.

@@ -18,7 +18,6 @@ from reactive_desched.api.sink import Sink, SinkHost, SinkSection
 from reactive_desched.app.config_reload import ActiveConfig, policy_files
 from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
-from reactive_desched.controller.readiness import Readiness
 from reactive_desched.journal.cluster import (
     UNKNOWN_CLUSTER,
     UNNAMED,
@@ -67,9 +66,6 @@ SINK_DRAIN_TIMEOUT_S = 3.0
 POLL_INTERVAL_S = 0.25
 """How often the journal's health is checked: a stuck disk raises no error."""
 
-STABLE_POLLS = 4
-"""A pause is logged once so many polls found it: then the line names every pause."""
-
 JOURNAL_HEALTH_MESSAGES = (
     "the journal cannot be written: nothing is evicted",
     "the journal can be written again",
@@ -116,7 +112,7 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
     """
     check = partial(check_cluster, directory, cluster)
     if rebuilt := await anyio.to_thread.run_sync(check, abandon_on_cancel=True):
-        log.warning("a cluster of this name was built anew", message=rebuilt)
+        log.warning("another cluster has the name of the one before", message=rebuilt)
     config = journal_config(settings, cluster.name or UNNAMED)
     async with open_journal(directory, config, clock=utc_now, recovered=work_available) as journal:
         mark = partial(_mark_cluster, directory, cluster, log)
@@ -218,7 +214,12 @@ async def start_recording(
     the journal ends.
     """
     directory = deps.journal_directory(cluster)
-    log.info("cluster", name=cluster.title, uid=cluster.uid or None, journal=str(directory))
+    log.info(
+        "the cluster is identified",
+        name=cluster.title,
+        uid=cluster.uid or None,
+        journal=str(directory),
+    )
     async with open_recording(
         directory,
         deps.configuration.settings,
@@ -273,39 +274,22 @@ def _log_recovery(journal: Journal, log: DebugLogger) -> None:
         )
 
 
-async def log_pauses(readiness: Readiness, log: Logger) -> None:
-    """Log when evictions are paused, and when they resume; as a warning what is no normal start."""
-    messages = ("evictions paused", "evictions resumed")
-    is_normal = readiness.is_starting
-    await log_transitions(
-        readiness.message, log, *messages, stable_polls=STABLE_POLLS, is_normal=is_normal
-    )
-
-
 async def log_transitions(
-    get_reason: Callable[[], str],
-    log: Logger,
-    fault_message: str,
-    recovery_message: str,
-    stable_polls: int = 1,
-    is_normal: Callable[[], bool] = lambda: False,
+    get_reason: Callable[[], str], log: Logger, fault_message: str, recovery_message: str
 ) -> None:
-    """Log each reason for a pause or fault, and its end; one between two polls is not logged.
+    """Log each reason for a fault, and its end; one that lasts for less than a poll may be missed.
 
-    A reason is logged once `stable_polls` polls in a row found it, as a warning unless it
-    `is_normal`.
+    `get_reason` returns the reason, and an empty text while there is no fault.
     """
-    last_reason, polled, polls = "", "", 0
+    last_reason = ""
     while True:
         await anyio.sleep(POLL_INTERVAL_S)
         reason = get_reason()
-        polls, polled = polls + 1 if reason == polled else 1, reason
-        if reason and reason != last_reason and polls >= stable_polls:
-            (log.info if is_normal() else log.warning)(fault_message, message=reason)
-            last_reason = reason
+        if reason and reason != last_reason:
+            log.warning(fault_message, message=reason)
         elif last_reason and not reason:
             log.info(recovery_message, after=last_reason)
-            last_reason = ""
+        last_reason = reason
 
 
 def journal_config(settings: ReactiveSettings, cluster: str = UNNAMED) -> JournalConfig:

@@ -9,6 +9,7 @@ from anyio.abc import TaskStatus
 
 from reactive_desched.app.controller import open_controller
 from reactive_desched.app.options import Dependencies, Options, load_dependencies
+from reactive_desched.controller.public_state import ControllerState
 
 
 def has_uvloop() -> bool:
@@ -38,7 +39,11 @@ async def _until_stopped(deps: Dependencies) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             task_status.started()
             async for number in signals:
-                deps.log.info("stopping", signal=signal.Signals(number).name)
+                deps.log.info(
+                    "the controller is stopping",
+                    state=ControllerState.STOPPING,
+                    signal=signal.Signals(number).name,
+                )
                 stop_requested.set()
                 if not is_serving.is_set():
                     tasks.cancel_scope.cancel()

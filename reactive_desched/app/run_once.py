@@ -193,7 +193,7 @@ class OneShotRun:
         fit = SchedulerNodeFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
         cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)
         if (skipped := cycle.skip_reason()) is not None:
-            log.warning("nothing to do", message=skipped)
+            log.warning("there is nothing to do", message=skipped)
         stopped = await self._run_cycle(cycle, view)
         for fault in cycle.faults:
             self._observer.on_plugin_fault(fault)
@@ -202,9 +202,9 @@ class OneShotRun:
             _SUMMARY_NAMES.get(result, result): n for result, n in sorted(self._results.items())
         }
         if stopped is None:
-            log.info("sweep completed", **counts)
+            log.info("the sweep is complete", **counts)
         else:
-            log.warning("sweep stopped", message=stopped.message, **counts)
+            log.warning("the sweep was stopped", message=stopped.message, **counts)
         failed = bool(cycle.faults or self._results.keys() - _BENIGN_OUTCOMES - {"refused"})
         return NOT_COMPLETED if stopped is not None or failed else COMPLETED
 
@@ -296,7 +296,7 @@ def _log_snapshot(snapshot: Snapshot, deps: Dependencies, log: Logger) -> None:
         *missing_measurements(configuration.policy, snapshot),
     ):
         log.warning(problem)
-    log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods))
+    log.info("the cluster is synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods))
 
 
 @asynccontextmanager

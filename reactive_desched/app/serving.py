@@ -66,7 +66,7 @@ async def open_server(
 
 def log_serving(deps: Dependencies, urls: ServedUrls) -> None:
     """Log where clients are answered, and which of them."""
-    deps.log.info("serving", url=urls.main, page=urls.page)
+    deps.log.info("probes and metrics are served", url=urls.main, page=urls.page)
     requires_token = deps.configuration.settings.server.require_token
     if not requires_token and not is_loopback_host(deps.listen.host):
         deps.log.info(

@@ -71,7 +71,7 @@ async def end_startup_pause(
         controller.end_inherited_eviction(intent.who.uid, outcome)
 
     if pending := inherited.pending:
-        message = "waiting for eviction requests of an earlier process"
+        message = "the controller waits for eviction requests of an earlier process"
         log.info(message, pods=len(pending), duration_s=evictor.effect_timeout_s)
     async with anyio.create_task_group() as group:
         for intent in inherited.pending:
@@ -122,7 +122,7 @@ def log_identity(policy: Policy, log: Logger, *, dry_run: bool) -> None:
     log.info("reactive-desched starts", version=__version__, python=platform.python_version())
     log.info(MODES[dry_run])
     log.info(
-        "policy in force",
+        "the policy is in force",
         revision=policy.revision,
         files=policy.source,
         profiles=[profile.name for profile in policy.profiles],
@@ -140,7 +140,10 @@ async def stop_for_another_cluster(
     """
     await cluster.faulted.wait()
     readiness.pause(CLUSTER, cluster.fault)
-    log.warning("another cluster", message=cluster.fault)
+    log.warning(
+        "the address of the API server leads to another cluster: nothing is evicted",
+        message=cluster.fault,
+    )
 
 
 def log_cluster(cluster: ClusterIdentity, log: Logger) -> None:
@@ -157,7 +160,7 @@ def log_api_server(session: Session, log: Logger) -> None:
     """Log with which cluster the controller speaks, by which context of the kubeconfig."""
     context, proxy = session.context, session.credentials.config.proxy
     log.info(
-        "API server",
+        "this API server is used",
         server=session.server,
         proxy="none" if proxy is None else f"{proxy.address} of {proxy.source}",
         context=context,
@@ -183,14 +186,14 @@ async def log_start(pipeline: Pipeline, configuration: Configuration, log: Logge
     controller, description = pipeline.controller, pipeline.description
     await controller.readiness.synced.wait()
     if controller.pauses.leadership.is_standby:
-        log.info("synced", **controller.state.size())
+        log.info("the cluster is synced", **controller.state.size())
         await controller.initial_sync_done.wait()
-    log.info("eviction limits", **_by_setting("budgets.", description.describe_limits()))
-    log.info("moving pods", **_by_setting("moves.", description.describe_moves()))
-    log.info("brakes", **_by_setting("brakes.", description.describe_brakes()))
+    log.info("eviction limits are set", **_by_setting("budgets.", description.describe_limits()))
+    log.info("move limits are set", **_by_setting("moves.", description.describe_moves()))
+    log.info("brakes are configured", **_by_setting("brakes.", description.describe_brakes()))
     for note in node_mark_notes(configuration.policy, configuration.settings.guards):
         log.info(note)
     await controller.initial_sync_done.wait()
     while description.is_busy():  # noqa: ASYNC110 -- no event marks the end of the work
         await anyio.sleep(FOUND_POLL_S)
-    log.info("found", **description.count_findings())
+    log.info("the first evaluation is complete", **description.count_findings())

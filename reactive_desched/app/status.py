@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
+import anyio
 from msgspec import Struct
 
 from reactive_desched._version import __version__
@@ -17,13 +18,14 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.job_listing import JobList
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
-from reactive_desched.controller.public_state import PublicState
+from reactive_desched.controller.public_state import ControllerState, PublicState
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.moves.listing import MoveRow, list_moves
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import utc_time
+from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.recent_evictions import RecentEviction, RecentEvictions
 from reactive_desched.web.operator import DebugPage
 
@@ -35,6 +37,11 @@ MAX_JOBS: Final = 20
 
 LEADS, STANDS_BY = "leader", "standby"
 NO_ELECTION: Final = "no leader election"
+
+
+POLL_INTERVAL_S: Final = 0.25
+STABLE_POLLS: Final = 4
+"""A state is logged once so many polls in a row found it: then the line names every cause."""
 
 
 class PolicyInForce(Struct, frozen=True, rename="camel"):
@@ -146,6 +153,32 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     recent: tuple[RecentEviction, ...]
     journal: JournalState | None
     sinks: tuple[SinkState, ...]
+
+
+async def log_states(pipeline: Pipeline, log: Logger) -> None:
+    """Log each state of the controller that lasts for a second, until cancelled.
+
+    A state in which no pod is evicted is logged again when its causes change. It is a warning
+    unless it is that of a normal start or of a standby.
+    """
+    readiness = pipeline.controller.readiness
+    logged: tuple[ControllerState, str] | None = None
+    polled, polls = logged, 0
+    while True:
+        await anyio.sleep(POLL_INTERVAL_S)
+        state = pipeline.description.state()
+        found = state.name, readiness.message()
+        polls, polled = polls + 1 if found == polled else 1, found
+        if polls < STABLE_POLLS or found == logged:
+            continue
+        before, logged = logged, found
+        is_normal = state.name.evicts or (bool(readiness.reason) and readiness.is_starting())
+        (log.info if is_normal else log.warning)(
+            state.name.sentence,
+            state=state.name.value,
+            before=before[0].value if before is not None and before[0] != state.name else None,
+            message=readiness.message() or state.hold or None,
+        )
 
 
 class StatusPage:

@@ -89,7 +89,7 @@ class UsagePolling:
             try:
                 await self._poll_until_reload(configuration)
             except UsageUnavailable as error:
-                self._log.warning("cannot measure", message=str(error))
+                self._log.warning("usage cannot be measured", message=str(error))
                 await self._clock.sleep(configuration.settings.usage.prometheus.interval_s)
 
     def make_poller(self, source: UsageSource, settings: UsageSettings) -> UsagePoller:

@@ -55,14 +55,11 @@ def print_answer(said: controller_client.Answer, server: str) -> None:
     """Print what the controller answers: what holds evictions now, and in which cluster."""
     sys.stdout.write(f"{said.heading(server)}\n")
     answer = said.value
-    pause, brakes = answer["pause"], answer["brakes"]
-    if pause:
-        sys.stdout.write(f"nothing is evaluated now: {pause}\n")
-    for name, message in brakes.items():
-        if message not in pause:
+    state = answer["state"]
+    sys.stdout.write(f"{state['name']}: {state['summary']}\n")
+    for name, message in answer["brakes"].items():
+        if message not in f"{answer['pause']} {state['summary']}":
             sys.stdout.write(f"the {name} brake holds evictions: {message}\n")
-    if not pause and not brakes:
-        sys.stdout.write("no brake holds evictions\n")
     if answer["notKept"]:
         print_warning(f"a restart will not remember this: {answer['notKept']}")
 

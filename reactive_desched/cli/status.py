@@ -116,7 +116,8 @@ class StatusScreen:
     def _condition(self, answer: Answer) -> Iterator[str]:
         held = [each for each in answer["pauses"] if each["reason"]]
         state = answer["state"]
-        yield from self._line("state", state["summary"], _SEVERITIES[state["severity"]])
+        text = f"{state['name']}: {state['summary']}"
+        yield from self._line("state", text, _SEVERITIES[state["severity"]])
         by_reason: dict[str, list[str]] = {}
         for each in held:
             by_reason.setdefault(each["reason"], []).append(each["name"])

@@ -24,8 +24,7 @@ from reactive_desched.telemetry.metrics import Metric, gauge
 
 STATE: Final = gauge(
     "state",
-    "1 for what the controller does now: evaluating, slowed (by the warm-up, or in some zones by a "
-    "brake), or why it evicts nothing.",
+    "1 for what the controller does now: evaluating, or why it evicts nothing.",
     "state",
 )
 
@@ -39,30 +38,40 @@ class ControllerState(StrEnum):
     STARTING = "starting"
     OUT_OF_SYNC = "out-of-sync"
     PAUSED = "paused"
-    HELD = "held"
-    SLOWED = "slowed"
+    BRAKED = "braked"
     EVALUATING = "evaluating"
 
     @property
     def evicts(self) -> bool:
         """Say whether a pod may be evicted now."""
-        return self in (ControllerState.SLOWED, ControllerState.EVALUATING)
+        return self is ControllerState.EVALUATING
+
+    @property
+    def sentence(self) -> str:
+        """The state as a sentence of the log."""
+        return _SENTENCES.get(self, f"the controller is {self}")
+
+
+_SENTENCES: Final = {
+    ControllerState.STANDBY: "the controller is on standby",
+    ControllerState.FAULT: "the controller has a fault",
+    ControllerState.OUT_OF_SYNC: "the controller is out of sync",
+}
+"""The sentences of the states whose word is no adjective or participle."""
 
 
 GOOD, WARNING, BAD = "good", "warn", "bad"
 _SEVERITIES: Final = {
-    ControllerState.EVALUATING: GOOD,
-    ControllerState.SLOWED: WARNING,
     ControllerState.STANDBY: WARNING,
     ControllerState.STARTING: WARNING,
 }
-"""How each state looks; all others are bad."""
+"""How serious the states are in which no pod is evicted; all others are bad."""
 
 _OF_PAUSES: Final = {
     STOPPING: ControllerState.STOPPING,
     STARTUP: ControllerState.STARTING,
     MANUAL: ControllerState.PAUSED,
-    BRAKE: ControllerState.HELD,
+    BRAKE: ControllerState.BRAKED,
 }
 """The states of the pauses; those of resources are out of sync, and any other is a fault."""
 
@@ -107,7 +116,7 @@ def public_state(
     engaged = [each for each in brakes if each.name != MANUAL_BRAKE]
     cluster_wide = [each for each in engaged if each.scope == CLUSTER]
     for each in cluster_wide:
-        by_state.setdefault(ControllerState.HELD, {})[each.name] = each.message
+        by_state.setdefault(ControllerState.BRAKED, {})[each.name] = each.message
     for state in ControllerState:
         if (causes := by_state.get(state)) is not None:
             return _stopped(state, causes, cluster_wide)
@@ -119,9 +128,8 @@ def public_state(
             f"the rates warm up: they are at {ratio:.0%} now, and full in {format_age(left_s)}"
         )
     if parts:
-        summary = f"evaluating changes, slowed: {'; '.join(parts)}"
-        return _state(ControllerState.SLOWED, summary)
-    return _state(ControllerState.EVALUATING, "evaluating changes")
+        return PublicState(ControllerState.EVALUATING, WARNING, "; ".join(parts))
+    return PublicState(ControllerState.EVALUATING, GOOD, "nothing holds evictions")
 
 
 def collect_state(state: PublicState) -> Iterator[Metric]:
@@ -146,7 +154,7 @@ def _stopped(
 ) -> PublicState:
     names = ", ".join(each.name for each in brakes)
     texts = "; ".join(dict.fromkeys(causes.values()))
-    if state is ControllerState.HELD:
+    if state is ControllerState.BRAKED:
         by = f"the {names} brake" if names else "the zone brake"
         release = "; ".join(dict.fromkeys(each.release for each in brakes)) or texts
         summary = f"{by} holds the whole cluster, and no pod is evicted: {release}"
@@ -164,7 +172,3 @@ _NOTHING: Final = {
     ControllerState.OUT_OF_SYNC: "a part of the cluster is not in view, and no pod is evicted",
     ControllerState.PAUSED: "a person stopped it, and no pod is evicted",
 }
-
-
-def _state(state: ControllerState, summary: str) -> PublicState:
-    return PublicState(state, _SEVERITIES.get(state, BAD), summary)

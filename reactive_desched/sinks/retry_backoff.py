@@ -51,7 +51,7 @@ class RetryBackoff:
         if self._failures:
             lasted_s = round(self._clock() - self._since, 1)
             self._log.info(
-                "sink is available again",
+                "the sink is available again",
                 sink=self._sink,
                 after_s=lasted_s,
                 attempts=self._failures,
@@ -68,7 +68,7 @@ class RetryBackoff:
     def _log_failure(self, now: float) -> None:
         self._logged_at, self._logged_error = now, self.current_error
         self._log.warning(
-            "sink is unavailable",
+            "the sink is unavailable",
             sink=self._sink,
             message=self.current_error,
             for_s=round(now - self._since, 1),

@@ -183,7 +183,7 @@ class SinkRunner:
             self._log.warning(text, sink=name, cursor=self.cursor)
         else:
             self._advance(self._initial_cursor())
-            self._log.debug("the sink starts without a saved cursor", sink=name, cursor=self.cursor)
+            self._log.debug("a sink starts without a saved cursor", sink=name, cursor=self.cursor)
 
     def _initial_cursor(self) -> int:
         return self._oldest_cursor() if self._sink.from_start else self._tail.last_seq
@@ -192,7 +192,7 @@ class SinkRunner:
         return max(0, self._tail.oldest_seq - 1)
 
     def _start_over(self, cursor: int) -> None:
-        text = "the sink's cursor belongs to another journal: the sink starts over"
+        text = "the sink's cursor is of another journal: the sink starts over"
         self._log.warning(text, sink=self._sink.name, kept=cursor, last=self._tail.last_seq)
         self._advance(self._initial_cursor())
 
@@ -304,7 +304,7 @@ class SinkRunner:
             or now - self._save_failure_logged_at >= LOG_EVERY_S
         ):
             self._save_failure_logged_at = now
-            text = "position of a sink cannot be kept: after a crash, more is sent again"
+            text = "the position of a sink cannot be kept: after a crash, more is sent again"
             self._log.warning(text, sink=self._sink.name, message=str(error))
 
     async def _in_thread(self, write: Callable[..., Any], *args: object) -> Any:  # of both keepers

@@ -96,7 +96,7 @@ _OTHER_EVENTS = {
     DENIED: "eviction denied",
     FAILED: "eviction failed",
     CANCELLED: "eviction cancelled",
-    UNKNOWN: "leaving or gone, perhaps by the eviction",
+    UNKNOWN: "the pod is leaving or gone, perhaps by the eviction",
 }
 _NEVER: Final = float("inf")
 
@@ -161,7 +161,7 @@ class TelemetryObserver(Observer):
 
     def on_initial_sync(self, size: Mapping[str, int]) -> None:
         """Log what was synced, before the first decision."""
-        self._log.info("synced", **size)
+        self._log.info("the cluster is synced", **size)
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """Count changes, and the evictions in the background that end by them."""
@@ -271,11 +271,11 @@ class TelemetryObserver(Observer):
         )
 
     def on_pause(self, reason: str) -> None:
-        """Log a pause at debug level: `app.recording.log_pauses` logs those that last."""
+        """Log a pause at debug level: `app.status.log_states` logs those that last."""
         if not reason:
-            self._log.debug("evictions resumed")
+            self._log.debug("evictions are resumed")
         else:
-            self._log.debug("evictions paused", message=reason)
+            self._log.debug("evictions are paused", message=reason)
 
     def on_brake(self, notice: BrakeNotice) -> None:
         """Log a brake."""

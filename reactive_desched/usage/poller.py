@@ -175,9 +175,9 @@ class UsagePoller:
             return
         self._problem = problem
         if problem:
-            self._log.warning("cannot measure", source=self.source.name, message=problem)
+            self._log.warning("usage cannot be measured", source=self.source.name, message=problem)
         else:
-            self._log.info("measuring again", source=self.source.name)
+            self._log.info("usage is measured again", source=self.source.name)
 
 
 def _measured_twice(samples: Iterable[NodeUsage]) -> Collection[str]:

@@ -68,7 +68,7 @@ class ServerCertificate:
                 message=self._describe(error),
             )
         else:
-            self._log.info("the certificate was read anew", file=self._files[0])
+            self._log.info("the certificate was read again", file=self._files[0])
 
     def _fingerprint(self) -> _Fingerprint:
         """Return what distinguishes the files from later ones, also from a missing file."""

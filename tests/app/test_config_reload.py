@@ -30,7 +30,7 @@ async def test_a_changed_policy_is_in_force_two_seconds_later_and_says_so(path: 
     assert revision != first
     assert bench.active.status_message() == f"revision {revision} of {path}"
     (line,) = bench.logger.lines
-    assert (line.level, line.event) == ("info", "policy reloaded")
+    assert (line.level, line.event) == ("info", "the policy was reloaded")
     assert line.values == {"policy": str(path), "revision": revision, "before": first}
     assert bench.notifications == [("reloaded", (str(path), revision))]
     assert 'policy_reloads_total{result="ok"} 1.0' in bench.exposition
@@ -49,7 +49,7 @@ async def test_a_bad_text_keeps_what_is_in_force_and_every_problem_is_named(path
     assert first.startswith(f"{path}:3:1: nodeSelectr: ")
     assert "nodeSelector" in first
     assert second.startswith(f"{path}:4:")
-    assert bench.warnings == ["policy rejected", first, second]
+    assert bench.warnings == ["the new policy was rejected", first, second]
     assert bench.logger.lines[0].values == {"kept": revision, "problems": 2}
     note = f"kept revision {revision}: file rejected: {first}"
     assert bench.active.status_message() == note
@@ -71,7 +71,10 @@ async def test_a_bad_text_is_reported_once_and_another_one_again(path: Path) -> 
 
 @pytest.mark.parametrize(
     ("again", "adopted", "said"),
-    [("first", [], "policy file is valid again"), ("second", ["second"], "policy reloaded")],
+    [
+        ("first", [], "the policy is valid again"),
+        ("second", ["second"], "the policy was reloaded"),
+    ],
     ids=["as it was", "newer"],
 )
 async def test_all_is_well_again_when_the_text_is(

@@ -29,7 +29,6 @@ from reactive_desched.policy.settings.recording import (
 )
 from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.journals import some_events
-from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 
@@ -129,23 +128,6 @@ class TestTelling:
             "stopped {'message': 'full'}",
         ]
 
-    async def test_a_reason_that_still_grows_is_reported_after_some_checks(self) -> None:
-        log, reasons = Lines(), iter(("a", "a, b", "a, b", "a, b, c", "", "d", "d", "d", ""))
-        async with anyio.create_task_group() as group:
-            held = partial(
-                log_transitions,
-                partial(next, reasons, ""),
-                log,
-                "stopped",
-                "resumed",
-                stable_polls=3,
-            )
-            group.start_soon(held)
-            await anyio.sleep(12 * POLL_INTERVAL_S)
-            group.cancel_scope.cancel()
-
-        assert log.lines == ["stopped {'message': 'd'}", "resumed {'after': 'd'}"]
-
     async def test_what_passes_between_two_checks_is_not_reported(self) -> None:
         log, reasons = Lines(), ["its first list is not complete"]
         async with anyio.create_task_group() as group:
@@ -156,27 +138,3 @@ class TestTelling:
             group.cancel_scope.cancel()
 
         assert log.lines == []
-
-    async def test_only_what_is_no_normal_start_is_a_warning(self) -> None:
-        log, normal = RecordingLogger(), [True]
-        reasons = ["startup: the controller is starting"]
-        async with anyio.create_task_group() as group:
-            told = partial(
-                log_transitions,
-                lambda: reasons[-1],
-                log,
-                "stopped",
-                "resumed",
-                is_normal=lambda: normal[-1],
-            )
-            group.start_soon(told)
-            await anyio.sleep(2 * POLL_INTERVAL_S)
-            normal.append(False)
-            reasons.append("sync/pods: 403: no")
-            await anyio.sleep(2 * POLL_INTERVAL_S)
-            group.cancel_scope.cancel()
-
-        assert [(line.level, line.values["message"]) for line in log.lines] == [
-            ("info", "startup: the controller is starting"),
-            ("warning", "sync/pods: 403: no"),
-        ]

@@ -127,7 +127,7 @@ async def test_what_the_cycle_lets_go_is_written_down_and_evicted_in_its_order()
     ]
     assert bench.diary.outcomes == [("a", "evicted"), ("b", "evicted")]
     assert {each.profile for each in bench.diary.evaluations} == {"night"}
-    assert bench.log.lines == [("sweep completed", {"evicted": 2, "refused": 1})]
+    assert bench.log.lines == [("the sweep is complete", {"evicted": 2, "refused": 1})]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_a_dry_sweep_says_how_many_it_would_evict() -> None:
 
     assert await bench.over(FULL) == COMPLETED
     assert bench.diary.outcomes == [("a", "dry_run"), ("b", "dry_run")]
-    assert bench.log.lines == [("sweep completed", {"would_evict": 2})]
+    assert bench.log.lines == [("the sweep is complete", {"would_evict": 2})]
 
 
 async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_completed() -> None:
@@ -167,7 +167,9 @@ async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_compl
 
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
-    assert bench.log.lines == [("sweep stopped", {"message": "asked to stop", "evicted": 1})]
+    assert bench.log.lines == [
+        ("the sweep was stopped", {"message": "asked to stop", "evicted": 1})
+    ]
 
 
 async def test_a_disk_that_takes_no_records_for_a_moment_stops_no_sweep() -> None:
@@ -185,7 +187,7 @@ async def test_what_has_stopped_a_sweep_and_has_passed_by_its_end_has_stopped_it
 
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
-    assert bench.log.lines == [("sweep stopped", {"message": "no space", "evicted": 1})]
+    assert bench.log.lines == [("the sweep was stopped", {"message": "no space", "evicted": 1})]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ async def test_a_sweep_with_too_few_nodes_says_so_and_is_complete() -> None:
     bench = Bench()
 
     assert await bench.over([TAINTED, pod("a", on="n1")]) == COMPLETED
-    assert bench.log.lines[0][0] == "nothing to do"
+    assert bench.log.lines[0][0] == "there is nothing to do"
     assert bench.asked == []
 
 

@@ -281,7 +281,7 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
         assert said == [
             "reactive-desched starts",
             golden(),
-            "policy in force",
+            "the policy is in force",
         ]
 
         tainted = node("n1", "gpu:NoSchedule")
@@ -291,18 +291,23 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
         await anyio.sleep(60)
 
     said = [event for event, _ in log.lines[3:] if not event.startswith("RemovePods")]
-    assert said == ["eviction limits", "moving pods", "brakes", "found"]
+    assert said == [
+        "eviction limits are set",
+        "move limits are set",
+        "brakes are configured",
+        "the first evaluation is complete",
+    ]
     values = dict(log.lines)
-    assert values["policy in force"]["plugins"] == ["RemovePodsViolatingNodeTaints"]
-    assert set(values["eviction limits"]) >= {"budgets.cluster", "budgets.node"}
+    assert values["the policy is in force"]["plugins"] == ["RemovePodsViolatingNodeTaints"]
+    assert set(values["eviction limits are set"]) >= {"budgets.cluster", "budgets.node"}
     assert {"moves.maxMoving.node", "moves.cooldown", "moves.futileAfter"} < set(
-        values["moving pods"]
+        values["move limits are set"]
     )
-    assert set(values["brakes"]) == {
+    assert set(values["brakes are configured"]) == {
         *("brakes.zones", "brakes.storm", "brakes.pending", "brakes.pauseFile")
     }
-    assert values["found"]["findings"] == 2
-    found = values["found"]
+    assert values["the first evaluation is complete"]["findings"] == 2
+    found = values["the first evaluation is complete"]
     assert sum(found["blocked"].values()) + found["evicting"] + found["evicted"] == 2
 
 

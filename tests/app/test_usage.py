@@ -186,7 +186,7 @@ async def test_the_check_names_what_is_wrong_with_a_source() -> None:
     assert found[0] == CheckResult(ok=True, message="no plugin goes by it")
     assert not found[1].ok
     assert 'such as "n1"' in found[1].message
-    assert bench.log.values_of("cannot measure")[0]["source"] == "KubernetesMetrics"
+    assert bench.log.values_of("usage cannot be measured")[0]["source"] == "KubernetesMetrics"
 
 
 async def test_a_reload_that_changes_how_is_followed() -> None:

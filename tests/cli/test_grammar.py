@@ -188,7 +188,15 @@ def test_pause_until_a_time_pauses_for_as_long_as_is_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
-    answer = controller_client.Answer({"pause": "", "brakes": {}, "notKept": ""}, "kind")
+    answer = controller_client.Answer(
+        {
+            "state": {"name": "evaluating", "summary": "nothing holds evictions"},
+            "pause": "",
+            "brakes": {},
+            "notKept": "",
+        },
+        "kind",
+    )
 
     def send(*order: Any) -> Any:  # whatever the command sends
         sent.append(order)

@@ -20,7 +20,7 @@ QUIET: dict[str, Any] = {
     "mode": "live",
     "leadership": "leader",
     "policy": {"file": "policy.yaml", "revision": "abc", "profiles": ["default"], "problems": []},
-    "state": {"name": "evaluating", "severity": "good", "summary": "evaluating changes"},
+    "state": {"name": "evaluating", "severity": "good", "summary": "nothing holds evictions"},
     "pause": "",
     "pauses": [
         {"name": "journal", "reason": "", "note": ""},
@@ -190,7 +190,7 @@ def test_a_controller_with_nothing_to_do_fits_on_a_few_lines(golden: Golden) -> 
         golden(),
         "mode            live: evicts pods; leader",
         "policy          policy.yaml revision abc, profiles: default",
-        "state           evaluating changes",
+        "state           evaluating: nothing holds evictions",
         "brakes          none engaged",
         "rates           cluster 30/min, burst 10",
         "limits in use   none",
@@ -249,7 +249,10 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
     for wanted in (
         "dry run: sends no eviction request",
         "newer files are rejected: policy.yaml:3: no such plugin",
-        "state           a person stopped it, and no pod is evicted: paused by ann until noon",
+        (
+            "state           paused: a person stopped it, and no pod is evicted: paused by ann "
+            "until noon"
+        ),
         "paused by manual, sync/pods: paused by bob",
         "sync/pdbs: may not be listed",
         (
@@ -274,7 +277,7 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
         "no broker answers",
     ):
         assert wanted in text, wanted
-    assert "evaluating changes" not in text
+    assert "evaluating" not in text
 
 
 def job(number: int, phase: str, **fields: Any) -> dict[str, Any]:

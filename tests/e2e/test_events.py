@@ -72,9 +72,9 @@ def test_a_policy_that_is_refused_again_and_again_is_one_event_with_a_count(
         good = path.read_text()
         for times in (1, 2):
             path.write_text("{")
-            await_lines('"policy rejected"', times)
+            await_lines('"the new policy was rejected"', times)
             path.write_text(good)
-            await_lines('"policy file is valid again"', times)
+            await_lines('"the policy is valid again"', times)
 
         def counts() -> list[int]:
             found = told(playground, "PolicyRejected")

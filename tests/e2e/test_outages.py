@@ -232,7 +232,11 @@ def test_a_controller_without_any_right_names_all_that_it_may_not_read_in_one_li
         assert controller.stop() == 0
     finally:
         controller.kill()
-    paused = next(line for line in controller.log.splitlines() if '"evictions paused"' in line)
+    paused = next(
+        line
+        for line in controller.log.splitlines()
+        if '"the controller is ' in line and "sync/" in line
+    )
     assert {kind for kind in kinds if f"sync/{kind}: list " in paused} == kinds
 
 

@@ -1,11 +1,15 @@
 """What the controller says that it does, in one word, and what each brake says of itself."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 import pytest
 import trio.testing
 
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.health import build_health
+from reactive_desched.app.status import POLL_INTERVAL_S, STABLE_POLLS, log_states
 from reactive_desched.controller.public_state import ControllerState, PublicState
 from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
 from reactive_desched.controller.readiness import JOURNAL, LEADER, STARTUP, STOPPING, sync_pause
@@ -15,6 +19,7 @@ from tests.flow.test_brakes import NODES, braked, one_each, tainted, zone_nodes
 from tests.flow.test_brakes import pending as unplaced
 from tests.support.flow import FakeEdgesController
 from tests.support.golden import Golden
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +54,7 @@ async def test_a_controller_that_nothing_holds_evaluates() -> None:
         flow.sync_and_resume(*NODES)
         await anyio.sleep(1)
         assert state(flow) == PublicState(
-            ControllerState.EVALUATING, "good", "evaluating changes", hold=""
+            ControllerState.EVALUATING, "good", "nothing holds evictions", hold=""
         )
         assert gauge(flow) == {"evaluating"}
 
@@ -61,11 +66,11 @@ async def test_while_a_storm_holds_the_cluster_the_state_says_so(golden: Golden)
         flow.deliver(*map(tainted, NODES[:10]))
         await anyio.sleep(60)
 
-        assert state(flow).name is ControllerState.HELD
+        assert state(flow).name is ControllerState.BRAKED
         assert state(flow).severity == "bad"
         assert state(flow).summary == golden("summary")
         assert state(flow).hold.startswith("storm: ")
-        assert gauge(flow) == {"held"}
+        assert gauge(flow) == {"braked"}
         found = brake(flow)
         assert (found.name, found.scope) == (STORM, CLUSTER)
         assert found.message == golden("with what was found since")
@@ -75,7 +80,7 @@ async def test_while_a_storm_holds_the_cluster_the_state_says_so(golden: Golden)
         assert found.release == golden("release")
 
         await anyio.sleep(650)  # it says the truth: by then it has released itself
-        assert state(flow).name in (ControllerState.SLOWED, ControllerState.EVALUATING)
+        assert state(flow).name is ControllerState.EVALUATING
         assert not any(flow.pipeline.description.brake_states())
 
 
@@ -125,7 +130,7 @@ async def test_a_brake_of_one_zone_slows_and_names_the_zone() -> None:
         await anyio.sleep(1)
         flow.deliver(*zone_nodes("a", 0, 3))
         await anyio.sleep(1)
-        assert state(flow).name is ControllerState.SLOWED
+        assert (state(flow).name, state(flow).severity) == (ControllerState.EVALUATING, "warn")
         assert state(flow).hold == ""
         assert (brake(flow).name, brake(flow).scope) == (ZONE, "zone a")
 
@@ -135,7 +140,7 @@ async def test_no_ready_node_anywhere_holds_the_cluster() -> None:
         flow.sync_and_resume(*zone_nodes("a", 3))
         flow.deliver(*zone_nodes("a", 0, 3))
         await anyio.sleep(1)
-        assert state(flow).name is ControllerState.HELD
+        assert state(flow).name is ControllerState.BRAKED
         assert brake(flow).scope == CLUSTER
 
 
@@ -146,7 +151,7 @@ async def test_too_many_pending_pods_hold_the_cluster_until_there_are_fewer(
     async with braked(pending={"pods": 3}).running() as flow:
         flow.sync_and_resume(*NODES, *waiting)
         await anyio.sleep(70)
-        assert state(flow).name is ControllerState.HELD
+        assert state(flow).name is ControllerState.BRAKED
         assert brake(flow).name == PENDING
         assert brake(flow).release == golden()
 
@@ -157,11 +162,11 @@ async def test_the_warm_up_slows_and_says_until_when() -> None:
         flow.sync_and_resume(*NODES)
         flow.controller.gates.rate_limiter.reconfigure(limits, anyio.current_time(), ())
         await anyio.sleep(50)
-        assert state(flow).name is ControllerState.SLOWED
+        assert (state(flow).name, state(flow).severity) == (ControllerState.EVALUATING, "warn")
         assert "60%" in state(flow).summary
         assert "full in 50s" in state(flow).summary
         await anyio.sleep(60)
-        assert state(flow).name is ControllerState.EVALUATING
+        assert state(flow).severity == "good"
 
 
 @pytest.mark.parametrize(
@@ -205,3 +210,111 @@ async def test_a_standby_whose_address_led_to_another_cluster_has_a_fault() -> N
         flow.controller.readiness.pause(ANOTHER_CLUSTER, "it led to another cluster")
         assert state(flow).name is ControllerState.FAULT
         assert "it led to another cluster" in state(flow).summary
+
+
+# --- every place --------------------------------------------------------------------------------
+
+
+def readyz(flow: FakeEdgesController) -> str:
+    """Return the word that /readyz?verbose says."""
+    health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
+    [found] = re.findall(
+        r"^\[.\]state: ([a-z-]+)", health.readyz().text(verbose=True), re.MULTILINE
+    )
+    return str(found)
+
+
+async def brake_all(flow: FakeEdgesController) -> None:
+    flow.deliver(*zone_nodes("a", 0, 3))
+
+
+async def pause(flow: FakeEdgesController) -> None:
+    flow.controller.pauses.pause("ann", "upgrade", None)
+
+
+async def stand_by(flow: FakeEdgesController) -> None:
+    flow.controller.pauses.leadership.stand_by("standby: the leader is controller-1")
+
+
+async def stop(flow: FakeEdgesController) -> None:
+    flow.controller.readiness.pause(STOPPING, "the controller is stopping")
+
+
+async def lose_a_watch(flow: FakeEdgesController) -> None:
+    flow.controller.readiness.pause(sync_pause("pods"), "the watch ended")
+
+
+async def fill_the_disk(flow: FakeEdgesController) -> None:
+    flow.controller.readiness.pause(JOURNAL, "no space left")
+
+
+@pytest.mark.parametrize(
+    ("begin", "word", "level"),
+    [
+        (brake_all, "braked", "warning"),
+        (pause, "paused", "warning"),
+        (stand_by, "standby", "info"),
+        (stop, "stopping", "warning"),
+        (lose_a_watch, "out-of-sync", "warning"),
+        (fill_the_disk, "fault", "warning"),
+    ],
+)
+async def test_log_metric_and_readyz_say_one_word_in_every_state(
+    begin: Callable[[FakeEdgesController], Awaitable[None]], word: str, level: str
+) -> None:
+    log = RecordingLogger()
+    second = (STABLE_POLLS + 1) * POLL_INTERVAL_S
+    async with braked(zones={}).running() as flow, anyio.create_task_group() as tasks:
+        tasks.start_soon(log_states, flow.pipeline, log)
+        await anyio.sleep(second)
+        assert {readyz(flow), *gauge(flow)} == {"starting"}
+        flow.sync_and_resume(*zone_nodes("a", 3))
+        await anyio.sleep(second)
+        assert {readyz(flow), *gauge(flow)} == {"evaluating"}
+        await begin(flow)
+        await anyio.sleep(second)
+        assert {state(flow).name.value, readyz(flow), *gauge(flow)} == {word}
+        tasks.cancel_scope.cancel()
+
+    assert [(line.level, line.event, line.values["state"]) for line in log.lines] == [
+        ("info", "the controller is starting", "starting"),
+        ("info", "the controller is evaluating", "evaluating"),
+        (level, ControllerState(word).sentence, word),
+    ]
+    assert [line.values["before"] for line in log.lines] == [None, "starting", "evaluating"]
+    assert log.lines[1].values["message"] is None
+    assert log.lines[2].values["message"]
+
+
+async def test_causes_that_still_grow_are_logged_once_in_one_line() -> None:
+    log = RecordingLogger()
+    async with braked().running() as flow, anyio.create_task_group() as tasks:
+        flow.sync_and_resume(*NODES)
+        tasks.start_soon(log_states, flow.pipeline, log)
+        for resource in ("pods", "nodes", "namespaces"):
+            await anyio.sleep(POLL_INTERVAL_S)
+            flow.controller.readiness.pause(sync_pause(resource), "the watch ended")
+        await anyio.sleep(20 * POLL_INTERVAL_S)
+        flow.controller.readiness.resume(sync_pause("pods"))
+        await anyio.sleep(20 * POLL_INTERVAL_S)
+        tasks.cancel_scope.cancel()
+
+    assert [(line.level, line.values["message"]) for line in log.lines] == [
+        ("warning", "sync/namespaces, sync/nodes, sync/pods: the watch ended"),
+        ("warning", "sync/namespaces, sync/nodes: the watch ended"),
+    ]
+
+
+async def test_a_state_of_less_than_a_second_is_not_logged() -> None:
+    log = RecordingLogger()
+    async with braked().running() as flow, anyio.create_task_group() as tasks:
+        flow.sync_and_resume(*NODES)
+        tasks.start_soon(log_states, flow.pipeline, log)
+        await anyio.sleep(20 * POLL_INTERVAL_S)
+        flow.controller.pauses.pause("ann", "", None)
+        await anyio.sleep(1.5 * POLL_INTERVAL_S)
+        flow.controller.pauses.resume("ann", "")
+        await anyio.sleep(20 * POLL_INTERVAL_S)
+        tasks.cancel_scope.cancel()
+
+    assert [line.event for line in log.lines] == ["the controller is evaluating"]

@@ -63,14 +63,14 @@ async def test_an_outage_is_logged_as_it_doubles_then_each_minute_and_when_over(
         await here.caught_up()
 
     assert here.runner.error == ""
-    told = here.logger.times_of("sink is unavailable")
+    told = here.logger.times_of("the sink is unavailable")
     spans = [after - told[0] for after in told]
     assert spans[0] == 0
     for before, after in pairwise(spans[1:]):
         assert 2 * before <= after or after - before >= 60
     assert 8 <= len(spans) <= 12
-    assert here.logger.values_of("sink is unavailable")[-1]["message"] == "no broker"
-    assert len(here.logger.values_of("sink is available again")) == 1
+    assert here.logger.values_of("the sink is unavailable")[-1]["message"] == "no broker"
+    assert len(here.logger.values_of("the sink is available again")) == 1
 
 
 async def test_another_reason_is_logged_at_once(here: SinkRunnerHarness) -> None:
@@ -80,7 +80,7 @@ async def test_another_reason_is_logged_at_once(here: SinkRunnerHarness) -> None
     async with here.running():
         await here.caught_up()
 
-    told = here.logger.values_of("sink is unavailable")
+    told = here.logger.values_of("the sink is unavailable")
     assert (told[-1]["message"], told[-1]["attempts"]) == ("answered 410 Gone", 9)
 
 
@@ -93,7 +93,7 @@ async def test_a_bug_in_a_sink_is_logged_by_its_type_and_does_not_end_the_sink_r
         await here.caught_up()
 
     assert here.sink.delivered[-3:] == [1, 2, 3]
-    reasons = [line["message"] for line in here.logger.values_of("sink is unavailable")]
+    reasons = [line["message"] for line in here.logger.values_of("the sink is unavailable")]
     assert "ValueError" in reasons[0]
     assert "deliver" in reasons[0]
     assert "hunter2" not in str(here.logger.lines)

@@ -129,7 +129,7 @@ async def test_positions_that_cannot_be_kept_stop_nothing_and_are_logged_once_a_
         here.cursors.fault = None
         await wait_until(lambda: here.cursors.last_seq == 200)
 
-    text = "position of a sink cannot be kept: after a crash, more is sent again"
+    text = "the position of a sink cannot be kept: after a crash, more is sent again"
     assert here.sink.delivered == list(range(1, 201))
     assert here.cursors.save_attempts > 20
     assert len(here.logger.values_of(text)) <= 5

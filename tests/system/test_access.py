@@ -28,7 +28,7 @@ def test_commands_reach_a_controller_that_requires_a_token_and_do_what_rbac_lets
 ) -> None:
     program = controller("--log-format", "json")
     url = program.wait_for(r'"url": ?"(https://[^"]+)"').group(1)
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     token, authority = tmp_path / "token", tmp_path / "ca.crt"
     made = cluster.create("/api/v1/namespaces/default/serviceaccounts/default/token", {"spec": {}})
     token.write_text(made["status"]["token"] + "\n")

@@ -86,13 +86,13 @@ def test_an_address_that_leads_to_another_cluster_ends_all_requests_and_not_the_
     election: tuple[str, ...],
 ) -> None:
     program = controller(*election)
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     before = written(prod)
     prod.taint(NODE, "gpu")
 
     link.lead_to(port_of(prod))
 
-    program.wait_for("another cluster")
+    program.wait_for("leads to another cluster")
     program.wait_until(lambda: readyz(program)[0] == 503)
     code, text = readyz(program)
     assert code == 503
@@ -100,7 +100,7 @@ def test_an_address_that_leads_to_another_cluster_ends_all_requests_and_not_the_
     assert uid_of(prod) in line
     assert uid_of(cluster) in line
     if election:
-        program.wait_for("stopped leading")
+        program.wait_for("the controller stopped leading")
     link.lead_to(port_of(cluster))
     cluster.taint(NODE, "gpu")
     left = cluster.pods_on(NODE)

@@ -43,7 +43,7 @@ def test_a_pod_that_moves_in_the_background_is_asked_for_once_and_watched_to_its
 ) -> None:
     cluster.create("/apis/apps/v1/namespaces/default/deployments", VIRTUAL_MACHINES)
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     wait_until(lambda: len(nodes(cluster)) == 6 or None, program)
     before = nodes(cluster)
     node = max(set(before.values()), key=[*before.values()].count)

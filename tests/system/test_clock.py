@@ -67,7 +67,7 @@ def controller(
             *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
             module="tests.support.shifted_clock",
         )
-        program.wait_for("synced")
+        program.wait_for("the cluster is synced")
         return program
 
     return start_one

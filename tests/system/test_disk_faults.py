@@ -110,7 +110,7 @@ def ours(
         *("--log-format", "json"),
         module="tests.support.failing_disk",
     )
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     return Ours(program, tmp_path / "journal")
 
 

@@ -179,7 +179,7 @@ def test_an_index_that_raises_and_a_plugin_that_cannot_be_made_end_no_controller
     policy.write_text(before.replace("enabled: [", "enabled: [Unmade, "))
     program.wait_for("plugin Unmade .* of failing 1.0 .*PRICE_LIST")
     policy.write_text(before)
-    program.wait_for("policy file is valid again")
+    program.wait_for("the policy is valid again")
     movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
     cluster.taint(NODE, "gpu")
     program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")

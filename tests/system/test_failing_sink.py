@@ -39,7 +39,7 @@ def test_a_sink_that_takes_no_records_is_named_on_readyz_and_in_status(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     program = controller()
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     cluster.taint("node-1", "gpu")  # and so there is something to send
     ready = f"{program.url}/readyz?verbose"
     program.wait_until(lambda: "[!]sinks: webhook: " in answer(ready))

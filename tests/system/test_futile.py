@@ -42,7 +42,7 @@ def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     server = program.url
     taints = [{"key": "gpu", "effect": "PreferNoSchedule"}]
     for name in NODES:

@@ -40,7 +40,9 @@ def test_an_api_server_that_is_not_there_keeps_the_controller_neither_from_servi
         *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
         *("--journal", str(journal), "--listen", "127.0.0.1:0"),
     )
-    program.wait_for("(?s)serving .*waiting for the API server; nothing is recorded yet")
+    program.wait_for(
+        "(?s)probes and metrics are served .*waits for the API server; nothing is recorded yet"
+    )
     assert not journal.exists()
     assert program.stop() in (0, -15)
     assert "Traceback" not in program.output

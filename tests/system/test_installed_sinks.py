@@ -67,7 +67,7 @@ def test_a_sink_of_another_package_has_every_record_while_another_one_fails(
     cluster: Any, controller: Callable[..., Any], spool: Path, tmp_path: Path
 ) -> None:
     program = controller()
-    program.wait_for("sink is unavailable")
+    program.wait_for("the sink is unavailable")
     movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
     cluster.taint(NODE, "gpu")
     program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")

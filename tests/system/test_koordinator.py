@@ -25,7 +25,7 @@ def test_what_the_plugins_of_a_file_of_koordinators_find_is_moved_by_jobs(
 ) -> None:
     (tmp_path / "policy.yaml").write_text(migration_controller(ARGS), encoding="utf-8")
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     before = cluster.pods_on("node-1")
     cluster.taint("node-1", "gpu")
 
@@ -46,7 +46,7 @@ def test_the_job_of_another_program_counts_under_the_trigger_that_it_names(
 ) -> None:
     (tmp_path / "policy.yaml").write_text(migration_controller(ARGS), encoding="utf-8")
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     pod = next(
         each
         for each in cluster.call("GET", "/api/v1/pods")["items"]

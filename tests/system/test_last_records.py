@@ -21,7 +21,7 @@ def test_an_open_stream_gets_every_record_up_to_the_checkpoint_of_the_stop(
 ) -> None:
     program = controller()
     url = program.url
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     request = urllib.request.Request(
         f"{url}/events?from=oldest", headers={"Accept": "application/x-ndjson"}
     )

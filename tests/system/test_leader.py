@@ -35,14 +35,14 @@ Start = Callable[..., Any]  # programs of conftest.py, as in the other tests her
 def leader(cluster: Any, controller: Start) -> Any:
     program = controller(*ELECTION)
     program.wait_for(ACQUIRED)
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     return program
 
 
 @pytest.fixture
 def standby(leader: Any, controller: Start) -> Any:
     program = controller(*ELECTION)
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     return program
 
 
@@ -152,7 +152,7 @@ def test_a_new_leader_without_the_record_of_the_last_one_begins_with_limits_used
     )
     arguments = "--policy", str(limited), "--journal", str(tmp_path / "own"), *ELECTION
     own = controller(*arguments)
-    own.wait_for("synced")
+    own.wait_for("the cluster is synced")
     leader.process.send_signal(signal.SIGKILL)
     own.wait_for(ACQUIRED)
 
@@ -161,7 +161,7 @@ def test_a_new_leader_without_the_record_of_the_last_one_begins_with_limits_used
     own.wait_until(lambda: len(leaders(tmp_path / "own")) == 1)
     own.process.send_signal(signal.SIGKILL)
     again = controller(*arguments)
-    again.wait_for("synced")
+    again.wait_for("the cluster is synced")
     again.wait_for(ACQUIRED)
     again.wait_until(lambda: len(leaders(tmp_path / "own")) == 2)
     assert "limits count as used up" not in again.output
@@ -217,7 +217,7 @@ def test_a_new_leader_whose_journal_is_in_use_gives_the_lease_up(
     cluster: Any, controller: Start, golden: Golden
 ) -> None:
     owner = controller()  # without election: it has the journal, and stands for no Lease
-    owner.wait_for("synced")
+    owner.wait_for("the cluster is synced")
     candidate = controller(*ELECTION)
     candidate.wait_for(ACQUIRED)
     words = "the journal is in use by process"
@@ -236,7 +236,7 @@ def test_a_new_leader_whose_journal_is_in_use_gives_the_lease_up(
 def test_a_dry_run_takes_no_lease(cluster: Any, controller: Start) -> None:
     program = controller(*ELECTION, "--dry-run")
     program.wait_for("it takes no part in leader election")
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
 
     assert json.dumps(cluster.call("GET", LEASE.rpartition("/")[0])["items"]) == "[]"
 

@@ -85,7 +85,7 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
 ) -> None:
     program = controller()
     url = program.url
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     time.sleep(SEVERAL_POLLS_S / 2)
     assert "] evicted " not in program.output
 
@@ -189,7 +189,7 @@ def test_run_names_series_that_do_not_say_what_nodes_use(
         by_query(policy, url)
         program = controller()
         base = program.url
-        program.wait_until(lambda: "cannot measure" in program.output)
+        program.wait_until(lambda: "usage cannot be measured" in program.output)
         line = wait_until(lambda: measured_use_line(f"{base}/readyz?verbose"), program)
         assert program.stop() == 0
 

@@ -61,7 +61,7 @@ def test_a_person_moves_a_pod_by_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     (uid, pod), *_ = movable_pods(cluster, "node-1").items()
     kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
 
@@ -100,7 +100,7 @@ def test_findings_make_jobs_and_a_controller_that_dies_leaves_them_to_the_next(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     before = movable_pods(cluster, "node-1") | movable_pods(cluster, "node-2")
     cluster.taint("node-1", "gpu")
     cluster.taint("node-2", "gpu")
@@ -169,7 +169,7 @@ def test_koordinators_reservations_keep_the_places_also_over_a_controller_that_d
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     cluster.create("/apis/apps/v1/namespaces/default/deployments", koordinated(6))
     wait_until(lambda: len(pods_of_koordinator(cluster)) == 6 or None, program)
     before = pods_of_koordinator(cluster)
@@ -219,7 +219,7 @@ def test_each_profile_has_its_own_evictor(
     text = f"{one}{TWO_PROFILES}---\n{after}{evictors}"
     (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     by_job, directly = movable_pods(cluster, "node-1"), movable_pods(cluster, "node-2")
     cluster.taint("node-1", "gpu")
     cluster.taint("node-2", "other")

@@ -27,7 +27,7 @@ def test_one_sweep_moves_what_is_wrong_and_ends(
         "reactive-desched starts",
         "live: evicts pods",
     ]
-    [synced] = [line for line in lines if line["event"] == "synced"]
+    [synced] = [line for line in lines if line["event"] == "the cluster is synced"]
     assert (synced["nodes"] > 1, synced["pods"] > 1) == (True, True)
     evicted = {line["pod"] for line in lines if line["event"] == "evicted"}
     intents = [e for e in read_events(tmp_path / "journal") if e.type == EVICTION_REQUESTED]
@@ -53,7 +53,7 @@ def test_a_dry_sweep_is_right_the_first_time_and_moves_no_pod(
     told = [line for line in lines if line["event"] == "would be evicted"]
     assert len(told) == len(movable), attempt
     assert {line["mode"] for line in lines} == {"dry_run"}
-    [swept] = [line for line in lines if line["event"] == "sweep completed"]
+    [swept] = [line for line in lines if line["event"] == "the sweep is complete"]
     assert swept["would_evict"] == len(movable)
     assert "evicted" not in swept
     ends = [

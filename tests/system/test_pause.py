@@ -28,7 +28,7 @@ def test_a_pause_outlives_a_kill_and_resume_ends_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     server = program.url
     movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
     assert movable
@@ -46,12 +46,12 @@ def test_a_pause_outlives_a_kill_and_resume_ends_it(
     program.stop(signal.SIGKILL)
 
     program = controller("--log-format", "json")
-    program.wait_for('"evictions paused".*paused by ann: upgrade')
+    program.wait_for('"the controller is paused".*paused by ann: upgrade')
     server = program.url
     assert movable <= set(cluster.pods_on(NODE))
 
     assert main(["resume", "--server", server, "--reason", "done", "--by", "bob"]) == 0
-    assert capsys.readouterr().out.endswith("\nno brake holds evictions\n")
+    assert capsys.readouterr().out.endswith("\nevaluating: nothing holds evictions\n")
     program.wait_until(lambda: not movable & set(cluster.pods_on(NODE)))
     assert program.stop() == 0
     brakes = [

@@ -86,7 +86,7 @@ def follow(
             *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
             *("--log-format", "json", *more),
         )
-        program.wait_for('"synced"')
+        program.wait_for("the cluster is synced")
         return program
 
     return start_one
@@ -114,7 +114,7 @@ def test_a_policy_that_changes_is_acted_on_and_a_bad_one_is_not(
     assert first is not None
 
     mount.publish("nodeSelectr: {}\n" + text("second", "other"))
-    program.wait_for('"policy rejected"')
+    program.wait_for('"the new policy was rejected"')
     verbose = page("/readyz?verbose")
     assert f"[!]policy: kept revision {first[1]}: file rejected: {mount.policy}:1:1" in verbose
     assert verbose.endswith("readyz check passed\n")
@@ -124,7 +124,7 @@ def test_a_policy_that_changes_is_acted_on_and_a_bad_one_is_not(
     assert movable(cluster) == before
 
     mount.publish(text("second", "other"))
-    program.wait_for('"policy reloaded"')
+    program.wait_for('"the policy was reloaded"')
     program.wait_for(rf"(?s)(\"evicted\".*){{{len(before)}}}")
     assert not before & movable(cluster)
     assert re.search(rf"\[\+\]policy: revision (?!{first[1]})\w+ of", page("/readyz?verbose"))
@@ -144,7 +144,7 @@ def test_evictions_and_policies_are_kubernetes_events(
     cluster.taint(NODE, "gpu")
     before = movable(cluster)
     mount.publish("{")
-    program.wait_for('"policy rejected"')
+    program.wait_for('"the new policy was rejected"')
     mount.publish(text("second", "other"))
     program.wait_for(rf"(?s)(\"evicted\".*){{{len(before)}}}")
     program.wait_until(

@@ -48,7 +48,7 @@ def test_a_controller_killed_every_few_seconds_keeps_to_the_rate(
 
     for _ in range(RUNS):
         program = controller()
-        program.wait_for('eviction limits .*cluster="6 a minute, 3 at once"')
+        program.wait_for('eviction limits are set .*cluster="6 a minute, 3 at once"')
         time.sleep(RUN_S)
         program.process.send_signal(signal.SIGKILL)
         program.process.wait(20)

@@ -29,7 +29,7 @@ def settings(probe_port: int) -> str:
 @pytest.fixture
 def program(controller: Callable[..., Any]) -> Any:  # a Program
     program = controller()
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     return program
 
 

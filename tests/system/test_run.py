@@ -32,7 +32,7 @@ def test_a_taint_moves_the_pods_that_do_not_tolerate_it_and_every_move_is_on_rec
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     program = controller()
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     before = cluster.pods_on(NODE)
     movable = {uid for uid, kind in before.items() if kind != "DaemonSet"}
     assert movable
@@ -57,7 +57,7 @@ def test_a_dry_run_moves_no_pod_and_names_those_it_would_move(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
     program = controller("--dry-run")
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     before = cluster.pods_on(NODE)
     cluster.taint(NODE, "gpu")
     program.wait_for("would be evicted ")
@@ -75,27 +75,34 @@ def test_a_start_says_in_a_line_each_what_runs_where_how_and_by_which_policy(
 ) -> None:
     cluster.taint(NODE, "gpu")
     program = controller("--log-format", "json")
-    program.wait_for('"found"')
+    program.wait_for("the first evaluation is complete")
     lines = [json.loads(line) for line in program.output.splitlines()]
 
     said = [line["event"] for line in lines if not line["event"].startswith("RemovePods")]
     assert said[:4] == [
         "reactive-desched starts",
         "live: evicts pods",
-        "policy in force",
-        "API server",
+        "the policy is in force",
+        "this API server is used",
     ]
-    assert {"serving", "cluster"} < set(said)
-    limits = said.index("eviction limits")
-    assert said[limits : limits + 4] == ["eviction limits", "moving pods", "brakes", "synced"]
+    assert {"probes and metrics are served", "the cluster is identified"} < set(said)
+    limits = said.index("eviction limits are set")
+    assert said[limits : limits + 4] == [
+        "eviction limits are set",
+        "move limits are set",
+        "brakes are configured",
+        "the cluster is synced",
+    ]
     decisions = {"decided to evict", "deferred", "refused"}
     assert decisions & set(said[limits:])
     assert not decisions & set(said[:limits])
-    assert "found" in said
+    assert "the first evaluation is complete" in said
     values = {line["event"]: line for line in lines}
-    assert values["API server"]["context"] == "kubeconfig", "a context of sim is named as its file"
-    assert values["API server"]["server"].startswith("http://127.0.0.1:")
-    assert values["policy in force"]["files"] == str(policy)
+    assert values["this API server is used"]["context"] == "kubeconfig", (
+        "a context of sim is named as its file"
+    )
+    assert values["this API server is used"]["server"].startswith("http://127.0.0.1:")
+    assert values["the policy is in force"]["files"] == str(policy)
     assert {line["level"] for line in lines} == {"info"}
     assert [key for line in lines for key in line if " " in key] == []
 
@@ -104,7 +111,7 @@ def test_a_record_stands_alone_with_its_cluster_and_the_text_of_its_policy(
     cluster: Any, controller: Callable[..., Any], policy: Path, tmp_path: Path, fork_server: Any
 ) -> None:
     program = controller()
-    program.wait_for("found .*findings=")
+    program.wait_for("the first evaluation is complete .*findings=")
     assert program.stop() == 0
     [namespace] = cluster.call("GET", "/api/v1/namespaces?fieldSelector=metadata.name=kube-system")[
         "items"
@@ -140,7 +147,7 @@ def test_the_journal_of_another_cluster_is_refused(
 
 def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., Any]) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     url = program.url
 
     def get(path: str) -> str:
@@ -159,7 +166,7 @@ def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., A
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(controller: Callable[..., Any], number: int) -> None:
     program = controller()
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
 
     assert program.stop(number) == 0
     assert "Traceback" not in program.output

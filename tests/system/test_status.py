@@ -28,7 +28,7 @@ def test_status_why_and_pending_show_what_a_running_controller_did_and_what_wait
     cluster: Any, controller: Callable[..., Any], capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     movable = [uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"]
     assert len(movable) > 1
     cluster.taint(NODE, "gpu")
@@ -136,14 +136,14 @@ def test_top_refreshes_in_place_and_leaves_the_terminal_as_it_was(
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     program = controller("--log-format", "json")
-    program.wait_for('"synced"')
+    program.wait_for("the cluster is synced")
     pid, fd = pty.fork()
     if not pid:  # pragma: no cover -- the child
         command = (sys.executable, "-m", "reactive_desched", "top", "--interval", "0.2s")
         os.execvpe(command[0], [*command, "--server", program.url], {**os.environ, "TERM": "xterm"})
     seen = b""
     give_up = time.monotonic() + 30
-    while seen.count(b"evaluating changes") < 3:
+    while seen.count(b"evaluating: ") < 3:
         assert time.monotonic() < give_up, seen
         if select.select([fd], [], [], 0.2)[0]:
             seen += os.read(fd, 65536)

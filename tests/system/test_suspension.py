@@ -28,7 +28,7 @@ def test_a_controller_that_was_suspended_evicts_no_pod_for_a_reason_that_ended_m
     cluster: Any, controller: Callable[..., Any]
 ) -> None:
     program = controller()
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     cluster.taint(NODE, "gpu")
     program.wait_until(lambda: evicted(program) == 2 and "deferred" in program.output)
 

@@ -36,7 +36,7 @@ def test_an_owner_name_of_any_length_ends_no_process_and_is_recorded_cut(
         "/api/v1/namespaces/default/pods", written_pod("hostile", ownerReferences=[owner])
     )
     program = controller()
-    program.wait_for("synced")
+    program.wait_for("the cluster is synced")
     movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
 
     cluster.taint(NODE, "gpu")

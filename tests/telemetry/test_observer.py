@@ -247,7 +247,7 @@ def test_the_log_says_how_an_eviction_ended_in_words(result: str) -> None:
 def test_what_was_synced_is_logged() -> None:
     bench = Bench()
     bench.reporter.on_initial_sync({"nodes": 2, "pods": 3})
-    assert bench.log.lines == [("info", "synced", {"nodes": 2, "pods": 3})]
+    assert bench.log.lines == [("info", "the cluster is synced", {"nodes": 2, "pods": 3})]
 
 
 def test_changes_are_counted_by_kind_and_not_logged() -> None:
@@ -266,8 +266,8 @@ def test_a_short_suspension_is_a_debug_line() -> None:
     bench.reporter.on_pause("")
 
     assert bench.log.lines == [
-        ("debug", "evictions paused", {"message": "sync/nodes: reset"}),
-        ("debug", "evictions resumed", {}),
+        ("debug", "evictions are paused", {"message": "sync/nodes: reset"}),
+        ("debug", "evictions are resumed", {}),
     ]
 
 

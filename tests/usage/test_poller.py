@@ -126,10 +126,10 @@ async def test_a_failed_poll_keeps_what_is_young_and_is_logged_once() -> None:
         assert await bench.poll(UsageUnavailable("down"), later_s) == {"n1": 100}
 
     assert await bench.poll(UsageUnavailable("down"), later_s=31) == {}
-    assert bench.log.values_of("cannot measure") == [{"source": "x", "message": "down"}]
+    assert bench.log.values_of("usage cannot be measured") == [{"source": "x", "message": "down"}]
 
     await bench.poll({"n1": 1})
-    assert bench.log.values_of("measuring again") == [{"source": "x"}]
+    assert bench.log.values_of("usage is measured again") == [{"source": "x"}]
     assert bench.poller.results == {"ok": 2, "incomplete": 0, "failed": 4}
 
 
@@ -157,7 +157,7 @@ async def test_a_source_that_does_not_answer_is_given_up() -> None:
     bench.poller._times = PollTimes(10, 0.01, 60)
     await bench.poller.poll()
 
-    assert bench.log.values_of("cannot measure") == [
+    assert bench.log.values_of("usage cannot be measured") == [
         {"source": "x", "message": "no answer within 0.01s"}
     ]
 
@@ -187,7 +187,7 @@ async def test_a_node_with_several_samples_is_unknown_and_named(golden: Golden) 
 
     assert await bench.poll([("n1", 100), ("n1", 900), ("n2", 200)], later_s=10) == {"n2": 200}
     assert bench.poller.problem == golden()
-    assert bench.log.values_of("cannot measure") == [{"source": "x", "message": golden()}]
+    assert bench.log.values_of("usage cannot be measured") == [{"source": "x", "message": golden()}]
     assert bench.poller.results == {"ok": 1, "incomplete": 1, "failed": 0}
 
     assert await bench.poll({"n1": 100, "n2": 100}, later_s=10) == {"n1": 100, "n2": 100}
@@ -206,7 +206,7 @@ async def test_samples_of_a_node_that_is_gone_or_of_another_machine_are_no_probl
     await bench.poll({"n1": 100, "n2": 100, "gone": 100})
 
     assert bench.poller.problem == ""
-    assert bench.log.values_of("cannot measure") == []
+    assert bench.log.values_of("usage cannot be measured") == []
 
 
 async def test_while_nodes_are_not_listed_no_sample_is_a_stranger_s() -> None:

@@ -253,7 +253,7 @@ async def test_a_new_certificate_is_served_and_one_that_cannot_be_is_not(
         (tmp_path / "server.key").write_text("not a key")
         assert await serial_when("cannot be used") == first
         certificate(authority, tmp_path)
-        assert await serial_when("was read anew") != first
+        assert await serial_when("was read again") != first
         reloading.cancel()
 
 

@@ -252,7 +252,7 @@ class RetentionWorker:
         await _in_thread(self._loss_log.mark_recorded, loss, since)
         lost = self.stats.lost
         lost[loss.sink] = lost.get(loss.sink, 0) + loss.last - loss.first + 1
-        self._log.warning("removing records before a sink has read them", **loss._asdict())
+        self._log.warning("records are removed before a sink has read them", **loss._asdict())
 
     @contextmanager
     def _count_faults(self, operation: str) -> Iterator[None]:

@@ -65,4 +65,4 @@ class KafkaLog(logging.Handler):
             if len(self._logged_at) >= MAX_KINDS:
                 self._logged_at.clear()
             self._logged_at[kind] = now
-            self._log.info("warning of the Kafka client", text=text, sink=self._sink)
+            self._log.info("a Kafka client warns", text=text, sink=self._sink)
