@@ -1,0 +1,161 @@
+"""What a recording holds: the items, in the order in which the controller saw them.
+
+Each reader of a recording yields `Item`s, and each part that alters or replays one takes them: a
+folder, a file, an import of another program's recording and an anonymized copy look the same.
+Objects are those that the cluster state keeps, whole: what it does not keep, such as managed fields
+and environment variables, is in no recording.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.outcomes import EvictionResponse
+from reactive_desched.model.usage import NodeUsage
+
+
+class Instant(Struct, frozen=True, gc=False, array_like=True, order=True):
+    """When an item was seen: the time of day, and monotonic seconds of the process that saw it.
+
+    Debounce, rates and retries go by `monotonic_s`, ages by `wall_s`, in seconds since the epoch.
+    """
+
+    wall_s: float
+    monotonic_s: float
+
+
+class Item(Struct, frozen=True, gc=False):
+    """Base of all items."""
+
+    at: Instant
+
+
+class PictureBegun(Item, frozen=True, gc=False):
+    """Everything that the state held at this moment follows, up to `PictureEnded`.
+
+    The objects of a reader before it are to be forgotten. Changes may stand between its objects:
+    a picture is made in parts. An object in a later part is as it was after those changes, so that
+    what is true at `PictureEnded` is the same whether a reader began before the picture or with it.
+    `version` is that of the program, `cluster` and `cluster_uid` say of which cluster it is;
+    `denied` are the resources that the API server denies the controller.
+    """
+
+    version: str = ""
+    cluster: str = ""
+    cluster_uid: str = ""
+    denied: tuple[str, ...] = ()
+
+
+class PictureEnded(Item, frozen=True, gc=False):
+    """The picture is complete: `objects` says how many objects of each resource it has."""
+
+    objects: Mapping[str, int] = {}
+
+
+class ObjectFound(Item, frozen=True, gc=False):
+    """An object of a picture; `resource` is the name of its kind in the API, such as pods."""
+
+    resource: str
+    obj: ClusterObject
+
+
+class Verb(StrEnum):
+    """What happened to an object, as a watch says it."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class ObjectChanged(Item, frozen=True, gc=False):
+    """A change that altered an object of the state: the object as it is now, or was last.
+
+    Its resourceVersion is that of the object; 0 where no event named one, as for a deletion that a
+    new list showed.
+    """
+
+    resource: str
+    verb: Verb
+    obj: ClusterObject
+
+
+class UsageMeasured(Item, frozen=True, gc=False):
+    """A sample of measured use that is in force from now on, for its source and node."""
+
+    sample: NodeUsage
+
+
+class ResourceDenied(Item, frozen=True, gc=False):
+    """The API server denies the controller a resource from now on, or no longer does."""
+
+    resource: str
+    is_denied: bool = True
+
+
+class ConfigurationInForce(Item, frozen=True, gc=False):
+    """The policy and the settings that decide from now on: their texts, and where they came from.
+
+    A secret in the settings is none: those name the files of secrets.
+    """
+
+    policy: str
+    settings: str = ""
+    revision: str = ""
+    source: str = ""
+
+
+class PauseSet(Item, frozen=True, gc=False):
+    """A pause of the controller holds from now on, or ended where `reason` is empty.
+
+    `name` is one of those in `controller/readiness.py`, such as manual or sync/pods.
+    """
+
+    name: str
+    reason: str = ""
+
+
+class OrderGiven(Item, frozen=True, gc=False):
+    """An order of a person: `order` says what, such as pause or resume, `who` gave it."""
+
+    order: str
+    who: str = ""
+    arguments: Mapping[str, str] = {}
+
+
+class TermChanged(Item, frozen=True, gc=False):
+    """This process leads from now on, or does so no longer; `identity` is its own name."""
+
+    leads: bool
+    identity: str = ""
+
+
+class EvictionAnswered(Item, frozen=True, gc=False):
+    """What the API server answered to an eviction request: a replay gets the same answer."""
+
+    namespace: str
+    name: str
+    uid: str
+    response: EvictionResponse
+
+
+class Gap(Item, frozen=True, gc=False):
+    """What was seen between the item before and the next picture is not recorded; `reason`."""
+
+    reason: str
+
+
+class Damage(Struct, frozen=True, gc=False):
+    """What a reader could not read, and where: no item of the recording."""
+
+    file: str
+    offset: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, byte {self.offset}: {self.message}"
+
+
+Items = Iterable[Item]
+"""The interface of reading: a recording, as far as it could be read, in its order."""
