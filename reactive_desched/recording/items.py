@@ -140,8 +140,8 @@ class EvictionAnswered(Item, frozen=True, gc=False):
     response: EvictionResponse
 
 
-class Gap(Item, frozen=True, gc=False):
-    """What was seen between the item before and the next picture is not recorded; `reason`."""
+class RecordingInterrupted(Item, frozen=True, gc=False):
+    """What follows up to the next picture was not recorded, for this `reason`."""
 
     reason: str
 
