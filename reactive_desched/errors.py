@@ -144,7 +144,7 @@ class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as
 
 
 class RecordUnwritable(JournalError):  # noqa: N818  # the state of a record, as above
-    """What a record holds cannot be written: it is too long, or no Unicode."""
+    """A record cannot be written for what it holds: it is too long, or no Unicode."""
 
 
 class JournalInUse(JournalError):  # noqa: N818  it is raised as the fact it names

@@ -1,4 +1,4 @@
-"""What outsiders may rely on: the contracts of plugins and sinks, imported when they are used.
+"""The contracts that outside packages rely on: plugins, sinks and usage sources, imported on use.
 
 A reader of events (`api.event`) need not wait for pydantic, which takes a tenth of a second.
 """

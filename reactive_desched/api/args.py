@@ -67,7 +67,7 @@ def fix_to(word: str | None, *, is_yaml: bool = False) -> Fix | None:
 
 
 class FieldError(Struct, frozen=True):
-    """What is wrong at `path` below the validated value; the hint says what to write.
+    """An error in a field below the validated value, at `path`; the hint says what to write.
 
     `lenient_ok`: upstream accepts the value, though it has no effect or another one than it says.
     The place is the value, or its key where `at_key`. `fix` is for what one edit corrects.
@@ -110,7 +110,7 @@ class HasMetricsSource(Protocol):
 
 
 class NodeBand(Struct, frozen=True):
-    """Which nodes a plugin gives pods and which it takes them from, in per cent by resource.
+    """The thresholds of nodes that take pods and of nodes that give pods, in per cent by resource.
 
     It `fills` nodes that use at most so much of every resource, `empties` nodes that use at most so
     much of every resource, and `drains` nodes that use more than that of any. `nodes` are those

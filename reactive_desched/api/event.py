@@ -150,7 +150,7 @@ class What(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_def
 
 
 class Why(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Which plugin of which profile wants the pod to leave its node, and why."""
+    """The plugin and profile that found the pod, and the reason for it to leave its node."""
 
     message: Annotated[str, _described("Why the pod should leave, for people.")]
     numbers: Annotated[
@@ -232,7 +232,7 @@ class Replacement(Struct, frozen=True, gc=False, kw_only=True, rename="camel", o
 
 
 class FollowUp(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
-    """What became of an evicted pod's place: its replacement, and whether that is better off."""
+    """The replacement of an evicted pod, and whether it is better off."""
 
     result: Annotated[
         str,
@@ -296,7 +296,7 @@ class PodData(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
 
 
 class Uptime(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """How long the controller's machine had been running, which no step of its clock alters."""
+    """The time since the controller's machine booted, which no step of its clock alters."""
 
     boot_id: Annotated[str, _described("The name of the boot: /proc/sys/kernel/random/boot_id.")]
     milliseconds: Annotated[int, _described("Since that boot, suspended time included.")]
@@ -459,7 +459,7 @@ EVICTION_CORRECTED: Final = full_type("eviction.corrected")
 class EvictionCorrected(
     PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """What an outcome turned out to be, by what the pod showed later; that record stays as it is.
+    """Replaces an outcome, by what the pod showed later; the record of that outcome stays.
 
     At most one follows an outcome `failed` or `unknown`.
     """
@@ -491,7 +491,7 @@ EVICTION_FOLLOWED_UP: Final = full_type("eviction.followed_up")
 class EvictionFollowedUp(
     PodData, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """What came of an eviction that happened; one follows each of them, in time, also a restart."""
+    """Says how the move of an evicted pod ended; each eviction has one, in time, also a restart."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
     follow_up: FollowUp

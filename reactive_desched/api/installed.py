@@ -1,4 +1,4 @@
-"""What installed packages offer under a name: found by entry points, imported when it is named."""
+"""Finds installed packages by their entry points, and imports one when its name is used."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """What a message about a policy or settings is about, by its code."""
+    """The subject of a message about a policy or settings, by its code."""
 
     UNREADABLE_FILE = "RD001"
     TOO_LARGE = "RD002"

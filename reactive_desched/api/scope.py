@@ -1,4 +1,4 @@
-"""Which pods a plugin judges: arguments that most plugins share."""
+"""Arguments that most plugins share: the namespaces and labels of the pods that they judge."""
 
 from typing import Annotated, Self
 

@@ -23,7 +23,7 @@ __all__ = ["EventTypes", "Record", "Sink", "SinkHost", "SinkPlugin", "SinkSectio
 
 
 class Sink(Protocol):
-    """Where records go. A `SinkRunner` drives it, with one call at a time.
+    """Sends records to another system. A `SinkRunner` calls it, with one call at a time.
 
     `name` names its position, metrics and log lines. `from_start` says where it begins when it
     has no saved cursor: at the oldest record, or with whatever comes next.
@@ -89,7 +89,7 @@ class Log(Protocol):
 
 
 class SinkHost(Struct, frozen=True):
-    """What a sink gets of the controller.
+    """The name, log and clocks that the controller gives a sink.
 
     `name` names the sink in the log, in metrics and in its position. `clock` is monotonic, `wall`
     the time of day, both in seconds.

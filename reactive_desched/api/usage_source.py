@@ -77,7 +77,7 @@ class UsageSource(Protocol):
 
 
 class SmoothingSettings(Section):
-    """How the samples of a node become the use that plugins go by, so that a spike moves nothing.
+    """Settings that smooth a node's samples into the use that plugins read: a spike moves no pod.
 
     The steps follow each other in this order; what each keeps begins anew with a restart.
     """
@@ -122,7 +122,7 @@ class SmoothingSettings(Section):
 
 
 class UsageSourceSettings(Section):
-    """How one source of measured use is asked, and how long its samples count."""
+    """Settings of one source of measured use: how often it is queried, how long a sample counts."""
 
     interval_s: Annotated[Seconds, longer_than_zero("15s")] = Field(
         default=15.0, description="Ask this often; not 0."
@@ -151,7 +151,7 @@ class UsageSourceSettings(Section):
 
 
 class UsageHost(Struct, frozen=True):
-    """What a source gets of the controller.
+    """The objects that the controller gives a usage source.
 
     `name` is the name that policies give it. `wall` is the time of day in seconds; `pods_on`
     returns the pods of a node.

@@ -1,4 +1,4 @@
-"""What a controller consists of, built before any task starts."""
+"""Builds the parts of a controller, before any task starts."""
 
 import time
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ LIVENESS_TIMEOUT_S: Final = 10.0
 
 
 class Components(Struct, frozen=True):
-    """What runs in tasks, built before any of them starts."""
+    """The parts of a controller that run in tasks, built before any of them starts."""
 
     pipeline: Pipeline
     reflectors: Mapping[str, openings.AnyReflector]

@@ -42,7 +42,7 @@ Fingerprint = tuple[str, ...]
 
 
 class PolicySource(Protocol):
-    """Where policy and settings come from."""
+    """Reads policy and settings, and fingerprints what they are read from."""
 
     async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold now."""
@@ -130,7 +130,7 @@ class ActiveConfig:
 
 
 class Configurable(Protocol):
-    """What takes another configuration while it runs."""
+    """A part that takes another configuration while it runs."""
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration."""

@@ -28,7 +28,7 @@ class ClearOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 
 
 class ClearAnswer(Struct, frozen=True, rename="camel"):
-    """How many owners were forgotten."""
+    """The number of owners that were forgotten."""
 
     cleared: int
 

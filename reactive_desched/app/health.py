@@ -1,4 +1,4 @@
-"""What /livez and /readyz read of a running controller."""
+"""Builds the checks of /livez and /readyz from a running controller."""
 
 import time
 from collections.abc import Callable, Mapping

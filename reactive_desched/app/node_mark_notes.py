@@ -1,4 +1,4 @@
-"""What a policy does about cordoned nodes and others that are soon gone, in sentences."""
+"""Describes, in sentences, what a policy does with pods of cordoned and of departing nodes."""
 
 from collections.abc import Iterator
 from typing import Final

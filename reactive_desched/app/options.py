@@ -52,7 +52,7 @@ class Options(Struct, frozen=True):
 
 
 class ReloadConfig(Struct, frozen=True):
-    """Where changes of the configuration come from, and what the files held at the start."""
+    """The files of the configuration, and the fingerprint that they had at the start."""
 
     files: ConfigFiles
     initial_fingerprint: Fingerprint
@@ -67,7 +67,7 @@ def _no_kill_timer(_: Logger) -> EndProcessAt:
 
 
 class Dependencies(Struct, frozen=True):
-    """What a controller needs from outside.
+    """Everything that a controller takes from outside: configuration, journal folder, metrics, log.
 
     Without `journal_dir` the journal is in the default directory of the cluster.
     """

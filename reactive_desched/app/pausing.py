@@ -1,4 +1,4 @@
-"""How people pause a controller: commands, the pause file, and what of that outlives a restart.
+"""Pauses and resumes a controller by command and by the pause file, also over a restart.
 
 The pause by command and a storm are kept in `brakes.json`, beside the journal: a process that
 starts goes on with them before it evaluates anything. Everything else is read anew.

@@ -252,7 +252,7 @@ class OneShotRun:
 
 
 class _StopSignal:
-    """Why to stop before the end: a signal came. It cancels what runs in `cancellable`."""
+    """Stops the sweep when a signal comes: it cancels what runs in `cancellable`."""
 
     def __init__(self) -> None:
         self.reason = ""

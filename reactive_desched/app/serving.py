@@ -19,7 +19,7 @@ from reactive_desched.web.server import Security, Served, serve_at, serve_probes
 
 
 class ServedUrls(Struct, frozen=True):
-    """Where a server answers; `page` is None where the live page has no address of its own."""
+    """The URLs of the servers; `page` is None where the live page has no address of its own."""
 
     main: str
     page: str | None

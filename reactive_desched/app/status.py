@@ -1,4 +1,4 @@
-"""What a running controller does now: `/debug/status`, behind `status` and `top`."""
+"""Answers `/debug/status`, which `status` and `top` show, and logs the state of the controller."""
 
 import os
 import time
@@ -40,6 +40,7 @@ NO_ELECTION: Final = "no leader election"
 
 
 POLL_INTERVAL_S: Final = 0.25
+_NORMAL: Final = (ControllerState.EVALUATING, ControllerState.STANDBY)
 STABLE_POLLS: Final = 4
 """A state is logged once so many polls in a row found it: then the line names every cause."""
 
@@ -172,12 +173,16 @@ async def log_states(pipeline: Pipeline, log: Logger) -> None:
         if polls < STABLE_POLLS or found == logged:
             continue
         before, logged = logged, found
-        is_normal = state.name.evicts or (bool(readiness.reason) and readiness.is_starting())
+        is_normal = state.name in _NORMAL or (
+            state.name is ControllerState.STARTING and readiness.is_starting()
+        )
+        stands_by = state.name is ControllerState.STANDBY  # what else it lacks, it need not have
+        causes = "" if stands_by else readiness.message()
         (log.info if is_normal else log.warning)(
             state.name.sentence,
             state=state.name.value,
             before=before[0].value if before is not None and before[0] != state.name else None,
-            message=readiness.message() or state.hold or None,
+            message=causes or state.hold or None,
         )
 
 

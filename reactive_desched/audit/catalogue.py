@@ -97,7 +97,7 @@ class IndexCatalogue:
 
 
 class SearchResult(NamedTuple):
-    """What was found, oldest first; `more` says that there are older ones."""
+    """The records that were found, oldest first; `more` says that there are older ones."""
 
     records: list[JournalRecord]
     has_more: bool

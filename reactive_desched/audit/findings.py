@@ -1,4 +1,4 @@
-"""What `audit verify` found: the words of its report, as plain data."""
+"""The findings of `audit verify`: the sentences of its report, as plain data."""
 
 import re
 from typing import Final

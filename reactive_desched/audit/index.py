@@ -27,7 +27,7 @@ CACHE_KIB: Final = 65_536
 
 
 class IndexCursor(Struct, frozen=True):
-    """How far the index has come: the last record it holds, and where the next line begins."""
+    """The position of the index: the last record that it holds, and where the next line begins."""
 
     segment: int = 0
     next: int = 0
@@ -40,7 +40,7 @@ class IndexCursor(Struct, frozen=True):
 
 
 class IndexedSegment(Struct, frozen=True):
-    """What the index holds of a segment: records `first` to `last`, and what it could not read."""
+    """The records `first` to `last` of a segment that the index holds, and those it cannot read."""
 
     first_seq: int
     first: int

@@ -16,7 +16,7 @@ _CONTINUATION_INDENT: Final = "    "
 
 
 class TextLayout(Struct, frozen=True):
-    """How text is laid out; lines are folded at `width`, or not at all without one."""
+    """The layout of text: lines are folded at `width`, or not at all without one."""
 
     width: int | None = None
     colours: bool = False

@@ -18,7 +18,7 @@ _COLUMNS: Final = "r.n, r.seq, r.start, r.length"
 
 
 class RecordQuery(Struct, frozen=True, kw_only=True):
-    """Which records: `since` is included and `until` is not, in microseconds since 1970."""
+    """Selects records: `since` is included and `until` is not, in microseconds since 1970."""
 
     filter: EventFilter = EventFilter()
     since: int | None = None
@@ -31,7 +31,7 @@ class RecordQuery(Struct, frozen=True, kw_only=True):
 
 
 class RecordSpan(NamedTuple):
-    """Where a record stands: its line without its end, `length` bytes from `start`."""
+    """The place of a record in a file: its line without its end, `length` bytes from `start`."""
 
     n: int
     seq: int

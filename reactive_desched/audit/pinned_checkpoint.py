@@ -13,7 +13,7 @@ _SIZE_AND_ROOT: Final = re.compile(r"([0-9]{1,20}):([0-9A-Fa-f]{12,64})")
 
 
 class PinnedCheckpoint(NamedTuple):
-    """So many records ended in this hash (hexadecimal, whole or its beginning)."""
+    """A checkpoint that a person wrote down: a number of records, and the start of their hash."""
 
     size: int
     root: str

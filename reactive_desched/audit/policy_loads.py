@@ -1,4 +1,4 @@
-"""Which policies and settings were loaded, in the order of the journal, and the text of each."""
+"""Lists the loads of policies and settings, in the order of the journal, with their texts."""
 
 import difflib
 import hashlib
@@ -59,7 +59,7 @@ class FileText(NamedTuple):
 
 
 class FileChange(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How a file differs from the load before; `lines` has what one changed line was and is."""
+    """The changes of a file since the load before; `lines` has what one changed line was and is."""
 
     name: str
     change: str

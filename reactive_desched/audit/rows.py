@@ -32,7 +32,7 @@ _SEQUENCE_DIGITS: Final = 20
 
 
 class IndexedEvent(EventSummary, frozen=True, gc=False, kw_only=True):
-    """What the index reads of a line."""
+    """The fields of a line that the index keeps."""
 
     prev: str
 

@@ -75,7 +75,7 @@ class CheckpointStatus(Struct, frozen=True, rename="camel"):
 
 
 class EpochStart(Struct, frozen=True, rename="camel"):
-    """Where another epoch of the journal began, which records are missing before it, and why."""
+    """The start of another epoch of the journal: which records are missing before it, and why."""
 
     sequence: int
     time: str

@@ -43,7 +43,7 @@ class StoryEvent(NamedTuple):
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """What is known of a case, in the order of the journal.
+    """All records of a case, in the order of the journal.
 
     `omitted` events are missing after the first half of `events`. `policy` is the last policy
     that was loaded before, `checkpoint` the first checkpoint after; None where there is none.

@@ -1,1 +1,1 @@
-"""What stops evictions when the cluster, or what is found there, looks wrong, or a person asks."""
+"""Stops evictions when the cluster, or the findings in it, look wrong, or a person asks for it."""

@@ -14,7 +14,7 @@ _NO: Final = frozenset({"", "false"})
 
 
 class PauseText(Struct, frozen=True, gc=False):
-    """What a file or an annotation says: a reason, and until when, in seconds since the epoch."""
+    """The text of a pause file or annotation: a reason, and its end in seconds since the epoch."""
 
     reason: str
     until_s: float | None = None
@@ -39,7 +39,7 @@ def parse_pause(text: str) -> PauseText | None:
 
 
 class ManualPause:
-    """Whether a person paused everything, by command or by file.
+    """The pause of a person, by command or by file.
 
     `now` is monotonic seconds and `wall_s` the time of day. A pause by command for a time ends by
     the monotonic clock; one whose file says until when ends by the time of day.

@@ -1,4 +1,4 @@
-"""What `policy check` prints: for people line by line, for programs as one object."""
+"""Prints the results of `policy check`: line by line for people, one object for programs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

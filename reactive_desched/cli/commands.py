@@ -176,7 +176,7 @@ def _with_hyphens(arg: str) -> str:
 
 
 class Commands(Protocol):
-    """Where commands are added, as `ArgumentParser.add_subparsers` returns it."""
+    """A parser to which commands are added, as `ArgumentParser.add_subparsers` returns it."""
 
     def add_parser(self, name: str, *, help: str) -> CommandParser:  # noqa: A002 -- argparse's name
         """Return the parser of a new command."""

@@ -45,7 +45,7 @@ STATUS: Final = "exit status: 0 an answer came, 1 no controller answers, 2 a wro
 
 
 class Answer(NamedTuple):
-    """What a controller answered, and the cluster that it is of; empty where it did not say."""
+    """The answer of a controller, and its cluster; empty where the answer does not name it."""
 
     value: Any  # JSON
     cluster: str

@@ -25,7 +25,7 @@ from reactive_desched.journal.summary import EventFilter
 
 
 class TailOptions(Struct, frozen=True, kw_only=True):
-    """What the command line said: a controller or a journal; `last` counts without a start."""
+    """The arguments of `events tail`: a controller or a journal; `last` counts without a start."""
 
     controller: ControllerClient | None = None
     journal: Path | None = None

@@ -13,7 +13,7 @@ from reactive_desched.primitives.proxies import Proxy
 
 
 class ProxiedResponse(NamedTuple):
-    """What came back; the names of headers are in small letters."""
+    """The response of a request through a proxy; names of headers are in small letters."""
 
     status: int
     headers: Mapping[str, str]

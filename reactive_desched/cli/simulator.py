@@ -1,4 +1,4 @@
-"""What `sim` and `demo` say where the simulator is not installed: it is a package of its own."""
+"""Says for `sim` and `demo` how to install the simulator, which is a package of its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -18,7 +18,7 @@ IN_MEMORY_JOURNAL = Path("/dev/shm/reactive-desched")  # noqa: S108 -- a pod's o
 
 
 class UpstreamOptions(NamedTuple):
-    """What the SIG descheduler's flags come to, beyond those that pass through as they are."""
+    """Our options for the SIG descheduler's flags, beyond those that pass through as they are."""
 
     once: bool
     listen: str | None

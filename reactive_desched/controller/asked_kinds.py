@@ -1,4 +1,4 @@
-"""Which required kinds something that is enabled reads; without the others evictions go on."""
+"""Names the required kinds that enabled plugins read; without the others evictions go on."""
 
 from collections.abc import Iterator
 from typing import Final

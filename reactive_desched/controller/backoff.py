@@ -1,4 +1,4 @@
-"""How long to leave a pod alone after its eviction failed, again and again."""
+"""Holds a pod back for longer each time that its eviction fails."""
 
 from collections import OrderedDict
 from collections.abc import Iterator

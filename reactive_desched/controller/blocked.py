@@ -27,7 +27,7 @@ BlockedDecision = Defer | Refuse
 
 
 class Blocked(NamedTuple, Generic[G, C]):
-    """Why a finding is blocked, since when (monotonic seconds), and what led to its evaluation."""
+    """A finding that a gate blocks: the decision, since when (monotonic seconds), the trigger."""
 
     decision: BlockedDecision
     since: float

@@ -1,4 +1,4 @@
-"""Whether plugins look at a pod at all, and why they do not: for `plan --all` and `why`."""
+"""Says for `plan --all` and `why` whether plugins look at a pod at all, and why they do not."""
 
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ UNAFFECTED_REASONS: Final = {
 
 
 class Coverage(NamedTuple):
-    """Why plugins do not look at a pod, or found nothing: a reason code and a message."""
+    """The reason why plugins do not look at a pod, or found nothing: a code and a message."""
 
     reason: str
     message: str

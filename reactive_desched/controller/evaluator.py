@@ -77,7 +77,7 @@ looked at has changed, most likely during a pause."""
 
 
 class CapacitySource(Protocol):
-    """Where the evaluator learns that a pod which fitted no node may fit one now."""
+    """Yields the pods that fitted no node before and may fit one now."""
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which of the blocked pods may fit now."""

@@ -1,4 +1,4 @@
-"""Which objects flap: the same field of one object changes again and again within a short time."""
+"""Detects objects that flap: one field changes again and again within a short time."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What pauses all evictions now: a suspend, the recorder, the leader, brakes and commands."""
+"""Follows everything that pauses evictions: suspend, recorder, leadership, brakes and commands."""
 
 from collections.abc import Callable, Mapping
 

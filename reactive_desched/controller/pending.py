@@ -1,4 +1,4 @@
-"""What waits, on what, since when and until when: the answer behind `reactive-desched pending`."""
+"""Lists the findings that wait, since when, until when and for what: `reactive-desched pending`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -118,7 +118,7 @@ class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class PendingSummary(Struct, frozen=True, rename="camel"):
-    """What waits, by gate, reason and setting: those that most findings wait for come first.
+    """Findings that wait, by gate, reason and setting: the most frequent come first.
 
     Those that keep pods come last. Of `total` findings `kept` are of pods that stay for good, and
     `leaving` of pods that leave already; the others wait. `bySetting` counts those that wait by the
@@ -135,7 +135,7 @@ class PendingSummary(Struct, frozen=True, rename="camel"):
 
 
 class PendingList(PendingSummary, frozen=True, rename="camel"):
-    """What waits: as a summary, counted by gate, and the longest waiting of them.
+    """Findings that wait: a summary, counts by gate, and those that have waited longest.
 
     `pause` is why nothing at all is evaluated now, and `hold` why no pod is evicted, as a brake
     may be; both are empty when the controller works. `subjects` is how many subjects wait for
@@ -149,7 +149,7 @@ class PendingList(PendingSummary, frozen=True, rename="camel"):
 
 
 class PendingQuery(Struct, frozen=True):
-    """Which findings to list; an empty text takes all."""
+    """Selects findings that wait; an empty text takes all."""
 
     namespace: str = ""
     pod: str = ""
@@ -194,7 +194,7 @@ class ClockPair(Struct, frozen=True):
 
 
 class PendingContext(Struct, frozen=True):
-    """What waits besides findings: subjects, by objects that flap; and why nothing is evicted."""
+    """The subjects that wait, the objects that flap, and why nothing is evicted."""
 
     subjects: int = 0
     flapping: tuple[FlappingObject, ...] = ()

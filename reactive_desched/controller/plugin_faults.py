@@ -63,7 +63,7 @@ class MissedChange(Struct, frozen=True, gc=False):
 
 
 class _Resting(Struct):
-    """How often in a row a plugin failed on a subject, and until when that rests."""
+    """The faults in a row of a plugin on one subject, and until when that subject rests."""
 
     faults: int
     until: float

@@ -1,4 +1,4 @@
-"""What a controller does now, in one word: for status, the live page, /readyz and the metric."""
+"""Says in one word what a controller does: for log, metric, status, page and /readyz."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -77,7 +77,7 @@ _OF_PAUSES: Final = {
 
 
 class PublicState(Struct, frozen=True, rename="camel"):
-    """What the controller does now: `name` is a ControllerState, `severity` good, warn or bad.
+    """The state of a controller: `name` is a ControllerState, `severity` good, warn or bad.
 
     `summary` is a sentence for people. `hold` is why no pod at all is evicted now; empty while
     some may be.

@@ -1,4 +1,4 @@
-"""Whether anything may be evaluated or evicted: named pauses, each set and ended by one owner.
+"""Holds the named pauses of evaluation and eviction, each set and ended by one owner.
 
 | pause | owner |
 |---|---|
@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.eviction.recorder import NOT_OPEN
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.rights import Right, how_to_grant
 from reactive_desched.primitives.wakeup import Epoch, Latch, Wakeup
@@ -44,7 +45,7 @@ def sync_pause(resource: str) -> str:
 
 
 class PauseStatus(Struct, frozen=True):
-    """Why a pause holds, or, when it does not, what limits the controller still; empty for none.
+    """The reason of a pause that holds; of one that does not, what limits the controller still.
 
     `denial` is the API server's denial that led to the note, and `right` what would end either.
     `is_unasked` says that the controller goes without only as nothing that is enabled reads it.
@@ -66,6 +67,7 @@ class PauseStatus(Struct, frozen=True):
 
 _RESUMED: Final = PauseStatus()
 _STARTING: Final = PauseStatus("the controller is starting")
+_NOT_OPEN: Final = PauseStatus(NOT_OPEN)
 _NOT_LISTED: Final = PauseStatus("its first list is not complete")
 
 
@@ -163,10 +165,8 @@ class Readiness:
 
     def is_starting(self) -> bool:
         """Say whether every pause that holds is one of a normal start, or of a standby."""
-        return all(
-            status in (_RESUMED, _STARTING, _NOT_LISTED) or name == LEADER
-            for name, status in self._pauses.items()
-        )
+        normal = (_RESUMED, _STARTING, _NOT_LISTED, _NOT_OPEN)
+        return all(status in normal or name == LEADER for name, status in self._pauses.items())
 
     def message(self) -> str:
         """Name all pauses that hold by their reasons, and each denial; empty when none holds.

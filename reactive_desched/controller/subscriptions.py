@@ -1,4 +1,4 @@
-"""Which plugins are enabled, in which profile, and to which of them a change matters."""
+"""Lists the enabled plugins of each profile, and those to which a change matters."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol

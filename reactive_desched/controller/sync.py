@@ -1,4 +1,4 @@
-"""Where a reflector's objects enter: into the cluster state, and from there to the controller."""
+"""Applies a reflector's objects to the cluster state, and the changes to the controller."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -78,7 +78,7 @@ sinks: {stream: {}}
 
 
 class DemoOptions(Struct, frozen=True):
-    """Where the controller listens, and the folder of the journal, else it ends with the demo.
+    """The address of the controller, and the folder of its journal, which else ends with the demo.
 
     With `serve` the live page is there, and the day is played until the process is interrupted.
     """

@@ -26,7 +26,7 @@ _EXPECTED_PODS = 37
 
 
 class DemoCluster:
-    """What kubectl would do, said in the words of the script."""
+    """Does in the simulated cluster what kubectl would do, in the words of the script."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http = http

@@ -21,7 +21,7 @@ PENDING_SHOWN = 4
 
 
 class SceneContext(Struct, frozen=True):
-    """What a scene works with."""
+    """The cluster, controller and narrator that a scene works with."""
 
     cluster: DemoCluster
     observer: ConsoleObserver
@@ -30,7 +30,7 @@ class SceneContext(Struct, frozen=True):
 
 
 class SceneResult(Struct, frozen=True):
-    """How a scene went; `problem` is empty when what should move did, and nothing else."""
+    """The result of a scene; `problem` is empty when exactly the expected pods moved."""
 
     title: str
     expected: int

@@ -54,7 +54,7 @@ ThresholdMaps = Mapping[str, Percentages | None]
 
 
 class AnomalyCondition(Section):
-    """How often a node must be found overloaded before it counts as such."""
+    """The number of observations after which a node counts as overloaded."""
 
     timeout_s: Seconds = Field(
         default=60.0,
@@ -103,7 +103,7 @@ class PodSelector(PluginArgs):
 
 
 class LoadThresholds(PluginArgs):
-    """How much load is too much and how little is room; per pool of nodes, or for all."""
+    """Thresholds: pods leave above the high ones, and move below the low ones; per pool or all."""
 
     node_selector: SelectorObject | None = Field(
         default=None, description="The nodes meant; all when left out."
@@ -154,7 +154,7 @@ class NodePool(LoadThresholds):
 
 
 class LowNodeLoadArgs(LoadThresholds):
-    """When a node counts as overloaded by measurement, and which of its pods may leave."""
+    """Arguments: when a node counts as overloaded by measurement, and which pods may leave it."""
 
     model_config = ConfigDict(alias_generator=file_key)
 

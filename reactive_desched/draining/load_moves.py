@@ -29,7 +29,7 @@ from reactive_desched.state.indexes.node_loads import (
 
 
 class RunningLoads:
-    """What is used on each node while a plan goes on: less where pods left, more where they fit.
+    """The use of each node while a plan goes on: less where pods left, more where they fit.
 
     `may_go_on` says whether some limit may still allow an eviction. `rivals` are the nodes that
     give pods away: a replacement may land there; in a sweep that is not asked.

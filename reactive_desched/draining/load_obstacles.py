@@ -1,4 +1,4 @@
-"""Why pods stay on the overloaded nodes of a pool, and why nodes with room take none of them."""
+"""Explains why pods stay on overloaded nodes of a pool, and why nodes with room take none."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,7 +24,7 @@ from reactive_desched.state.indexes.node_loads import LoadedNode, PoolClasses
 
 
 class LoadObstacles(Struct, frozen=True):
-    """What keeps pods of one pool from moving, as a plan sees the classes of its nodes."""
+    """The obstacles to moves in one pool, as a plan sees the classes of its nodes."""
 
     args: LowNodeLoadArgs
     pool: LoadPool

@@ -1,4 +1,4 @@
-"""Why pods stay on nodes that give pods away: what keeps a pod, and why a node takes none.
+"""Explains why pods stay on nodes that give pods away: what keeps a pod, why a node takes none.
 
 A plan passes over such pods without a finding, so it is found out again where a person asks.
 """
@@ -37,7 +37,7 @@ LEAVES_LATER: Final = "other pods leave it before this one"
 
 
 class Kept(NamedTuple):
-    """Why a pod may not leave: a word or two for a count of such pods, and a sentence."""
+    """The reason why a pod may not leave: a word or two for a count of such pods, a sentence."""
 
     label: str
     sentence: str
@@ -122,7 +122,7 @@ def _wish(pod: Pod, node: Node) -> str:
 
 
 class Obstacles:
-    """What keeps the pods of some nodes from leaving, pod by pod and in all.
+    """The obstacles that keep the pods of some nodes from leaving, pod by pod and in all.
 
     `sources` are the nodes that give pods away, and `what_they_are`. `general` says why no
     pod moves, whatever the pods are. `may_stay` are the labels of pods that a source is to keep,

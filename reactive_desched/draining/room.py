@@ -1,4 +1,4 @@
-"""What the nodes that take pods have left while a plan moves pods to them.
+"""Counts what the nodes that take pods have left while a plan moves pods to them.
 
 `SharedRoom` counts as the SIG descheduler: all destinations are one big node. `BookedRoom` gives
 each pod a destination of its own, and subtracts the capacity that earlier plans have promised.
@@ -25,7 +25,7 @@ MAX_TRIED: Final = 64
 
 
 class Admission(Enum):
-    """Whether a pod may move to one of the destinations."""
+    """Decides whether a pod may move to one of the destinations."""
 
     NO = auto()
     """None of them takes it, or stays within what is allowed there."""

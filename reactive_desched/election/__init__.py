@@ -1,1 +1,1 @@
-"""Which replica acts: the election of a leader by a Lease, as client-go's `leaderelection`."""
+"""Elects the replica that acts by a Lease, as client-go's `leaderelection` does."""

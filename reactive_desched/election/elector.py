@@ -282,11 +282,11 @@ class LeaderElector:
     def _stand_by(self) -> None:
         leader = self._lease.record.holder if self._lease is not None else ""
         if self._error:
-            reason = f"standby: the Lease cannot be read or written: {self._error}"
+            reason = f"the Lease cannot be read or written: {self._error}"
         elif leader:
-            reason = f"standby: the leader is {leader}"
+            reason = f"the leader is {leader}"
         else:
-            reason = "standby: no leader is known yet"
+            reason = "no leader is known yet"
         self._leadership.stand_by(reason)
 
     def _fail(self, error: ClusterError) -> None:

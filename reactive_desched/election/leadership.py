@@ -1,4 +1,4 @@
-"""Whether this process may act: asked before every eviction request, so it costs a comparison."""
+"""Says whether this process may act: asked before every eviction request, by one comparison."""
 
 from collections.abc import Callable, Iterator
 from math import inf

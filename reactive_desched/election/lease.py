@@ -1,4 +1,4 @@
-"""What a Lease says of its holder, and the requests by which a candidate reads and writes it."""
+"""Reads and writes a Lease: its record of the holder, and a candidate's requests."""
 
 import time
 from typing import Any, Protocol

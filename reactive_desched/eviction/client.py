@@ -1,4 +1,4 @@
-"""What sends eviction requests: the API server's client, or a preview of its answers."""
+"""Sends eviction requests to the API server, or previews its answers."""
 
 from typing import Final, Protocol
 

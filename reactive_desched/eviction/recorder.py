@@ -1,4 +1,4 @@
-"""Where decisions, intents and outcomes are recorded: the open journal, or none on a standby."""
+"""Records decisions, intents and outcomes: in the open journal, or nowhere on a standby."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ NOT_OPEN: Final = "the journal is not open"
 
 
 class DecisionRecorder(Protocol):
-    """What a controller itself records: decisions, brakes, and what came of evictions."""
+    """Records what the controller itself decides: decisions, brakes, and the ends of evictions."""
 
     @property
     def fault(self) -> str:

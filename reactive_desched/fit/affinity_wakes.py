@@ -1,4 +1,4 @@
-"""Which groups of unschedulable pods a pod affects that appeared, disappeared or changed."""
+"""Names the groups of unschedulable pods that a new, gone or changed pod affects."""
 
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar

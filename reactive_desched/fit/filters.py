@@ -51,7 +51,7 @@ Rejections = list[tuple[FitReason, int]]
 
 
 class Diagnosis(Struct, frozen=True):
-    """How many nodes were checked, how many were rejected for each reason, and how many fit.
+    """The number of nodes that were checked, that were rejected for each reason, and that fit.
 
     A node may be rejected for several reasons, as for too little cpu and too little memory.
     """

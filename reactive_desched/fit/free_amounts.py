@@ -1,4 +1,4 @@
-"""What every node has free of each resource, and which nodes have enough."""
+"""Keeps what every node has free of each resource, and finds the nodes that have enough."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -27,7 +27,7 @@ class _Level:
 
 
 class FreeResources:
-    """What is free in each slot, by resource; negative where a node is over-committed."""
+    """The free amount in each slot, by resource; negative where a node is over-committed."""
 
     def __init__(self) -> None:
         self.changes: ChangeLog[int] = ChangeLog()

@@ -1,4 +1,4 @@
-"""Which host ports are in use on which nodes."""
+"""Keeps the host ports that are in use on each node."""
 
 from collections.abc import Iterable
 

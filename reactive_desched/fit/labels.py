@@ -1,4 +1,4 @@
-"""Which nodes have which labels, for the labels that selectors read."""
+"""Keeps which nodes have a label, for the labels that selectors read."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which nodes may have changed for node fit, in the order of the changes."""
+"""Lists the nodes that may have changed for node fit, in the order of the changes."""
 
 from collections.abc import Hashable
 from typing import Final

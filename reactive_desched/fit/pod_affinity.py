@@ -1,4 +1,4 @@
-"""Which nodes other pods rule out: pod affinity and anti-affinity, in both directions.
+"""Finds the nodes that other pods rule out, by affinity and anti-affinity of both sides.
 
 The evicted pod is left out on every side, since it will be gone when its replacement comes, and so
 is the placeholder that keeps its place.

@@ -1,4 +1,4 @@
-"""Which of the nodes that fit a pod the kube-scheduler chooses, by its default scores.
+"""Chooses among the nodes that fit a pod as the kube-scheduler does, by its default scores.
 
 A score parts the nodes into few sets, one for each number of points; sums of scores part them
 further. So the best nodes of thousands are found without looking at each.

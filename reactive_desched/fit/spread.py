@@ -1,4 +1,4 @@
-"""Which nodes a pod's topology spread constraints rule out.
+"""Finds the nodes that a pod's topology spread constraints rule out.
 
 The evicted pod is not counted where it is, nor are pods that are terminating or being evicted:
 their replacements count where their capacity is reserved.

@@ -1,4 +1,4 @@
-"""What both modes of node fit answer, and the mode that decides as the SIG descheduler.
+"""Answers node fit as the SIG descheduler does, and defines the answers of both modes.
 
 The other mode, in `fit.scheduler`, decides as the kube-scheduler.
 """

@@ -1,4 +1,4 @@
-"""Which nodes a pod's volumes rule out: they cannot be reached from there, or not be attached.
+"""Finds the nodes that a pod's volumes rule out: out of reach, or with no volume left to attach.
 
 Volumes of the evicted pod are attached to its own node already, so they do not count against it.
 """

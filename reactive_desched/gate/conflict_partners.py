@@ -1,4 +1,4 @@
-"""Of pods that exclude each other one may stay: the pod judged last waits for the others."""
+"""Lets one of the pods that exclude each other stay: the pod judged last waits for the others."""
 
 from typing import Final
 

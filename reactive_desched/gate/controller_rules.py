@@ -1,4 +1,4 @@
-"""What the controller's evictor judges otherwise than the SIG descheduler's, which a sweep follows.
+"""The rules by which the controller's evictor differs from the SIG descheduler's.
 
 A sweep meets a pod that is leaving, or a value of an annotation, as upstream reads them. The
 controller reacts to every change, so it asks how many pods stay, and what a person has written.

@@ -46,7 +46,7 @@ class JobArbitration(GateFilter, Protocol):
 
 
 class EvictionControls:
-    """What all profiles share of the decision on an eviction, and the gate that each has over it.
+    """The controls over evictions that all profiles share, and the gate of each profile.
 
     What is shared outlives a reload of the policy: evictions in flight, counted evictions, spent
     tokens, assumed disruptions of PodDisruptionBudgets, reserved capacity, the brakes, moves under

@@ -1,4 +1,4 @@
-"""How many evictions there were within a window, by whatever they are limited by."""
+"""Counts the evictions within a window, by whatever they are limited by."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator

@@ -182,7 +182,7 @@ def wake_on_priority_class(pod: Pod) -> tuple[WakeOn, ...]:
 
 
 class InFlightCheck(Struct, frozen=True):
-    """What a filter says once the pods whose eviction is under way count as leaving.
+    """Asks a filter again, with the pods whose eviction is under way counted as leaving.
 
     No change of the cluster announces these, so only a finding is asked about, not what is kept.
     """
@@ -207,14 +207,14 @@ class PodFilter(Struct, frozen=True):
 
 
 class ReplicaCount(NamedTuple):
-    """How many pods of an owner count for one of them, and a verb with this number for people."""
+    """The number of an owner's pods that count for one of them, with a verb for people."""
 
     pods: int
     words: str
 
 
 class ReplicaRule(Struct, frozen=True):
-    """How `minReplicas` counts the pods of the sole owner of a pod, and the indexes it reads.
+    """Counts for `minReplicas` the pods of a pod's sole owner, and names the indexes it reads.
 
     `count` leaves out the pods whose eviction is under way that it is given; `in_flight` returns
     those of a pod's owner.
@@ -231,7 +231,7 @@ def _count_in_any_phase(pod: Pod, view: ClusterView, _: Collection[PodKey]) -> R
 
 
 class EvictorRules(Struct, frozen=True):
-    """What the SIG descheduler's evictor and the controller judge differently.
+    """The rules in which the SIG descheduler's evictor and the controller differ.
 
     `evict_wish` reads the annotation `evict`, `prefers_no_eviction` says whether the value of
     `prefer-no-eviction` asks for something.

@@ -1,4 +1,4 @@
-"""What a guard is: a check of a finding, which reads the cluster and may hold the pod."""
+"""Defines a guard: a check of a finding, which reads the cluster and may hold the pod."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from reactive_desched.state.view import ClusterView
 
 
 class GuardInputs(Struct, frozen=True):
-    """What a guard reads besides the finding: the cluster as it is now, and the settings.
+    """The cluster as it is now, and the settings, which a guard reads besides the finding.
 
     `balancing` names the plugins whose findings are about no fault of a pod's place. Without
     `node_fit` nothing is foreseen of the kube-scheduler.
@@ -35,7 +35,7 @@ class GuardInputs(Struct, frozen=True):
 
 
 class Hold(Struct, frozen=True):
-    """Why a guard holds a pod, and what may end it besides a change of the pod itself.
+    """The reason why a guard holds a pod, and what may end it besides a change of the pod itself.
 
     `wait_s` is in how many seconds it ends without any change. `turn` is as in a decision: the row
     in which the pod waits for one that leaves before it. `setting` is the one that would change

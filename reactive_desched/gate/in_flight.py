@@ -1,4 +1,4 @@
-"""Which pods are being evicted, so that no pod gets a second eviction request."""
+"""Keeps the pods that are being evicted, so that no pod gets a second eviction request."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""What every limit allows at this moment: the answer of `/debug/limits`."""
+"""Describes every limit at this moment: the answer of `/debug/limits`."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -35,7 +35,7 @@ class RateStatus(Struct, frozen=True, rename="camel"):
 
 
 class WindowStatus(Struct, frozen=True, rename="camel"):
-    """How many evictions count against one of the policy's limits, for one name."""
+    """The evictions that count against one of the policy's limits, for one name."""
 
     scope: str
     name: str

@@ -1,4 +1,4 @@
-"""How fast pods may be evicted: token buckets in six scopes, from the cluster to the plugin.
+"""Limits how fast pods are evicted: token buckets in six scopes, from the cluster to the plugin.
 
 An eviction costs one token in every scope, all or nothing. Its tokens are held while it is under
 way and spent when it has happened, so that neither a slow server nor tokens that come back late

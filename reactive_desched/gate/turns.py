@@ -1,4 +1,4 @@
-"""When each pod that waits for a rate limit is evicted: its place, and in how many seconds.
+"""Forecasts when each pod that waits for a rate limit is evicted: its place, and the seconds left.
 
 The tokens of a bucket come one after the other, and each is kept for as long as the bucket takes to
 fill. A pod leaves at the first moment at which it finds a token in each of its buckets that no

@@ -105,7 +105,7 @@ class WorkloadState(Struct, frozen=True):
 
 
 class Shortfall(NamedTuple):
-    """Of the pods that a workload lacks those that are lost, as they have been missing for long.
+    """The number of pods that a workload lacks, and of those that have been missing too long.
 
     `wait_s` is in how many seconds one more may count as lost, None where none will; `missing`
     names one that is missing, for people.
@@ -127,7 +127,7 @@ class _Round:
 
 
 class _Absence(NamedTuple):
-    """Since when a workload has had fewer pods than it wants, and when that was last seen."""
+    """The time since when a workload has had too few pods, and when that was last seen."""
 
     since: float
     seen_at: float

@@ -1,4 +1,4 @@
-"""Which case an event belongs to: one pod under one plugin, from the finding to its end.
+"""Assigns each event to a case: one pod under one plugin, from the finding to its end.
 
 Where a finding has a migration job made, the job's own finding, its eviction and what came of that
 belong to the same case.

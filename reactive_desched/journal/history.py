@@ -153,7 +153,7 @@ _cleared_decoder: Final = msgspec.json.Decoder(FutileCleared)
 
 
 class _Found:
-    """What was read so far: requests by their id, what follows by the id of its cause.
+    """The records read so far: requests by their id, later records by the id of their cause.
 
     Times are by the time of day as it is now: a record is as old as `Moment.age_s` says, whether
     or not the clock was set since.

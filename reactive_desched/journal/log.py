@@ -26,14 +26,14 @@ from reactive_desched.journal.signing.checkpointer import (
 
 
 class Rotation(Struct, frozen=True):
-    """When another file begins: at this size, or this long after the last one began."""
+    """The size, and the age of its first record, at which a segment is closed."""
 
     max_bytes: int
     max_age_s: float
 
 
 class CommitResult(NamedTuple):
-    """What one commit wrote: all its records, and where those begin that were asked for.
+    """The records that one commit wrote, and where the lines that were asked for begin.
 
     `unrecorded_reported` counts what was left out, as the checkpoints among them say, and
     `synced_in_s` is how long the synced write took.

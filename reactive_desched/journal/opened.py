@@ -27,7 +27,7 @@ _EPOCH_BYTES = 8
 
 
 class JournalConfig(Struct, frozen=True):
-    """How a journal is kept; cluster and instance name it when it is begun, and stay."""
+    """Settings of a journal; cluster and instance name it when it is begun, and stay."""
 
     rotation: Rotation
     cluster: str = "kubernetes"

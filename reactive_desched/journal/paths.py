@@ -1,4 +1,4 @@
-"""Where journals lie by default, the same for every command, and the paths below a journal."""
+"""Names the default folders of journals, the same for every command, and the paths below them."""
 
 import errno
 import re

@@ -1,4 +1,4 @@
-"""How a journal is read from file to file while it is written, compressed and removed.
+"""Reads a journal from file to file while it is written, compressed and removed.
 
 It is one rule for all. A file that vanished was compressed, or removed: if it is open it is read
 to its end, else the folder is looked at again, and what is gone is left out. A damaged file ends

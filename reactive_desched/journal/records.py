@@ -49,7 +49,7 @@ class _RecordedTime(Struct, frozen=True, gc=False):
 
 
 class LineHeader(Struct, frozen=True, gc=False):
-    """What every whole line has, whatever its type."""
+    """The members that every whole line has, whatever its type."""
 
     prev: str
     sequence: str

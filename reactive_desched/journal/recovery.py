@@ -75,7 +75,7 @@ class OpenIntent(Struct):
 
 
 class Recovery(Struct):
-    """What opening a journal found; `next_seq` is the number of the next line, `prev` its link.
+    """The result of opening a journal; `next_seq` is the number of the next line, `prev` its link.
 
     `segment_started` is when the last file was begun. The last checkpoint signs `checkpoint_size`
     records, which end in the hash `checkpoint_root`; `records_since_checkpoint` follow it.

@@ -1,4 +1,4 @@
-"""Which files make up a journal, and what lines they hold."""
+"""Lists the files that make up a journal, and the lines that they hold."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""Where a reader of the journal begins, as flags and reconnecting clients write it."""
+"""Parses where a reader of the journal begins, as flags and reconnecting clients write it."""
 
 import re
 from datetime import datetime

@@ -122,7 +122,7 @@ def parse_summary(raw: bytes) -> EventSummary | None:
 
 
 class Filterable(Protocol):
-    """What an EventFilter reads: a summary of a record, or an object with the same members."""
+    """The members that an EventFilter reads: of a summary of a record, or of the record itself."""
 
     def field_values(self, field: str) -> Collection[str]:
         """Return what the event goes by in this field of a Filter."""

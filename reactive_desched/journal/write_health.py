@@ -1,4 +1,4 @@
-"""Whether the disk takes records just now."""
+"""Says whether the disk takes records just now."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Where an eviction counts: the one place that names a pod's scopes for limits of every kind."""
+"""Names the scopes in which an eviction counts: the one place for limits of every kind."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

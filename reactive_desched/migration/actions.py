@@ -1,4 +1,4 @@
-"""What is to be written next of a migration job at the API server, and when time changes that.
+"""The next write of a migration job to the API server, and when time changes it.
 
 Whatever became of a job, a placeholder that serves no more is deleted, and so is a Reservation of
 ours when its job has failed or was aborted.

@@ -1,4 +1,4 @@
-"""How fast the pods of migration jobs are evicted: koordinator's evictQPS and evictBurst."""
+"""Limits how fast pods of migration jobs are evicted: koordinator's evictQPS and evictBurst."""
 
 from typing import Final
 

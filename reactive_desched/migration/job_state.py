@@ -1,4 +1,4 @@
-"""What is known of a migration job: all that decides how its life goes on."""
+"""The state of a migration job: everything that decides on its next step."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ POD_SCHEDULED: Final = "PodScheduled"
 
 
 class Modes(Struct, frozen=True, gc=False):
-    """How jobs move pods: the mode of those that say none, and by what a place is kept.
+    """The mode of jobs that name none, and how room is kept for a replacement.
 
     `reserving` names the schedulers that know Reservations; the places of all other pods are kept
     by placeholders, where there are any.
@@ -54,7 +54,7 @@ class Modes(Struct, frozen=True, gc=False):
 
 
 class Wait(Struct, frozen=True, gc=False):
-    """What a job waits for, by the code of the gate, since when in seconds since the epoch."""
+    """The code of the gate that a job waits for, and since when in seconds since the epoch."""
 
     reason: str
     message: str

@@ -92,7 +92,7 @@ TOO_FEW_EXPECTED: Final = GateReason(
 
 
 class WorkloadSize(Struct, frozen=True, gc=False):
-    """How many pods a workload wants, and those that it has; none of either where it is gone."""
+    """The number of pods that a workload wants, and of those it has; none where it is gone."""
 
     replicas: int
     pods: Iterable[Pod] = ()

@@ -1,4 +1,4 @@
-"""How often the pods of one workload, or of one namespace, are moved: koordinator's limiter.
+"""Limits how often pods of one workload, or of one namespace, move: koordinator's limiter.
 
 Each workload and each namespace has a token bucket of its own; an accepted eviction of a migration
 job takes a token. No job is made for a pod without a token, and the pod of one waits for it.

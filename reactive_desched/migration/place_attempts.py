@@ -24,7 +24,7 @@ class FailedAttempt(Struct, frozen=True, gc=False):
 
 
 class PlaceAttempts:
-    """What failed so far, by job; after a restart the first wait is short again.
+    """Counts the failed attempts of each job; after a restart the first wait is short again.
 
     A job is forgotten when its place is made, and with the job: there are as many as there are
     jobs that keep a place.

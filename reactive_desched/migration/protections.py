@@ -1,4 +1,4 @@
-"""Which pods a migration job must never move, whatever the limits allow: koordinator's protections.
+"""Names the pods that a migration job must never move: koordinator's protections.
 
 The rules that the default evictor has as well are the default evictor's.
 """

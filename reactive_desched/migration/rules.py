@@ -1,4 +1,4 @@
-"""When a migration job goes on: one rule for each arrow of its life.
+"""Decides when a migration job goes on: one rule for each arrow of its states.
 
 A rule returns the message for the job's status where its arrow is taken, and None where it is not.
 """

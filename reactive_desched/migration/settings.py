@@ -1,4 +1,4 @@
-"""What arbitration goes by: the limits and protections of koordinator's MigrationControllerArgs."""
+"""The limits and protections of arbitration, from koordinator's MigrationControllerArgs."""
 
 from collections.abc import Mapping
 

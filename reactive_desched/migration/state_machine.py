@@ -31,7 +31,7 @@ from reactive_desched.model.migration_jobs import JobCondition, JobStatus, Migra
 
 
 class Stage(StrEnum):
-    """Where a job is: its phase, and while it runs the last of its conditions that came true."""
+    """The stage of a job: its phase, and while it runs the last condition that came true."""
 
     PENDING = "Pending"
     RUNNING = "Running"

@@ -24,7 +24,7 @@ _MAKES_PODS_LATE: Final = "StatefulSet"
 
 
 class VolumeReach(Struct, frozen=True, gc=False):
-    """What the node of a placeholder must match for the sake of volumes: each of `selectors`.
+    """The labels that a placeholder's node must have for its volumes: each of `selectors`.
 
     `error` says why no placeholder can stand in for the pod; empty where one can.
     """

@@ -1,4 +1,4 @@
-"""What ends a wait for migration jobs: that one of them, or a certain one, has ended."""
+"""The wakes of waits for migration jobs: one of them, or a certain one, has ended."""
 
 from typing import Any, ClassVar, Self
 

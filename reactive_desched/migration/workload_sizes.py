@@ -1,4 +1,4 @@
-"""How many pods the workload of a pod wants, and which of them are unavailable."""
+"""Counts the pods that a pod's workload wants, and those that are unavailable."""
 
 from collections.abc import Mapping
 from typing import Final

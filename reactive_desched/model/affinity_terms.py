@@ -1,4 +1,4 @@
-"""Which pods an affinity term matches: two readings of it, and selectors as keys.
+"""Matches pods with affinity terms, in both readings, and makes keys of selectors.
 
 The SIG descheduler ignores a namespaceSelector and label keys; the kube-scheduler does not.
 """

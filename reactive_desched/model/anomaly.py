@@ -13,7 +13,7 @@ DEFAULT_TIMEOUT_S: Final = 60.0
 
 
 class AnomalyLimits(Struct, frozen=True):
-    """How often something must be observed.
+    """The numbers of observations in a row that make a node abnormal, and normal again.
 
     A node becomes abnormal when it was found so more often than `abnormalities`, and normal when it
     was found so more often than `normalities`, or after `timeout_s`.
@@ -30,7 +30,7 @@ class AnomalyLimits(Struct, frozen=True):
 
 
 class AnomalyDetector:
-    """Whether one node is abnormal.
+    """Decides whether one node is abnormal.
 
     Marks in between that are neither do not interrupt a run: only `reset` and time do.
     """

@@ -1,4 +1,4 @@
-"""What the eviction endpoint of the API server answers for the sake of PodDisruptionBudgets.
+"""Answers an eviction as the API server's endpoint does for the sake of PodDisruptionBudgets.
 
 The simulator answers by this rule, and so does the preview of an eviction that is not requested.
 """
@@ -17,7 +17,7 @@ _ALWAYS_ALLOW: Final = "AlwaysAllow"
 
 
 class BudgetState(Protocol):
-    """What the endpoint reads of a PodDisruptionBudget.
+    """The fields of a PodDisruptionBudget that the eviction endpoint reads.
 
     `is_processed` says that its controller has seen the last change of its spec, `unready_may_go`
     that its pods which are not Ready need no allowance, `is_backlogged` that too many evictions
@@ -46,7 +46,7 @@ class BudgetState(Protocol):
 
 
 class BudgetAnswer(Enum):
-    """What the endpoint does with an eviction: the first four let the pod go."""
+    """The answers of the eviction endpoint: the first four let the pod go."""
 
     NOT_RUNNING = "the pod has ended, is terminating or Pending: no budget is asked"
     NO_BUDGET = "no budget selects the pod"

@@ -1,4 +1,4 @@
-"""What ended a pod that was not evicted by this controller, as far as the cluster shows it."""
+"""Names what ended a pod that this controller did not evict, as far as the cluster shows it."""
 
 from typing import Final
 
@@ -50,7 +50,7 @@ class EndedPod(Struct, frozen=True, gc=False):
 
 
 class RememberedEnd(Struct, frozen=True, gc=False):
-    """What `why` says of a pod that something else ended; `ended_s` is seconds since the epoch."""
+    """The end of a pod by something else, for `why`; `ended_s` is seconds since the epoch."""
 
     uid: str
     namespace: str

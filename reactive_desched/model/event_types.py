@@ -1,4 +1,4 @@
-"""How types of event are called in settings, flags and queries: one rule for all of them."""
+"""Names the types of event for settings, flags and queries: one rule for all of them."""
 
 from typing import Final
 

@@ -14,7 +14,7 @@ EVICTION: Final = "Eviction"
 
 
 class Preconditions(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What must hold of a pod for it to be deleted."""
+    """The uid and the resource version that a pod must have for it to be deleted."""
 
     uid: str | None = None
     resource_version: str | None = None

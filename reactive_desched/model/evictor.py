@@ -1,4 +1,4 @@
-"""What an evictor is: one way to ask a pod to leave, with all that belongs to it alone."""
+"""Defines an evictor: one way to ask a pod to leave, with all that belongs to it alone."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -25,7 +25,7 @@ class ApiCall(Struct, frozen=True, gc=False):
 
 
 class Requester(Struct, frozen=True, gc=False):
-    """Who asks, when, in seconds since the epoch, and whether the server shall only try."""
+    """The process that evicts, the time in seconds since the epoch, and whether it is a dry run."""
 
     name: str
     now_s: float

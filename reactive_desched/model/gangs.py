@@ -1,4 +1,4 @@
-"""Which pods run together or not at all: the group labels and annotations of known systems.
+"""Reads the labels and annotations of pods that run together or not at all, for known systems.
 
 A person, a controller or a scheduler puts pods into a group by one of these. Whether the members
 are ready to lose one stands in objects of the system's own, which are not read.

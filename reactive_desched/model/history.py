@@ -6,7 +6,7 @@ from reactive_desched.model.objects import PodKey
 
 
 class PastFollowUp(Struct, frozen=True, gc=False):
-    """What came of a past eviction: `result` is one of the events' `followUp.result`.
+    """The end of a past eviction's move: `result` is one of the events' `followUp.result`.
 
     `node` is where the replacement went, `replacement_uid` its uid, both empty without one.
     `finding_holds` says whether the plugin

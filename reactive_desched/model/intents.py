@@ -1,4 +1,4 @@
-"""What is about to be done, complete enough to be written down before it happens; how it ended."""
+"""Intents, complete enough to be recorded before they are carried out, and how each ended."""
 
 from msgspec import Struct
 
@@ -44,7 +44,7 @@ class Intent(Struct, frozen=True, gc=False):
 
 
 class EvictionResult(Struct, frozen=True, gc=False):
-    """How the execution of an intent ended.
+    """The result of carrying out an intent.
 
     `sent_at` is when the eviction request was sent, or would have been, in monotonic seconds.
     `request_id` is the id of its record; empty where none was written. `sent` is the same moment

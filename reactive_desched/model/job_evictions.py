@@ -1,4 +1,4 @@
-"""How many tries a Job has left once one of its pods was evicted.
+"""Counts the tries that a Job has left once one of its pods was evicted.
 
 The rules are those of the Job controller in Kubernetes (`pkg/controller/job`): a pod that is
 evicted counts as failed unless a rule of the podFailurePolicy says otherwise, and the Job fails
@@ -23,7 +23,7 @@ _FAILS_FOR_GOOD: Final = frozenset({"FailJob", "FailIndex"})
 
 
 class TriesLeft(NamedTuple):
-    """How many tries are left, and why not more."""
+    """The number of tries that are left, and why there are not more."""
 
     tries: int
     why: str

@@ -1,4 +1,4 @@
-"""How many tries a Job has, how many it has used, and what its rules say of failures."""
+"""Counts the tries of a Job, those that it used, and reads its rules on failures."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ class FailureRule(Struct, frozen=True, gc=False):
 
 
 class JobTries(Struct, frozen=True, gc=False):
-    """How often the pods of a Job may fail, how often they did, and whether it makes new ones.
+    """The failures that a Job allows and has had, and whether it makes new pods.
 
     `failed` counts the failures that the Job's status has, also those it has yet to add up.
     `makes_no_pod` says why none is made for a pod that is gone; it is empty where one is.

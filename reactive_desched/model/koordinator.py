@@ -1,4 +1,4 @@
-"""What koordinator's labels and annotations say of a pod: its class, its QoS, and what it costs."""
+"""Reads koordinator's labels and annotations of a pod: its class, its QoS, and its cost."""
 
 from functools import lru_cache
 from typing import Final

@@ -38,7 +38,7 @@ PLACEHOLDER_FOR_KIND: Final = "reactive-desched/placeholder-for-kind"
 
 
 class Phase(StrEnum):
-    """How far a job is; one that was just made has none, which means Pending."""
+    """The phase of a job; one that was just made has none, which means Pending."""
 
     NONE = ""
     PENDING = "Pending"
@@ -53,7 +53,7 @@ ENDED: Final = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.ABORTED})
 
 
 class Mode(StrEnum):
-    """How a job moves its pod; a job that says nothing has the mode of the settings."""
+    """The way in which a job moves its pod; a job without one has the mode of the settings."""
 
     EVICT_DIRECTLY = "EvictDirectly"
     RESERVATION_FIRST = "ReservationFirst"
@@ -101,7 +101,7 @@ class JobCondition(Struct, frozen=True, gc=False, rename="camel", omit_defaults=
 
 
 class JobStatus(Struct, frozen=True, gc=False):
-    """What a job's status says; `step` is the last condition that changed, or Complete.
+    """The status of a job; `step` is the last condition that changed, or Complete.
 
     `node` is where the place for the pod's replacement is, and `replacement` the pod that took it.
     """
@@ -204,7 +204,7 @@ DONE, NOT_DONE = "done", "failed"
 
 
 class MigrationStep(Struct, frozen=True, gc=False):
-    """What was done for a job, for the record: to which object, for which pod, and how it went.
+    """A step of a job, for the record: the object it wrote, the pod, and the result.
 
     `result` is one of the above, or the phase in which the job ended; `reason` is then that of its
     status. `trigger` names what had the job made. `owners` and `zone` are those of the pod, as far

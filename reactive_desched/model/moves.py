@@ -87,7 +87,7 @@ class MoveOwner(Struct, frozen=True, gc=False):
 
 
 class MoveEnd(Struct, frozen=True, gc=False):
-    """How a move ended: `result` is one of the above, as events have it.
+    """The end of a move: `result` is one of the above, as events have it.
 
     `is_expected` says that no replacement was to come, and none came. `scheduled_s` and `ready_s`
     are seconds from the accepted eviction until the replacement was bound and Ready.

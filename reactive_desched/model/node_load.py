@@ -30,7 +30,7 @@ _NO_ROOM: Final = -1
 
 
 class Level(Enum):
-    """Which pods' use is compared: of all pods, or of production pods alone."""
+    """The pods whose use is compared: all pods of a node, or its production pods alone."""
 
     NODE = "node"
     """All that is used on a node."""
@@ -134,7 +134,7 @@ Amounts = tuple[int, ...]
 
 
 class NodeLoad(Struct, frozen=True, gc=False):
-    """What is used on one node, in all and by its production pods, and of how much.
+    """The use of one node, in all and by its production pods, and its capacity.
 
     Both uses are amounts of `resources`, those that the rule counts: first come the ones that have
     thresholds in `Ceilings`, in the same order. `pods` is what each measured pod uses, by
@@ -281,7 +281,7 @@ def with_new_sample(
 
 
 class RunningUse:
-    """What is used on a node by one sample, while pods come to it and leave it."""
+    """The use of a node by one sample, while pods come to it and leave it."""
 
     __slots__ = ("_follows_pods", "_measured", "prod_usage", "usage")
 
@@ -309,7 +309,7 @@ class RunningUse:
 
 
 class LoadClass(Enum):
-    """What a node is to its pool."""
+    """The class of a node in its pool, by its load."""
 
     HIGH = auto()
     """It is overloaded."""

@@ -274,7 +274,7 @@ def is_system_label(key: str) -> bool:
 
 
 class TaintRule(Struct, frozen=True, gc=False):
-    """Whether taints of one key are a reason to evict, and after which time on a node."""
+    """Says whether taints of one key are a reason to evict, and after which time on a node."""
 
     counts: bool = True
     standing_s: float = 0.0
@@ -284,7 +284,7 @@ COUNTS_AT_ONCE: Final = TaintRule()
 
 
 class ReasonRules(Struct, frozen=True):
-    """What of a node is a reason to evict in the mode that runs, and how long it must last.
+    """The marks of a node that are a reason to evict in this mode, and how long each must last.
 
     `taint` answers for a taint's key. `label_s` is for a label that a node lacks, or has with
     another value, `system_label_s` for one that programs set and the node lacks, and `ready_s` is

@@ -1,4 +1,4 @@
-"""How the kube-scheduler's default plugins score nodes: from 0 to 100, times a weight, summed up.
+"""Scores nodes as the kube-scheduler's default plugins do: 0 to 100 each, weighted, summed up.
 
 The normalizers take the raw scores that occur among the feasible nodes, and return the points of
 each. ImageLocality is left out, since images on nodes are not read.

@@ -1,4 +1,4 @@
-"""What a plugin makes of the use of each node, as a table for people."""
+"""Describes the class of each node by its use, as a table for people."""
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
@@ -13,7 +13,7 @@ from reactive_desched.primitives.timestamps import format_time_of_day
 
 
 class NodeRole(StrEnum):
-    """What a plugin does with a node."""
+    """The role of a node for a plugin: it gives pods, takes them, or neither."""
 
     GIVES = "gives pods"
     TAKES = "takes pods"

@@ -1,4 +1,4 @@
-"""What we keep of the cluster's objects: frozen records, shared parts by reference.
+"""The objects of the cluster as frozen records, which share equal parts.
 
 Thousands of pods come from a few templates, so `labels`, `spec`, `status` and `owners` are
 usually the same object for all of them: compare shared parts with `is` first.
@@ -121,7 +121,7 @@ class WeightedPodAffinityTerm(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TopologySpreadConstraint(Struct, frozen=True, gc=False, rename="camel"):
-    """How unevenly matching pods may be spread over the domains of a topology."""
+    """A bound on how unevenly matching pods are spread over the domains of a topology."""
 
     max_skew: int
     topology_key: str
@@ -219,7 +219,7 @@ class PodCondition(Struct, frozen=True, gc=False):
 
 
 class ContainerStatus(Struct, frozen=True, gc=False):
-    """What a container is doing: restarts so far and why it waits or ended.
+    """The state of a container: its restarts, and why it waits or ended.
 
     `exit_code` is None unless it has ended; only the current state counts, never the last one.
     """
@@ -481,7 +481,7 @@ class PriorityClass(Struct, frozen=True, gc=False):
 
 
 class PodDisruptionBudget(Struct, frozen=True, gc=False):
-    """How many of the selected pods may be disrupted now; an absent selector selects none.
+    """The disruptions that a budget allows now; one without a selector selects no pod.
 
     The last four are what the eviction endpoint reads: see `model.disruption.BudgetState`.
     """
@@ -555,7 +555,7 @@ class PersistentVolume(Struct, frozen=True, gc=False):
 
 
 class CSINode(Struct, frozen=True, gc=False):
-    """How many volumes each storage driver can attach to the node of this name."""
+    """The number of volumes that each storage driver can attach to the node of this name."""
 
     name: str
     uid: str = ""

@@ -47,7 +47,7 @@ def says_yes(value: str | None) -> bool:
 
 
 class EvictWish(Enum):
-    """What the annotation `evict` of a pod asks for."""
+    """The meaning of a pod's annotation `evict`."""
 
     NONE = auto()
     """Nothing: it is not there."""

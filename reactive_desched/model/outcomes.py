@@ -13,7 +13,7 @@ from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 
 
 class RequestTime(Struct, frozen=True, gc=False):
-    """When a request is sent, in seconds since the epoch; None by a clock that is not known.
+    """The time of a request, in seconds since the epoch; None for a clock that is not known.
 
     By the API server's clock it is rather too early, and our own clock may have been set.
     """
@@ -122,7 +122,7 @@ PodLookup = PodNotFound | PodFound
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """How an intent ended; each intent has exactly one outcome.
+    """The end of an intent; each intent has exactly one outcome.
 
     `result` is one of RESULTS and decides what happens next. `reason` is a CamelCase code;
     `message` is for people, in the API server's words where there are any.

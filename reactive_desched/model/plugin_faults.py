@@ -1,4 +1,4 @@
-"""What a plugin may not do, and what is said of one that does: its faults stay its own."""
+"""Describes the faults of a plugin, which end neither the controller nor other plugins."""
 
 from collections.abc import Callable, Mapping
 from math import inf

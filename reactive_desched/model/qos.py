@@ -16,7 +16,7 @@ Quantities = Mapping[str, str]
 
 
 class ResourceRequirements(Struct, frozen=True, gc=False):
-    """What one container requests and is limited to, as quantity texts."""
+    """The requests and limits of one container, as quantity texts."""
 
     requests: Quantities = {}
     limits: Quantities = {}

@@ -1,4 +1,4 @@
-"""What reading a pod back shows of an eviction request whose response was lost."""
+"""Decides, by reading a pod back, on an eviction request whose response was lost."""
 
 from typing import Final
 

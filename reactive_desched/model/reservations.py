@@ -19,7 +19,7 @@ CREATOR: Final = "reactive-desched"
 
 
 class ReservationPhase(StrEnum):
-    """How far a Reservation is; one that was just made has none, which means Pending."""
+    """The phase of a Reservation; one that was just made has none, which means Pending."""
 
     NONE = ""
     PENDING = "Pending"

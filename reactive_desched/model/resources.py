@@ -1,4 +1,4 @@
-"""What a pod requests, by the kube-scheduler's formula.
+"""Sums up what a pod requests, by the kube-scheduler's formula.
 
 Amounts are integers: cpu in milli-cores, everything else in whole units, rounded up.
 As component-helpers' PodRequests over the spec alone, which is what the SIG descheduler counts.

@@ -40,7 +40,7 @@ _BY_NAMESPACE: Final = frozenset({"leases"})
 
 
 class Right(Struct, frozen=True, order=True):
-    """What a user may not do; `namespace` is empty where it is missing in the whole cluster."""
+    """A right that an account lacks; without a `namespace` it lacks it in the whole cluster."""
 
     group: str
     resource: str

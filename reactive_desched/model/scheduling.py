@@ -16,7 +16,7 @@ from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tole
 
 
 class FitReason(Struct, frozen=True, gc=False):
-    """Why a pod does not fit a node: a CamelCase code, and the kube-scheduler's message.
+    """The reason why a pod does not fit a node: a code, and the kube-scheduler's message.
 
     A message with `{}` is about one resource or object, whose name `about` fills in.
     """

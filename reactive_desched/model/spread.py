@@ -1,4 +1,4 @@
-"""Which pods and nodes a topology spread constraint counts, and which domains it closes."""
+"""Decides which pods and nodes a topology spread constraint counts, and which domains it closes."""
 
 from collections.abc import Hashable, Mapping
 from typing import Final

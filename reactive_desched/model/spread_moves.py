@@ -1,4 +1,4 @@
-"""How many pods of which domain leave so that no two domains differ too much, and which ones.
+"""Chooses pods to leave so that no two domains of a topology differ by too many.
 
 Pure arithmetic on numbers of pods: a domain is a value of a topology label.
 """

@@ -1,4 +1,4 @@
-"""What a plugin judges. Most judge pods: one at a time, or all pods of a node at once."""
+"""The subjects of plugins: most judge one pod at a time, or all pods of a node at once."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What a source of metrics measured: the real use of a node and of its pods."""
+"""Samples of a source of metrics: the real use of a node and of its pods."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -66,7 +66,7 @@ class NodeUsage(Struct, frozen=True, gc=False):
 
 
 class NodeMetric(NodeUsage, frozen=True, gc=False):
-    """What koordinator's agent reported of a node: a sample that is an API object of its own.
+    """A report of koordinator's agent on a node: a sample that is an API object of its own.
 
     `sampled_s` is minus infinity where nothing was measured yet. `pods_usage` is the sum of what
     the pods in `pods` use; None where it was not summed.

@@ -32,7 +32,7 @@ ALL: Final = 100.0
 
 
 class NodeClass(StrEnum):
-    """How much of a node is used, beside its thresholds."""
+    """The class of a node, by its use beside the thresholds."""
 
     UNDERUTILIZED = "underutilized"
     APPROPRIATELY_UTILIZED = "appropriately utilized"
@@ -151,7 +151,7 @@ Limits = tuple[tuple[str, float], ...]
 
 
 class UtilizationRule(Struct, frozen=True):
-    """Which nodes of a cluster give pods away, and which take them.
+    """Decides which nodes of a cluster give pods away, and which take them.
 
     `low` and `high` are the thresholds; with `deviation` they are distances from the mean of all
     nodes. `source` names the source of use, as `NodeUsage` does. `number_of_nodes` is how many

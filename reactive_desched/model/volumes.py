@@ -1,4 +1,4 @@
-"""Which nodes can reach a pod's volumes, as the kube-scheduler's storage filters decide.
+"""Decides which nodes reach a pod's volumes, as the kube-scheduler's storage filters do.
 
 Only objects count: an unbound PersistentVolumeClaim is taken to find a volume anywhere, and disks
 in the pod's spec without a claim are ignored.

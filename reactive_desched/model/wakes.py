@@ -1,4 +1,4 @@
-"""What a blocked finding waits for: one type for each kind of wake.
+"""The wakes that a blocked finding waits for: one type for each kind of change.
 
 A filter that rejects a pod names its wakes, as a kube-scheduler plugin registers cluster events.
 Each type lists the changes that fulfil it, and says which wake of the type such a change fulfils.

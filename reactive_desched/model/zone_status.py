@@ -1,4 +1,4 @@
-"""How much of a zone is disrupted, by the rules of the node lifecycle controller.
+"""Decides whether a zone is disrupted, by the rules of the node lifecycle controller.
 
 The controller of kube-controller-manager slows the taints of unreachable nodes down, or stops them,
 while many nodes of a zone are not Ready: it may be its own view that is broken. The same rules

@@ -1,1 +1,1 @@
-"""What became of evictions: replacements are followed, limited and remembered."""
+"""Follows the replacements of evicted pods, limits them and remembers how moves ended."""

@@ -1,4 +1,4 @@
-"""How many pods may be moving at once, by owner, namespace, node, zone and cluster."""
+"""Limits how many pods move at once, by owner, namespace, node, zone and cluster."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Self

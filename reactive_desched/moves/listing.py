@@ -53,7 +53,7 @@ class FutileNode(Struct, frozen=True, rename="camel"):
 
 
 class FutileList(Struct, frozen=True, rename="camel"):
-    """What `futile list` shows: how many owners and nodes by plugin, and the oldest of each."""
+    """The answer of `futile list`: owners and nodes counted by plugin, and the oldest of each."""
 
     total: int
     owners: tuple[FutileOwner, ...]

@@ -97,7 +97,7 @@ class RememberedMove(Struct, frozen=True, gc=False):
 
 
 class FutileRow(Struct, frozen=True, gc=False):
-    """What `futile list` shows of one owner and plugin; times are monotonic seconds."""
+    """A row of `futile list`, of one owner and plugin; times are monotonic seconds."""
 
     owner: MoveOwner
     template_hash: str
@@ -142,7 +142,7 @@ class _Landing:
 
 
 class _OwnerMemory:
-    """What is remembered of one owner with one template."""
+    """The memory of one owner with one pod template."""
 
     __slots__ = ("left", "level", "moves", "owner", "streaks")
 

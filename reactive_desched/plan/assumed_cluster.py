@@ -93,7 +93,7 @@ class PreviewClock:
 
 
 class AssumedEviction(Struct, frozen=True):
-    """What the API server answered, and the uid of the replacement; empty for none."""
+    """The assumed answer of the API server, and the replacement's uid; empty for none."""
 
     outcome: Outcome
     replacement: str = ""
@@ -134,7 +134,7 @@ class _Parked(Struct):
 
 
 class _Step(Struct, frozen=True):
-    """What happens later: a pod is gone, its replacement is created, or becomes Ready.
+    """A later change: a pod is gone, its replacement is created, or becomes Ready.
 
     A step of nothing is the end of a back-off. Or nodes are measured again.
     """

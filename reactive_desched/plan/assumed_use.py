@@ -20,7 +20,7 @@ REPORTED_FOR_S: Final = 3600.0
 
 
 class AssumedUse:
-    """What the pods of a preview use: a replacement uses what the pod before it used.
+    """The use of pods in a preview: a replacement uses what the pod before it used.
 
     Each report is as old when it comes as the first one was at the beginning: what was too old
     then remains so. `began_s` is the beginning, in seconds since the epoch.

@@ -85,7 +85,7 @@ _FETCH: Final = f"kubectl get {','.join(sorted(PLAN_RESOURCES))} -A -o json"
 
 
 class PlanOptions(Struct, frozen=True, kw_only=True):
-    """What the command line said; no `files` means a live cluster, no `now` the present moment.
+    """The arguments of `plan`; no `files` means a live cluster, no `now` the present moment.
 
     `mode` is whose decisions to preview; a dry run of upstream may make several `passes`.
     `profile` names the only one to run, `journal` a journal whose evictions count. `only` has the

@@ -1,4 +1,4 @@
-"""What a preview comes to, and each of its decisions as the report has it."""
+"""The result of a preview, and each of its decisions as the report has it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def _count_by(
 
 
 class PlanResult(Struct, frozen=True):
-    """What a preview came to; the view shows the cluster without the pods that would be gone.
+    """The result of a preview; the view shows the cluster without the pods that would be gone.
 
     `views` are the views of the profiles' plugins, by the names of the profiles. `moved_before` are
     the pods that plugins had moved to nodes when it began, as a journal has them. `plugin_faults`

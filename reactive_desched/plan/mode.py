@@ -1,4 +1,4 @@
-"""Which program's decisions a preview shows: the controller's or a single sweep's."""
+"""Defines the modes of a preview: the decisions of the controller, or of a single sweep."""
 
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ __all__ = ["PlanMode", "RunBounds"]
 
 
 class PlanMode(StrEnum):
-    """What `--as` names: the controller, `run --once`, or a dry run of the SIG descheduler."""
+    """The values of `--as`: the controller, `run --once`, or a dry run of the SIG descheduler."""
 
     RUN = "run"
     ONCE = "once"
@@ -39,7 +39,7 @@ class PlanMode(StrEnum):
 
 
 class RunBounds(Struct, frozen=True):
-    """How far a preview of the controller looks, and when replacements are Ready, in seconds."""
+    """The horizon of a preview of the controller, and the time until a replacement is Ready."""
 
     horizon_s: float = 3600.0
     max_evictions: int = 1000

@@ -1,4 +1,4 @@
-"""What `nodes` says, once for every form it is written in; docs/reference/nodes.md shows it."""
+"""The report of `nodes`, once for every form it is written in; docs/reference/nodes.md shows it."""
 
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.report import API_VERSION, PlanInputs, PlannedDecision, RunPreview

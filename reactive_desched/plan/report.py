@@ -27,7 +27,7 @@ KIND = "Plan"
 
 
 class PodRef(ReportPart, frozen=True, gc=False):
-    """Which pod; `uid` is null where the file gave none."""
+    """A pod by namespace and name; `uid` is null where the file gave none."""
 
     namespace: str
     name: str
@@ -121,14 +121,14 @@ class PlanSummary(ReportPart, frozen=True, gc=False):
 
 
 class PolicyRef(ReportPart, frozen=True, gc=False):
-    """Which policy; `revision` is the beginning of the SHA-256 of the text it was read from."""
+    """A policy; `revision` is the beginning of the SHA-256 of the text it was read from."""
 
     file: str
     revision: str
 
 
 class NodeCounts(ReportPart, frozen=True, gc=False):
-    """How many nodes there are, and how many are ready and selected by the policy."""
+    """The number of all nodes, and of those that are ready and that the policy selects."""
 
     total: int
     counting: int
@@ -143,7 +143,7 @@ class UnreadableObject(ReportPart, frozen=True, gc=False):
 
 
 class PlanInputs(ReportPart, frozen=True, gc=False):
-    """What was judged, and when: `files`, or the `server` of a live cluster.
+    """The files, or the `server` of a live cluster, that were judged, and the time.
 
     `whole` is false when objects are known to be missing: `unread_count` of them could not be
     read, of which `unread` names the first hundred, or a list was one page of several. `objects`

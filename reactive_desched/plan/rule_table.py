@@ -22,7 +22,7 @@ class ReportPart(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class DecisionCounts(ReportPart, frozen=True, gc=False):
-    """How many findings were decided in which way."""
+    """The numbers of findings by their decision."""
 
     evict: int = 0
     refuse: int = 0
@@ -79,7 +79,7 @@ class NodeRow(ReportPart, frozen=True, gc=False):
 
 
 class ClassCounts(ReportPart, frozen=True, gc=False):
-    """How many nodes are of which class; `left_out` are those the rule is not about."""
+    """The numbers of nodes by class; `left_out` are those that the rule does not concern."""
 
     underutilized: int
     appropriately_utilized: int

@@ -27,7 +27,7 @@ MAX_ROWS: Final = 10
 
 
 class TextStyle(Struct, frozen=True):
-    """How to write: a `width` folds lines, and `wide` has more columns and every row."""
+    """The style of text: a `width` folds lines, and `wide` has more columns and every row."""
 
     width: int | None = None
     colours: bool = False

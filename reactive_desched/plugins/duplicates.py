@@ -38,7 +38,7 @@ from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 
 
 class DuplicatesArgs(NamespacedArgs):
-    """Which pods count as duplicates of each other."""
+    """Arguments: the owner kinds whose pods are no duplicates, and the namespaces."""
 
     exclude_owner_kinds: tuple[str, ...] = Field(
         default=(), description="Leave pods of these owner kinds alone, for example StatefulSet."
@@ -232,7 +232,7 @@ _LOOK_AGAIN_S: Final = 60.0
 
 
 class _Evictability(IntEnum):
-    """Which of the replicas on a node stay: those that cannot leave first, those that do last."""
+    """The order in which replicas of a node stay: first those that cannot leave, then others."""
 
     PROTECTED = 0
     MAY_LEAVE = 1

@@ -23,7 +23,7 @@ T = TypeVar("T", str, int)
 
 
 class FailedPodsArgs(ScopedArgs):
-    """Which failed pods are evicted: those that match every argument given here."""
+    """Arguments: a failed pod is evicted where it matches every one that is given."""
 
     exclude_owner_kinds: tuple[str, ...] = Field(
         default=(), description="Leave pods alone that one of these kinds owns."

@@ -44,7 +44,7 @@ STRICT: Final = EvictionMode.ONLY_THRESHOLDING_RESOURCES
 
 
 class HighNodeUtilizationArgs(PluginArgs):
-    """When a node counts as hardly used, and which of its pods may leave."""
+    """Arguments: when a node counts as underutilized, and which of its pods may leave."""
 
     evictable_namespaces: ExcludedNamespaces = Field(
         default=ExcludedNamespaces(), description="Namespaces whose pods stay where they are."

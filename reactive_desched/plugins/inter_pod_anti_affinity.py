@@ -35,7 +35,7 @@ _Conflict = tuple[PodAffinityTerm, Pod]
 
 
 class InterPodAntiAffinityArgs(ScopedArgs):
-    """Which pods to look at; in a sweep the others are not seen as partners either."""
+    """Arguments: the pods to judge; in a sweep the others are no partners either."""
 
 
 class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffinityArgs]):

@@ -40,7 +40,7 @@ from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_nam
 
 
 class PrometheusQuery(PluginArgs):
-    """What to ask Prometheus."""
+    """A query for Prometheus."""
 
     query: str = Field(
         default="",
@@ -91,7 +91,7 @@ class EvictionLimits(PluginArgs):
 
 
 class LowNodeUtilizationArgs(PluginArgs):
-    """When a node counts as used too much or hardly, and how its use is measured."""
+    """Arguments: the thresholds of over- and underutilized nodes, and how use is measured."""
 
     evictable_namespaces: ExcludedNamespaces = Field(
         default=ExcludedNamespaces(), description="Namespaces whose pods stay where they are."

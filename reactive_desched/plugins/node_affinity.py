@@ -48,7 +48,7 @@ MAX_NAMED: Final = 3
 
 
 class _Misplaced(Struct, frozen=True):
-    """What is wrong with a pod's node; `targets` are the nodes to move it to, None for any."""
+    """The rule that a pod's node breaks; `targets` are nodes to move it to, None for any."""
 
     affinity_type: str
     message: str
@@ -62,7 +62,7 @@ Wait = Callable[[Pod, Node, View], float]
 
 
 class NodeAffinityArgs(ScopedArgs):
-    """Which kinds of affinity to hold pods to."""
+    """Arguments: the kinds of node affinity that pods are held to."""
 
     node_affinity_type: tuple[str, ...] = Field(description=f"{REQUIRED} and/or {PREFERRED}.")
 

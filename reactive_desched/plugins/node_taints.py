@@ -26,7 +26,7 @@ from reactive_desched.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 
 
 class NodeTaintsArgs(ScopedArgs):
-    """Which taints count; a list entry is a key or key=value."""
+    """Arguments: the taints that count; a list entry is a key or key=value."""
 
     include_prefer_no_schedule: bool = Field(
         default=False, description="Also act on PreferNoSchedule taints."

@@ -122,7 +122,7 @@ _Details = dict[str, int | str]
 
 
 class PodLifeTimeArgs(ScopedArgs):
-    """Which pods are meant: those of which everything given here is true."""
+    """Arguments: a pod is evicted where everything given here is true of it."""
 
     owner_kinds: OwnerKinds = Field(
         default=OwnerKinds(), description="The kinds of owners to look at; all when left out."

@@ -30,7 +30,7 @@ STATES: Final = ("CrashLoopBackOff", "Running")
 
 
 class TooManyRestartsArgs(ScopedArgs):
-    """How many restarts are too many, of which containers, and in which states."""
+    """Arguments: how many restarts are too many, of which containers, in which states."""
 
     pod_restart_threshold: Int32 = Field(
         description="Only pods whose containers restarted at least so often, all together."

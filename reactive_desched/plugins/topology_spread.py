@@ -41,14 +41,14 @@ REPLACEMENT_TIMEOUT_S: Final = 120.0
 
 
 class UnsatisfiableConstraintAction(StrEnum):
-    """What a constraint of a pod asks of the scheduler when it cannot be met."""
+    """The scheduler's action when a constraint of a pod cannot be met."""
 
     DO_NOT_SCHEDULE = "DoNotSchedule"
     SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
 class TopologySpreadArgs(ScopedArgs):
-    """Which constraints to restore, and how carefully."""
+    """Arguments: the constraints to restore, and whether a pod must fit a smaller domain."""
 
     constraints: tuple[str, ...] = Field(
         default=(UnsatisfiableConstraintAction.DO_NOT_SCHEDULE,),
@@ -524,7 +524,7 @@ class _Targets:
 
 
 class _Spread:
-    """How the pods of a constraint are spread: its domains, the smallest first."""
+    """The pods of a constraint by domain, the smallest domain first."""
 
     def __init__(self, group: SpreadGroup, domains: list[_Domain], view: View) -> None:
         self.group = group

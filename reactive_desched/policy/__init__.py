@@ -1,4 +1,4 @@
-"""What humans write: policy files and settings, read strictly into frozen models.
+"""Reads what people write: policy files and settings, strictly, into frozen models.
 
 Import from the module that defines a name: this package imports nothing by itself, so that a
 plugin that needs one section of the settings does not load a YAML parser.

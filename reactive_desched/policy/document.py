@@ -35,7 +35,7 @@ class EnabledPlugins(Section):
 
 
 class PluginsSection(Section):
-    """Which plugins run at which extension point."""
+    """The plugins that run at each extension point."""
 
     presort: EnabledPlugins = Field(
         default=EnabledPlugins.model_construct(), description="Accepted and not read, as upstream."
@@ -117,7 +117,7 @@ class AuthToken(Section):
 
 
 class Prometheus(Section):
-    """How to reach Prometheus."""
+    """The address and the token of Prometheus."""
 
     url: str = Field(
         default="",

@@ -38,7 +38,7 @@ _SWITCHES: Final = {
 
 
 class NoEvictionPolicy(StrEnum):
-    """What the prefer-no-eviction annotation of a pod means."""
+    """The meaning of a pod's annotation prefer-no-eviction."""
 
     PREFERRED = "Preferred"
     MANDATORY = "Mandatory"
@@ -74,7 +74,7 @@ class PriorityThreshold(Section):
 
 
 class DefaultEvictorArgs(Section):
-    """What protects a pod, and what must hold before it is evicted."""
+    """Arguments: what protects a pod, and what must hold before it is evicted."""
 
     node_selector: NodeSelectorText = Field(
         default=EVERYTHING, description="Nodes that nodeFit may consider; none means all."

@@ -1,4 +1,4 @@
-"""What each field of a model is called, defaults to, and means: for pages and `policy explain`."""
+"""Describes each field of a model, its name and default: for pages and `policy explain`."""
 
 import inspect
 import re

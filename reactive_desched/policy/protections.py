@@ -58,7 +58,7 @@ class ProtectionConfig(Section):
 
 
 class PodProtections(Section):
-    """Which protections differ from the four that are active by default."""
+    """The protections that differ from the four that are active by default."""
 
     default_disabled: tuple[str, ...] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""Which plugins a policy may name, with their arguments: those passed in, and the evictor."""
+"""Lists the plugins that a policy may name, with their arguments, and the evictor."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -48,7 +48,7 @@ PACKAGE_REMEDY: Final = (
 
 
 class PluginSpec(Struct, frozen=True):
-    """What the policy reader needs of a plugin: its arguments, extension points, and class.
+    """A plugin for the policy reader: its arguments, extension points, and class.
 
     `origin` is the plugin with what offers it, for messages.
     """

@@ -11,7 +11,7 @@ from reactive_desched.policy.settings.pace import NORMAL, Pace
 
 
 class Aim(StrEnum):
-    """What a descheduler is wanted for."""
+    """A purpose of a first policy."""
 
     SPREAD = "spread"
     PACK = "pack"
@@ -29,7 +29,7 @@ AIMS: Final = {
 
 
 class StarterOptions(Struct, frozen=True):
-    """What a first policy should do; `measured`: by use from metrics-server, not by requests.
+    """Options of a first policy; `measured`: by use from metrics-server, not by requests.
 
     `evictions_per_minute` of the whole cluster counts before what the pace says; None: the pace.
     """

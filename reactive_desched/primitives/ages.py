@@ -1,4 +1,4 @@
-"""How long something has lasted, in the words a person would use."""
+"""Formats how long something has lasted, in the words a person would use."""
 
 from datetime import timedelta
 from typing import Final

@@ -15,7 +15,7 @@ C = TypeVar("C")
 
 
 class DebounceConfig(Struct, frozen=True, gc=False):
-    """How long to wait, in seconds; zero looks at once."""
+    """The waits of a debounce, in seconds; zero looks at once."""
 
     quiet_s: float = 1.0
     max_wait_s: float = 10.0

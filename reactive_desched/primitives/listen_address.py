@@ -1,4 +1,4 @@
-"""Where to listen, as written in flags and settings: `127.0.0.1:10258`, `[::1]:0`, `:10258`."""
+"""Parses listen addresses of flags and settings: `127.0.0.1:10258`, `[::1]:0`, `:10258`."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""How long a server asks us to stay away."""
+"""Reads how long a server asks a client to wait."""
 
 from datetime import UTC
 

@@ -1,4 +1,4 @@
-"""Whether the terminal shows colours, and how wide it is."""
+"""Says whether the terminal shows colours, and how wide it is."""
 
 import os
 import sys

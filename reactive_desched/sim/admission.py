@@ -1,4 +1,4 @@
-"""What a create is checked against in the rest of the store: its namespace, its priority class."""
+"""Checks a create against the rest of the store: its namespace, its priority class."""
 
 from collections.abc import Callable, Iterable
 

@@ -53,7 +53,7 @@ class NeverSettlesError(ReactiveDeschedError):
 
 
 class ClusterOptions(Struct, frozen=True):
-    """How the simulated world behaves."""
+    """The behaviour of the simulated cluster."""
 
     pace: Pace = Pace()
     heartbeats: bool = False

@@ -24,7 +24,7 @@ _INPUT_BYTES: Final = 65_536
 
 
 class SimulationOptions(Struct, frozen=True, kw_only=True):
-    """What a person asks of the command; port 0 takes a free one."""
+    """The options of the command `sim`; port 0 takes a free one."""
 
     nodes: int = 50
     pods: int = 1000

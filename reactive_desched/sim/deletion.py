@@ -1,4 +1,4 @@
-"""How objects go away: at once, gracefully, or only when their finalizers let them."""
+"""Deletes objects: at once, gracefully, or only when their finalizers let them."""
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ _DEPENDENT_FINALIZER = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
 class DeleteOptions(Struct, frozen=True):
-    """What a client may ask of a deletion."""
+    """The options of a client for a deletion."""
 
     grace_period_seconds: int | None = None
     uid: str | None = None

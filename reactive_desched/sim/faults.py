@@ -88,7 +88,7 @@ class _Rule(Struct):
 
 
 class FaultPlan:
-    """Which of the coming requests go wrong, and the requests that came.
+    """Makes requests to come go wrong, and keeps the requests that came.
 
     Remembers the latest 1,000 requests; rules live until they are used up or cleared.
     """

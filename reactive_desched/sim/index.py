@@ -1,4 +1,4 @@
-"""Which pods sit on a node and which belong to an owner, so that no caller searches the store."""
+"""Keeps the pods of each node and of each owner, so that no caller searches the store."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final

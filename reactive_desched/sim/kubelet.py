@@ -32,7 +32,7 @@ _KILLED, _TERMINATED = 137, 143
 
 
 class _Life:
-    """What a kubelet remembers of one pod: how it behaves, and when its next step is due."""
+    """The life of one pod on a kubelet: its behaviour, and when its next step is due."""
 
     def __init__(self, notes: Obj, profile: Profile) -> None:
         self.notes = notes

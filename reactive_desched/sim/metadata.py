@@ -1,4 +1,4 @@
-"""What the server, and not the client, decides about `metadata`."""
+"""Sets the fields of `metadata` that the server decides, and not the client."""
 
 import random
 import uuid

@@ -38,7 +38,7 @@ _SHAPES: Final = (
 
 
 class Total(Struct, frozen=True):
-    """What all nodes can allocate together."""
+    """The sum of what all nodes can allocate."""
 
     cpu_m: int
     memory_mi: int

@@ -1,4 +1,4 @@
-"""What a kubelet reports about its node."""
+"""Reports the status of a node as a kubelet does."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What every part of the simulator needs to say about a plain JSON object."""
+"""Reads and changes plain JSON objects, for every part of the simulator."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""What the simulated controllers ask of a pod's JSON, each question under one name."""
+"""Answers the questions of simulated controllers about a pod's JSON, each under one name."""
 
 from collections.abc import Mapping
 from typing import Any, Final

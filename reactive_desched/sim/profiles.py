@@ -1,4 +1,4 @@
-"""How a simulated pod behaves: read from its annotations, so that any user can ask for trouble."""
+"""Reads from annotations how a simulated pod behaves, so that any user can ask for trouble."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ KINDS: Final = (STEADY, CRASH_LOOP, COMPLETE, FAIL, NEVER_READY, IMAGE_PULL)
 
 
 class Pace(Struct, frozen=True):
-    """How long start and stop take for pods that do not say otherwise, in seconds."""
+    """The time that start and stop take for pods that do not say otherwise, in seconds."""
 
     start_s: float = 2.0
     ready_s: float = 0.0
@@ -27,7 +27,7 @@ class Pace(Struct, frozen=True):
 
 
 class Profile(Struct, frozen=True):
-    """What becomes of one pod.
+    """The behaviour of one pod.
 
     steady: runs until deleted. crash-loop: ends after `run_s` and is restarted, ever later.
     complete: ends well after `run_s`. fail: phase Failed after `run_s`. never-ready: runs, but

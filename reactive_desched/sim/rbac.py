@@ -1,4 +1,4 @@
-"""Who may do what: the Roles and bindings that are stored, judged as the RBAC authorizer does."""
+"""Authorizes requests by the stored Roles and bindings, as the RBAC authorizer does."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _EVERYTHING: Final = (
 
 
 class User(Struct, frozen=True):
-    """Who sends a request."""
+    """The user that sends a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ ADMIN: Final = User("sim:admin", (MASTERS, AUTHENTICATED))
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a rule is compared with; `path` stands alone, for URLs that name no resource."""
+    """A request as rules see it; `path` is alone, for URLs that name no resource."""
 
     verb: str
     group: str = ""

@@ -25,7 +25,7 @@ _MOST_STARTED = 5_000
 
 
 class Landscape(Struct, frozen=True, kw_only=True):
-    """What the simulated cluster holds when it opens; no nodes means an empty cluster."""
+    """The contents of the simulated cluster when it opens; no nodes means an empty cluster."""
 
     nodes: int = 50
     pods: int = 1000

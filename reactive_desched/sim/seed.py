@@ -1,4 +1,4 @@
-"""What every cluster holds before the first request."""
+"""Creates the objects that every cluster has before the first request."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

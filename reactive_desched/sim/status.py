@@ -1,4 +1,4 @@
-"""How the API server says no: the codes, reasons and words that clients match on."""
+"""Rejects requests as the API server does: in the codes, reasons and words of clients."""
 
 from collections.abc import Sequence
 from typing import Any

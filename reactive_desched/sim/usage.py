@@ -1,4 +1,4 @@
-"""How much the simulated pods and nodes use: what a metrics server would have measured."""
+"""Invents the use of pods and nodes, as a metrics server would have measured it."""
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How one stored object looks through different endpoints."""
+"""Shows one stored object as each of its endpoints does."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

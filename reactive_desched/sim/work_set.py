@@ -1,4 +1,4 @@
-"""What is to be looked at, and when: the work set every simulated controller keeps."""
+"""Keeps what each simulated controller has to look at, and when."""
 
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush

@@ -33,7 +33,7 @@ _PROTECTED: Final = 0.6
 
 
 class _Budget(Struct, frozen=True):
-    """What an average pod may request."""
+    """The most that an average pod may request."""
 
     cpu_m: int
     memory_mi: int

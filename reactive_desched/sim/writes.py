@@ -1,4 +1,4 @@
-"""Which part of an object each endpoint may change, and what the server adds to a change."""
+"""Lets each endpoint change its part of an object, and adds what the server changes."""
 
 from reactive_desched.sim import metadata, validation
 from reactive_desched.sim.defaults import apply_defaults

@@ -24,7 +24,7 @@ _OURS: Final = f"{__package__.partition('.')[0]}."
 
 
 class IndexFault(Struct, frozen=True):
-    """Why an index is not in use: what it raised, and at what."""
+    """The exception for which an index is not in use, and the object at which it was raised."""
 
     index: str
     at: str

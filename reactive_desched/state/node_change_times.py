@@ -1,4 +1,4 @@
-"""Since when nodes have their taints and labels as they are, and since when they are Ready.
+"""Keeps since when a node has its taints and labels, and since when it is Ready.
 
 The API says of some taints when they were set, and of labels nothing; so the cluster state notes
 when it saw the change. Times are monotonic seconds: a step of the time of day neither shortens nor

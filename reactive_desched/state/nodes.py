@@ -27,7 +27,7 @@ from reactive_desched.state.node_change_times import NodeChangeTimes
 
 
 class NodeRecord:
-    """What is known of one node name; `api.index.NodeInfo` describes each attribute.
+    """The record of one node name; `api.index.NodeInfo` describes each attribute.
 
     `PodStore` and `NodeStore` write it, everything else reads it as a `NodeInfo`.
     """

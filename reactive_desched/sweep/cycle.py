@@ -70,7 +70,7 @@ PluginContext = Callable[[str, AnyPlugin], AbstractContextManager[object]]
 
 
 class _Profile:
-    """What a cycle needs of one profile: its plugins, their view, and its filters in order."""
+    """A profile in a cycle: its plugins, their view, and its filters in order."""
 
     def __init__(
         self, name: str, plugins: tuple[AnyPlugin, ...], evictor: DefaultEvictor, view: ProfileView

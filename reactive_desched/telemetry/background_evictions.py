@@ -25,7 +25,7 @@ MAX_FOLLOWED: Final = 10_000
 
 
 class CountedEnd(NamedTuple):
-    """How an eviction in the background ended, and what it is counted for."""
+    """The end of an eviction in the background, and the labels that it is counted by."""
 
     profile: str
     strategy: str

@@ -19,7 +19,7 @@ MAX_RECENT: Final = 50
 
 
 class MoveSummary(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What became of an evicted pod's place; `readySeconds` counts from the accepted eviction.
+    """The end of an evicted pod's move; `readySeconds` counts from the accepted eviction.
 
     `summary` says it for a person, `isFutile` that it did not help.
     """

@@ -1,1 +1,1 @@
-"""Where real use is measured: the sources of metrics, and how their answers become samples."""
+"""Measures real use: queries the sources of metrics, and turns their answers into samples."""

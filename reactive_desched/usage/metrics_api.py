@@ -39,7 +39,7 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 
 class MetricsObject(Struct, frozen=True, gc=False):
-    """What was used of cpu, in milli-cores, and of memory, in bytes.
+    """The use of cpu, in milli-cores, and of memory, in bytes.
 
     `sampled_s` is the end of the time in which it was measured, in seconds since the epoch.
     """
@@ -60,20 +60,20 @@ class MetricsObject(Struct, frozen=True, gc=False):
 
 
 class NodeMetrics(MetricsObject, frozen=True, gc=False):
-    """What a node used, on average over `window_s`; `key` is its name."""
+    """The use of a node, on average over `window_s`; `key` is its name."""
 
     window_s: float = 0.0
 
 
 class PodMetrics(MetricsObject, frozen=True, gc=False):
-    """What the containers of a pod used together; `key` is "namespace/name".
+    """The use of a pod's containers together; `key` is "namespace/name".
 
     A resource that was not measured of every container is left out.
     """
 
 
 class WireContainerMetrics(WireStruct, frozen=True, gc=False):
-    """What one container used."""
+    """The use of one container."""
 
     usage: dict[str, Raw] | None = None
 

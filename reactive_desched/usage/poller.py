@@ -25,7 +25,7 @@ _SLICES: Final = YieldPolicy(steps_per_slice=20)
 
 
 class UsageState(Protocol):
-    """Where samples go: into the cluster state, and what follows from them to the controller."""
+    """Takes samples into the cluster state, and the changes by them into the controller."""
 
     def samples(self, source: str) -> Sequence[NodeUsage]:
         """Return a snapshot of the samples of a source."""
@@ -49,7 +49,7 @@ class UsageState(Protocol):
 
 
 class PollTimes(Struct, frozen=True):
-    """How often a source is asked, how long for, and how old a sample may become, in seconds."""
+    """The interval, timeout and greatest age of samples of a source, in seconds."""
 
     interval_s: float
     timeout_s: float

@@ -53,7 +53,7 @@ _PERCENT: Final = 100
 
 
 class TokenSource(Protocol):
-    """Where the bearer token comes from; it is asked for each query, as tokens rotate."""
+    """Returns the bearer token; it is called for each query, as tokens rotate."""
 
     async def token(self, url: URL) -> str:
         """Return the token to show to this address, empty for none; raises UsageUnavailable."""

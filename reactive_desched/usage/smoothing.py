@@ -1,4 +1,4 @@
-"""How the samples of a node become the use that plugins go by: smoothed, confirmed, and steady.
+"""Smooths the samples of a node into the use that plugins read: confirmed, and steady.
 
 One spike should move nothing, and no pod should be evicted for use that an earlier eviction has
 ended. So what is kept of a node is lowered by what a pod used once samples do not count the pod any
@@ -59,7 +59,7 @@ class Levels(Struct, frozen=True):
 
 
 class MeasuredCluster(Protocol):
-    """What a smoother asks of the cluster state and of the policy in force."""
+    """The parts of the cluster state and of the policy in force that a smoother reads."""
 
     def capacity(self, node: str, resource: str) -> int:
         """Return how much a node has of a resource; 0 if that is not known."""
@@ -191,7 +191,7 @@ class _PodShift(Struct, frozen=True):
 
 
 class _PodLedger:
-    """Which pods the samples of a node count, and what each used last.
+    """The pods that the samples of a node count, and the last use of each.
 
     A pod that has left counts until a sample covers only time in which it was gone.
     """
@@ -261,7 +261,7 @@ class _PodLedger:
 
 
 class _Node:
-    """What is kept of one node."""
+    """The smoothed use of one node."""
 
     __slots__ = ("believed", "pods", "sampled_s", "steps")
 

@@ -1,4 +1,4 @@
-"""Which sources of measured use a policy needs, and how each is reached."""
+"""Opens the sources of measured use that a policy needs."""
 
 import time
 from collections import defaultdict
@@ -83,7 +83,7 @@ def levels_by_source(policy: Policy) -> Mapping[str, Mapping[str, Levels]]:
 
 
 class SourceInputs(Struct, frozen=True):
-    """What sources are opened with; `pods_on` returns the pods of a node."""
+    """The objects that sources are opened with; `pods_on` returns the pods of a node."""
 
     policy: Policy
     settings: UsageSettings

@@ -1,4 +1,4 @@
-"""What the controller shows over HTTP: health, metrics and events.
+"""Serves health, metrics and events over HTTP.
 
 Import `serve_at` from `web.server` and `Health` from `web.health`.
 """

@@ -26,7 +26,7 @@ RETRY_AFTER_S: Final = 5
 
 
 class StreamCounters(Struct):
-    """What is counted of the stream; `clients` is how many there are now."""
+    """The counts of the event stream; `clients` is how many there are now."""
 
     clients: int = 0
     turned_away: int = 0

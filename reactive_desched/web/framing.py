@@ -1,4 +1,4 @@
-"""How a client of the event stream gets records: as server-sent events, or as plain lines."""
+"""Writes records for clients of the event stream: as server-sent events, or as plain lines."""
 
 from typing import Final, NamedTuple, Protocol
 

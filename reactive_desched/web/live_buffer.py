@@ -63,7 +63,7 @@ class RecordSource(Protocol):
 
 
 class Chunk(NamedTuple):
-    """What a client gets next: frames, how many records they hold, and how far was looked."""
+    """The next part for a client: frames, the number of their records, and the position behind."""
 
     data: bytes
     records: int

@@ -1,4 +1,4 @@
-"""What an operator asks of a running controller, and has it do: `/debug/…` and `/operator/…`."""
+"""Answers the requests of an operator to a running controller: `/debug/…` and `/operator/…`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus

@@ -48,7 +48,7 @@ _INDEX_EVENTS = (
 
 
 class Served(Struct, frozen=True):
-    """What an address serves besides the probes; `events` without a stream says how to have one."""
+    """The content of an address besides the probes; `events` without a stream names its setting."""
 
     health: Health
     metrics: MetricsRegistry | None = None

@@ -1,4 +1,4 @@
-"""Where in the journal a client of the stream begins."""
+"""Finds where in the journal a client of the stream begins."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What a client of the event stream asks for, read from its request."""
+"""Reads what a client of the event stream asks for."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ _BOOLEANS: Final = {"": True, "true": True, "1": True, "false": False, "0": Fals
 
 
 class StreamRequest(Struct, frozen=True):
-    """Which events, from where on, and whether also those to come; `ndjson` asks for lines."""
+    """A request for events: filter, start, and whether those to come, too; `ndjson` for lines."""
 
     start: Start
     event_filter: EventFilter

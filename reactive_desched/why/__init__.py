@@ -1,1 +1,1 @@
-"""Why a pod was moved, waits, or stays: what every plugin and every gate says of it."""
+"""Explains why a pod was moved, waits, or stays: the answers of every plugin and every gate."""

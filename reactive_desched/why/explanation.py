@@ -1,4 +1,4 @@
-"""What is known of one pod: the answers of plugins and gates, the nodes, what happens next.
+"""The explanation of one pod: the answers of plugins and gates, the nodes, and the next step.
 
 The answers come from the controller's own plugins and gates, at the moment of the question. Nothing
 is reserved or evaluated for it.
@@ -66,7 +66,7 @@ FOUND, NOTHING, LEFT_OUT = "finding", "nothing found", "not looked at"
 
 
 class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What one plugin of a profile says of the pod: a finding, nothing, or why it does not look.
+    """The answer of one plugin: a finding, nothing, or why it does not look at the pod.
 
     Of a finding that a gate blocks, `since` is when it was blocked for this reason first, and
     `until` when it is evaluated again at the latest. `queued` says that the plugin will be asked
@@ -83,7 +83,7 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class GateAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What one gate says: it passes, or the code, the message and the setting of its rejection.
+    """The answer of one gate: it passes, or it rejects with a code, a message and a setting.
 
     The message of one that passes names the annotation by which it does, if there is one.
     `until` is when it is asked again at the latest, `waitsFor` which changes may alter its answer.

@@ -1,4 +1,4 @@
-"""Why this pod, the pods of this node, or of this workload: finds them and explains each."""
+"""Finds the pod, or the pods of a node or workload, and explains each."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping

@@ -24,7 +24,7 @@ TAINTED, WEB = node("n1", "gpu:NoSchedule"), pod("web", on="n1")
 
 def standby() -> FakeEdgesController:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
-    flow.controller.pauses.leadership.stand_by("standby: the leader is x")
+    flow.controller.pauses.leadership.stand_by("the leader is x")
     return flow
 
 
@@ -73,7 +73,7 @@ async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
     flow.deliver_list(TAINTED)
     report = health.readyz()
     assert report.ok
-    assert report.results["leader"].message == "standby: the leader is x"
+    assert report.results["leader"].message == "the leader is x"
     assert report.results["startup"].message == "the controller is starting"
 
     flow.readiness.pause(STOPPING, "the controller is stopping")

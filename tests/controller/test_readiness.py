@@ -179,7 +179,7 @@ def test_a_normal_start_and_a_standby_are_no_reason_for_a_warning() -> None:
     assert bench.readiness.is_starting()
 
     bench.readiness.resume("sync/nodes")
-    bench.readiness.pause(LEADER, "standby: the leader is x")
+    bench.readiness.pause(LEADER, "the leader is x")
     assert bench.readiness.is_starting()
 
     bench.readiness.pause("sync/pods", "403: no")

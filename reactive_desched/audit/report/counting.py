@@ -105,7 +105,7 @@ _decoder: Final = msgspec.json.Decoder(_CountedEvent)
 
 
 class GroupCount(Struct):
-    """What is counted of one plugin, namespace or workload; `last_us` is the last eviction's."""
+    """The counts of one plugin, namespace or workload; `last_us` is when its last eviction was."""
 
     findings: int = 0
     evicted: int = 0
@@ -213,7 +213,7 @@ class Grouped(Generic[_Key, _Value]):
 
 
 class Following(Generic[_Key, _Value]):
-    """What has begun and not ended; of more than MAX_OPEN the oldest are only counted."""
+    """Evictions that have begun and not ended; of more than MAX_OPEN the oldest are counted."""
 
     def __init__(self) -> None:
         self.open: OrderedDict[_Key, _Value] = OrderedDict()
@@ -237,7 +237,7 @@ class Following(Generic[_Key, _Value]):
 
 
 class PeriodCounts:
-    """What is counted of the records of a period; times are microseconds since 1970."""
+    """The counts of the records of a period; times are microseconds since 1970."""
 
     def __init__(self) -> None:
         self.records = 0

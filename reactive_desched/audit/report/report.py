@@ -1,4 +1,4 @@
-"""What a report says: the figures of a period, in the order in which they are shown."""
+"""The figures of a report on a period, in the order in which they are shown."""
 
 from typing import Generic, TypeVar
 
@@ -56,7 +56,7 @@ class ReasonRow(Struct, frozen=True, rename="camel"):
 
 
 class LimitRow(Struct, frozen=True, rename="camel"):
-    """What one limit deferred or refused; the waits are of the findings that were evicted."""
+    """The findings that one limit deferred or refused; waits are those of pods evicted later."""
 
     gate: str
     decisions: int
@@ -79,7 +79,7 @@ class BrakeRow(Struct, frozen=True, rename="camel"):
 
 
 class CauseRow(Struct, frozen=True, rename="camel"):
-    """What ended pods besides the controller, and how many."""
+    """A cause, other than the controller, that ended pods, and their number."""
 
     cause: str
     count: int
@@ -96,7 +96,7 @@ class ReadyTimes(Struct, frozen=True, rename="camel"):
 
 
 class MoveCounts(Struct, frozen=True, rename="camel"):
-    """How followed moves ended; `unfollowed` evictions of the period have no such record in it."""
+    """The ends of followed moves; `unfollowed` evictions of the period have no such record."""
 
     results: dict[str, int]
     helped: int
@@ -123,7 +123,7 @@ class PolicyRow(Struct, frozen=True, rename="camel"):
 
 
 class RecordFacts(Struct, frozen=True, rename="camel"):
-    """How complete the record is.
+    """The gaps and faults of the record of a period.
 
     `aboutPods` are those of the counted that are about a pod, which a choice of pods chooses among.
     `missing` counts the sequences between the first and the last record of the period that are

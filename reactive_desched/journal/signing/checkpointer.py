@@ -28,7 +28,7 @@ class CheckpointSigner(Protocol):
 
 
 class Unrecorded(NamedTuple):
-    """How much was not recorded because of rate limits."""
+    """The number of decisions that rate limits kept out of the record."""
 
     decisions: int = 0
     disruptions: int = 0
@@ -39,7 +39,7 @@ class Unrecorded(NamedTuple):
 
 
 class CheckpointContext(NamedTuple):
-    """What else a checkpoint states: the oldest open intent, and what was not recorded."""
+    """Further statements of a checkpoint: the oldest open intent, and what was not recorded."""
 
     oldest_open_seq: int | None = None
     unrecorded: Unrecorded = Unrecorded()

@@ -76,7 +76,7 @@ class SignedNote(NamedTuple):
 
 
 class SignatureStatus(StrEnum):
-    """What a key says of a note."""
+    """The result of checking a note's signature by a key."""
 
     VALID = "signed by this key"
     OTHER_KEY = "signed by another key"

@@ -1,4 +1,4 @@
-"""Who signs the journal's checkpoints, and where the key is kept.
+"""Signs the journal's checkpoints, and reads or makes the key.
 
 What is signed is the head of the hash chain: see `signed_note`.
 """

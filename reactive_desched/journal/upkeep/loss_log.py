@@ -1,4 +1,4 @@
-"""Which losses are recorded already, so that a crash meanwhile does not record them twice.
+"""Keeps which losses are recorded already, so that a crash meanwhile does not record them twice.
 
 A loss is noted before and after it is recorded. Where a crash, or a failing disk, leaves only the
 first note, the journal itself shows whether the record was written.

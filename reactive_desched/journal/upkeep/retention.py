@@ -45,7 +45,7 @@ class Loss(NamedTuple):
 
 
 class CleanupPlan(Struct, frozen=True, gc=False):
-    """What to do, with segments named by their first sequence, oldest first.
+    """The segments to remove and to compress, named by their first sequence, oldest first.
 
     Compress, then plan again, as the smaller files may spare some; remove what every sink has;
     record the losses, and only when they are durable drop what a sink has not read.

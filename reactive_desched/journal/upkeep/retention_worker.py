@@ -58,7 +58,7 @@ UPKEEP_FAULTS: Final = counter(
 
 
 class RetentionStats(Struct, kw_only=True):
-    """What the folder holds since the last round, and what was done in this process's life.
+    """The contents of the folder after the last round, and the removals of this process.
 
     `hard_max_bytes` is the cap on its bytes.
     """
@@ -75,14 +75,14 @@ class RetentionStats(Struct, kw_only=True):
 
 
 class RetentionConfig(Struct, frozen=True, kw_only=True):
-    """How closed segments are kept."""
+    """Limits on how long closed segments are kept, and whether they are compressed."""
 
     retention: RetentionSettings = RetentionSettings.model_construct()
     compress: bool = True
 
 
 class RetentionInputs(Struct, frozen=True, kw_only=True):
-    """What must stay in the journal, asked at every round; none of these may block.
+    """Names what must stay in the journal, at every round; none of these calls may block.
 
     `active_first_seq` is the first sequence of the segment being written, `oldest_open_seq` that of
     the oldest intent without an outcome, and `acked_seqs` the last that each configured sink has.

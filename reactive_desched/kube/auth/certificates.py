@@ -1,4 +1,4 @@
-"""When a certificate ends, read from its DER: the `ssl` module has no way to ask for it."""
+"""Reads from a certificate's DER when it ends: the `ssl` module has no way to ask for it."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""What a request shows to the API server, and the sources that have it."""
+"""Defines a credential for requests to the API server, and the sources of credentials."""
 
 from typing import Final, Protocol
 

@@ -53,7 +53,7 @@ class _Spec(Struct, frozen=True, rename="camel"):
 
 
 class ExecStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a plugin answers: a token, a certificate with its key, or both."""
+    """The answer of an exec plugin: a token, a certificate with its key, or both."""
 
     token: str | None = None
     expiration_timestamp: datetime | None = None  # an error would quote one that is no time

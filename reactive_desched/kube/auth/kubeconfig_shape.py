@@ -18,7 +18,7 @@ _REMEDY = "correct it, or pass another file with --kubeconfig"
 
 
 class ClusterEntry(Struct, rename="kebab", omit_defaults=True):
-    """How to reach a cluster; an `extensions` list is for plugins."""
+    """The address and certificates of a cluster; an `extensions` list is for plugins."""
 
     server: str | None = None
     certificate_authority: str | None = None
@@ -51,7 +51,7 @@ class NamedContext(Struct):
 
 
 class UserEntry(Struct, rename="kebab", omit_defaults=True):
-    """Who sends requests: credentials, and whom to impersonate with them."""
+    """A user of a kubeconfig: its credentials, and the user that it impersonates."""
 
     token: Scalar = None
     token_file: str | None = field(default=None, name="tokenFile")

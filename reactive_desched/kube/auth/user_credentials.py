@@ -25,7 +25,7 @@ _SUCCESSORS: Final = {
 
 
 class FileCredentials:
-    """What the kubeconfig itself and the files that it names hold; they are read each time."""
+    """The credentials of the kubeconfig and of files that it names, read for each request."""
 
     limit_s = LOAD_LIMIT_S
     wait_hint = ": see whether the files that it names can be read"

@@ -216,7 +216,7 @@ def _raise_if_refused(response: ApiResponse) -> None:
 
 
 class _Series:
-    """How often an Event was seen, and which count the server has; times as their clocks say."""
+    """The number of times that an Event was seen, and the number that the server has."""
 
     __slots__ = (
         "count",

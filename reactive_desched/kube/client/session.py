@@ -66,7 +66,7 @@ _OF_A_PROXY = frozenset(
 
 
 class RequestLimits(Struct, frozen=True, gc=False):
-    """How long one call may take, and how many bytes it may bring.
+    """The longest duration of a call, and the most bytes of its response.
 
     `total_s` does not apply to a stream; opening one may take `open_s`. A larger body ends the
     call, a longer line of a stream is skipped.

@@ -81,7 +81,7 @@ class PageBuffer:
 
 
 class _PageSize:
-    """How many objects a page has where large responses break off or are late.
+    """The number of objects in a page, fewer where large responses break off or are late.
 
     A quarter after two such responses in a row, twice as many after eight pages that came.
     """

@@ -1,4 +1,4 @@
-"""How a list or a watch ends, and when and from where the reflector starts the next one.
+"""Decides when, and from which resource version, a reflector lists or watches again.
 
 `WatchEnd` says why a call ended and `ResumePoint` from which resourceVersion the next watch
 starts. `ExponentialBackoff` says how long to wait before it; `ServerProbe` cuts that wait short
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class StopReason(Enum):
-    """Why a list or a watch ended; each calls for another reaction."""
+    """The reason why a list or a watch ended; each calls for another reaction."""
 
     CLEAN = auto()
     """The server closed the watch between two lines: resume."""
@@ -322,7 +322,7 @@ class ServerProbe:
 
 
 class _Health(Enum):
-    """What a response to `/readyz` says."""
+    """The health that a response to `/readyz` reports."""
 
     SERVING = auto()
     DOWN = auto()

@@ -48,7 +48,7 @@ _LIMITS = RequestLimits(connect_s=3.0, read_s=5.0, total_s=5.0)
 
 
 class LateWatches:
-    """Whether what is between us and the API server delays what watches bring.
+    """Says whether a proxy before the API server delays what watches deliver.
 
     The reflectors of a session share it. While it does, the server ends each watch after `SHORT_S`,
     or `FIRST_S` where the kind is not in sync, and the objects count as of that end. After ten
@@ -89,7 +89,7 @@ class LateWatches:
 
 
 class _Missed(Enum):
-    """What the watch that caught up says of the silent one."""
+    """The changes that a silent watch missed, by the watch that was opened to compare."""
 
     NOTHING = auto()
     SOMETHING = auto()
@@ -98,7 +98,7 @@ class _Missed(Enum):
 
 
 class _CaughtUp(Struct, frozen=True, gc=False):
-    """What has changed: the version of the last change, or of a bookmark where there is none."""
+    """The resource version of the last change, or of a bookmark where there is no change."""
 
     missed: _Missed
     version: str = ""

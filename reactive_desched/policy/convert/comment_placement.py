@@ -1,4 +1,4 @@
-"""Where in a converted document the comments of the old one go."""
+"""Places the comments of an old document in the converted one."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

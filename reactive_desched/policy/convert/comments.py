@@ -18,7 +18,7 @@ _NO_COLUMN: Final = sys.maxsize
 
 
 class CommentPosition(Enum):
-    """Where a comment stands, seen from the part it is about."""
+    """The position of a comment, relative to the part that it is about."""
 
     ABOVE = auto()
     BESIDE = auto()

@@ -34,7 +34,7 @@ _BUG: Final = "nothing is written; this is a mistake in the program, please repo
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """How to convert.
+    """Options of a conversion.
 
     `merge` joins strategies that protect the same pods in one profile; `keep_deprecated` leaves
     deprecated forms as they are. A `lenient` conversion takes what a lenient reading takes, and

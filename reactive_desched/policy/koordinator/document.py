@@ -39,7 +39,7 @@ class KoordinatorPluginSet(Section):
 
 
 class KoordinatorPlugins(Section):
-    """Which plugins run at which extension point."""
+    """The plugins that run at each extension point."""
 
     deschedule: KoordinatorPluginSet | None = Field(
         default=None, description="Plugins that judge pods one by one."
@@ -78,7 +78,7 @@ class KoordinatorProfile(Section):
 
 
 class KoordinatorLeaderElection(Section):
-    """Which replica acts; not read, see `leaderElection` of our settings."""
+    """koordinator's leader election; not read, see `leaderElection` of our settings."""
 
     leader_elect: bool | None = Field(default=None, description=_NOT_READ)
     lease_duration_s: SignedSeconds | None = Field(default=None, description=_NOT_READ)
@@ -90,7 +90,7 @@ class KoordinatorLeaderElection(Section):
 
 
 class KoordinatorClientConnection(Section):
-    """How the API server is reached; of it `qps` and `burst` are read."""
+    """koordinator's connection to the API server, of which `qps` and `burst` are read."""
 
     kubeconfig: str = Field(default="", description=_NOT_READ)
     accept_content_types: str = Field(default="", description=_NOT_READ)

@@ -30,7 +30,7 @@ _HINT: Final = (
 
 
 class ReadJobProfiles(Struct, frozen=True):
-    """What the profiles of a policy say of migration jobs; `obstacles` keep it from running."""
+    """The job profiles of a policy; while there are `obstacles` it does not run."""
 
     settings: SourceLocation | None
     obstacles: tuple[Diagnostic, ...]

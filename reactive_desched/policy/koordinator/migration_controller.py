@@ -81,7 +81,7 @@ class MigratedPriorityThreshold(Section):
 
 
 class ObjectLimiter(Section):
-    """How often pods of one workload, or of one namespace, are moved."""
+    """A limit on how often pods of one workload, or of one namespace, are moved."""
 
     duration_s: SignedSeconds = Field(default=0.0, description="The time; 0s: no limit.")
     max_migrating: WorkloadLimit | None = Field(
@@ -98,14 +98,14 @@ class ObjectLimiter(Section):
 
 
 class ArbitrationArgs(Section):
-    """When koordinator looks at waiting jobs; here a change that matters to one does that."""
+    """koordinator's interval between looks at waiting jobs; here a change does that."""
 
     enabled: bool = Field(default=True, description="Not read by koordinator either.")
     interval_s: SignedSeconds = Field(default=0.5, description="The wait between two rounds.")
 
 
 class KoordinatorsPreconditions(Section):
-    """What must hold of a pod for it to be deleted."""
+    """The uid and the resource version that a pod must have for it to be deleted."""
 
     uid: str | None = Field(default=None, description="Its uid.")
     resource_version: str | None = Field(default=None, description="Its resource version.")
@@ -137,7 +137,7 @@ class KoordinatorsDeleteOptions(Section):
 
 
 class MigrationControllerArgs(MigrationSettings):
-    """How koordinator moves pods: which, how many at once, and by what.
+    """Arguments of koordinator's moves: the pods, how many at once, and the evictor.
 
     `migration` in the settings has those of them by which jobs are carried out.
     """

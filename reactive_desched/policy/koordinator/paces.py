@@ -1,4 +1,4 @@
-"""What koordinator says of limits and rates, as settings of ours; where it says less, ours stay."""
+"""Turns koordinator's limits and rates into our settings; where it has none, ours stay."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

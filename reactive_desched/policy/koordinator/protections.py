@@ -1,4 +1,4 @@
-"""What MigrationController protects, as arguments of DefaultEvictor, which findings pass here."""
+"""Turns MigrationController's protections into arguments of DefaultEvictor."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

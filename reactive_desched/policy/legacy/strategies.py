@@ -44,7 +44,7 @@ _SCOPE: Final = {**_NAMESPACES, "labelSelector": ("labelSelector",)}
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What became of a strategy: the plugin's extension point, and where its arguments come from.
+    """A v1alpha1 strategy as a plugin: its extension point, and the source of its arguments.
 
     `copied_params` gives, for each argument that is a parameter unchanged, the path of that
     parameter; `derived_params` are parameters that become something else.

@@ -17,7 +17,7 @@ Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
 class LargeZoneRateLimit(RateLimitSettings):
-    """How fast pods may be evicted in a large zone of which part is disrupted."""
+    """The rate of evictions in a large zone of which part is disrupted."""
 
     evictions: PositiveCount = Field(default=3, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -91,7 +91,7 @@ class PendingBrakeSettings(Section):
 
 
 class BrakeSettings(Section):
-    """What stops evictions when the cluster, or what is found in it, looks wrong."""
+    """Brakes stop evictions when the cluster, or what is found in it, looks wrong."""
 
     zones: ZoneBrakeSettings | None = Field(
         default=ZoneBrakeSettings.model_construct(),

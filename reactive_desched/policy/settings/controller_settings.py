@@ -40,7 +40,7 @@ ConcurrencyLimit = Annotated[int, Field(ge=1, le=1000)]
 
 
 class RetrySettings(Section):
-    """How long to wait before trying a refused eviction again; each wait is longer."""
+    """The waits before a refused eviction is requested again; each is longer."""
 
     initial_s: Annotated[Seconds, longer_than_zero("5s")] = Field(
         default=5.0, description="The first wait."
@@ -78,7 +78,7 @@ def _others() -> str:
 
 
 class EvictionSettings(Section):
-    """How many evictions are under way at once, and how refused ones are retried."""
+    """The number of evictions at once, and the retries of refused ones."""
 
     max_in_flight: Annotated[ConcurrencyLimit, NEEDS_RESTART] = Field(
         default=50, description="The largest number of evictions requested and without an outcome."
@@ -117,7 +117,7 @@ class MetricsServerSmoothing(SmoothingSettings):
 
 
 class MetricsServerSettings(UsageSourceSettings):
-    """How metrics-server is asked, the source KubernetesMetrics."""
+    """The queries to metrics-server, the source KubernetesMetrics."""
 
     pod_interval_s: Seconds = Field(
         default=60.0, description="Ask what pods use this often; nodes are asked for more often."
@@ -146,7 +146,7 @@ class UsageSettings(Section):
 
 
 class ControllerSettings(Section):
-    """What decides about evictions; each part of the controller is given its own section."""
+    """The settings that decide on evictions; each part gets its own section."""
 
     api_version: str = Field(default=API_VERSION, description=f"Always {API_VERSION}.")
     kind: str = Field(default=KIND, description=f"Always {KIND}.")

@@ -20,7 +20,7 @@ FlapCount = Annotated[int, Field(ge=2, le=1000)]
 
 
 class WaitSettings(Section):
-    """How long subjects wait; what is left out is as for all."""
+    """The waits of subjects; what is left out is as for all."""
 
     quiet_s: Seconds | None = Field(default=None, description="Wait after the last change.")
     max_wait_s: Seconds | None = Field(default=None, description="Wait at most this long.")
@@ -34,7 +34,7 @@ class WaitSettings(Section):
 
 
 class PluginDebounceSettings(WaitSettings):
-    """How long one plugin's subjects wait; what is left out is as for all."""
+    """The waits of one plugin's subjects; what is left out is as for all."""
 
     per_change: Mapping[str, WaitSettings] = Field(
         default={},
@@ -44,7 +44,7 @@ class PluginDebounceSettings(WaitSettings):
 
 
 class FlappingSettings(Section):
-    """When a node or pod counts as flapping, and how long its subjects wait then."""
+    """The changes that make a node or pod flap, and how long its subjects wait then."""
 
     changes: FlapCount = Field(
         default=4,
@@ -76,7 +76,7 @@ class FlappingSettings(Section):
 
 
 class DebounceSettings(Section):
-    """How long a subject stays quiet before it is judged, so that bursts are judged once."""
+    """The time that a subject stays quiet before it is judged, so that bursts are judged once."""
 
     quiet_s: Seconds = Field(default=1.0, description="Wait this long after the last change.")
     max_wait_s: Seconds = Field(

@@ -41,7 +41,7 @@ class GuardName(StrEnum):
 
 
 class StandingTimeSettings(Section):
-    """How long what was found must last before it is a reason to evict: what is brief passes.
+    """The time that a reason to evict must last: what is brief passes.
 
     A taint that was removed and set again, or whose value or effect changed, begins anew. What
     stood before the controller started counts from when it was first seen, unless the taint has
@@ -107,7 +107,7 @@ _STANDING_TIMES: Final = StandingTimeSettings.model_construct()
 
 
 class GuardSettings(Section):
-    """What keeps pods where they are in reactive mode; a sweep does as the SIG descheduler."""
+    """Guards keep pods where they are in reactive mode; a sweep does as the SIG descheduler."""
 
     cordoned_nodes: NodeMarkAction = Field(
         default="leave",

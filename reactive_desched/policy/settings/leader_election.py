@@ -13,7 +13,7 @@ JITTER_FACTOR: Final = 1.2
 
 
 class LeaderElectionSettings(Section):
-    """Which of several replicas acts; names and rules are those of Kubernetes' own components."""
+    """Leader election among replicas; names and rules are those of Kubernetes' components."""
 
     leader_elect: bool = Field(
         default=False,

@@ -63,7 +63,7 @@ Evictions = Annotated[
 
 
 class RateLimitSettings(Section):
-    """So many evictions per time, and so many at once after a quiet time."""
+    """A rate: so many evictions per time, and so many at once after a quiet time."""
 
     evictions: PositiveCount = Field(description="Evictions per `per`.")
     per_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
@@ -78,7 +78,7 @@ class RateLimitSettings(Section):
 
 
 class ClusterRateLimit(RateLimitSettings):
-    """How fast pods may be evicted in the whole cluster."""
+    """The rate of evictions in the whole cluster."""
 
     evictions: PositiveCount = Field(default=30, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -87,7 +87,7 @@ class ClusterRateLimit(RateLimitSettings):
 
 
 class ZoneRateLimit(RateLimitSettings):
-    """How fast pods may be evicted in any one zone."""
+    """The rate of evictions in any one zone."""
 
     evictions: PositiveCount = Field(default=20, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -96,7 +96,7 @@ class ZoneRateLimit(RateLimitSettings):
 
 
 class NodeRateLimit(RateLimitSettings):
-    """How fast pods may be evicted from any one node."""
+    """The rate of evictions from any one node."""
 
     evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -105,7 +105,7 @@ class NodeRateLimit(RateLimitSettings):
 
 
 class NamespaceRateLimit(RateLimitSettings):
-    """How fast pods may be evicted from any one namespace."""
+    """The rate of evictions from any one namespace."""
 
     evictions: PositiveCount = Field(default=12, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -114,7 +114,7 @@ class NamespaceRateLimit(RateLimitSettings):
 
 
 class OwnerRateLimit(RateLimitSettings):
-    """How fast pods of any one topmost controller, such as a Deployment, may be evicted."""
+    """The rate of evictions of pods of any one topmost controller, such as a Deployment."""
 
     evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -123,7 +123,7 @@ class OwnerRateLimit(RateLimitSettings):
 
 
 class PluginRateLimit(RateLimitSettings):
-    """How fast any one plugin may have pods evicted."""
+    """The rate of evictions of any one plugin."""
 
     evictions: PositiveCount = Field(default=20, description="Evictions per `per`.")
     burst: PositiveCount = Field(
@@ -132,7 +132,7 @@ class PluginRateLimit(RateLimitSettings):
 
 
 class WarmUpSettings(Section):
-    """How rates grow from low ones after a start, a changed policy, and a brake's release."""
+    """The growth of rates after a start, a changed policy, and a brake's release."""
 
     duration_s: Seconds = Field(default=300.0, description="After so long they are full.")
     from_percent: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = Field(

@@ -95,7 +95,7 @@ class DefaultDeleteOptions(Section):
 
 
 class ObjectLimiterSettings(Section):
-    """How often the pods of one workload, or of one namespace, are moved."""
+    """The rate at which the pods of one workload, or of one namespace, are moved."""
 
     duration_s: Annotated[Seconds, Field(le=MAX_LIMITER_S)] = Field(
         default=0.0, description="The time, at most 24h; 0s: no limit."
@@ -115,7 +115,7 @@ LimitedObject = Literal["workload", "namespace"]
 
 
 class MigrationSettings(Section):
-    """How migration jobs move pods, with the fields and defaults of koordinator."""
+    """Migration jobs move pods by these fields and defaults of koordinator."""
 
     default_job_mode: Mode = Field(
         default=Mode.EVICT_DIRECTLY,

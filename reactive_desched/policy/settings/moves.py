@@ -40,7 +40,7 @@ def count_of(limit: int | str, pods: int) -> int:
 
 
 class MaxMovingSettings(Section):
-    """How many pods may be moving at once: evicted, and not yet replaced by a Ready pod.
+    """The most pods that move at once: evicted, and not yet replaced by a Ready pod.
 
     `null` switches a scope off.
     """

@@ -49,7 +49,7 @@ SinkName = Annotated[str, AfterValidator(_check_sink_name)]
 
 
 class RetentionSettings(Section):
-    """When closed segments are removed; a sink that has not read one keeps it."""
+    """Limits on closed segments; a sink that has not read one keeps it."""
 
     max_bytes: ByteCount = Field(
         default=512 * MIB, description="Remove the oldest segments beyond this size in all."
@@ -78,7 +78,7 @@ class RetentionSettings(Section):
 
 
 class CheckpointSettings(Section):
-    """How often the journal is signed, so that a rewritten journal is detected."""
+    """The interval at which the journal is signed, so that a rewritten one is detected."""
 
     every_records: RecordCount = Field(
         default=1000, description="Sign after so many records at the latest."
@@ -95,7 +95,7 @@ class CheckpointSettings(Section):
 
 
 class DecisionLimitSettings(Section):
-    """How many decisions other than evictions are recorded; what is beyond is counted."""
+    """The rate of recorded decisions other than evictions; what is beyond is counted."""
 
     per_second: RecordsPerSecond = Field(default=200.0, description="The steady rate.")
     burst: RecordCount = Field(default=20_000, description="Most at once after a quiet time.")
@@ -439,7 +439,7 @@ class StreamSettings(Section):
 
 
 class SinkSettings(Section):
-    """Where the records of the journal go, each at its own pace; null: not there."""
+    """Sinks send the journal's records on, each at its own pace; null: not there."""
 
     kafka: KafkaSettings | None = Field(default=None, description="Into a Kafka topic.")
     additional_kafka: tuple[NamedKafkaSettings, ...] = Field(

@@ -31,7 +31,7 @@ class ServerTlsSettings(CertificateFiles):
 
 
 class ServerSettings(Section):
-    """Where health, metrics and events are served."""
+    """The addresses at which health, metrics and events are served."""
 
     listen: str = Field(
         default="127.0.0.1:10258", description="Address and port; an empty address means all."

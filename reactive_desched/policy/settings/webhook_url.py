@@ -1,4 +1,4 @@
-"""Which URLs a webhook and a token endpoint may have: encrypted, without a password in them."""
+"""Checks URLs of webhooks and token endpoints: encrypted, without a password in them."""
 
 from reactive_desched.api.args import FieldError
 from reactive_desched.api.rules import Rule

@@ -33,7 +33,7 @@ Shape = tuple[type[Any], Any]  # Any: annotations are whatever a model's author 
 
 
 class FieldAdvice(Struct, frozen=True):
-    """What to say of a field that is not known; `known_name` is the one it can only mean."""
+    """Advice on a field that is not known; `known_name` is the one it can only mean."""
 
     rule: Rule
     message: str

@@ -1,4 +1,4 @@
-"""What a YAML scalar means to kubectl and to the SIG descheduler: to sigs.k8s.io/yaml.
+"""Reads a YAML scalar as kubectl and the SIG descheduler do, by sigs.k8s.io/yaml.
 
 It reads YAML 1.1 with `go.yaml.in/yaml/v2` and writes JSON: octal numbers and `yes` are as in 1.1,
 times and numbers to the base sixty stay texts, what no number of 64 bits can hold is one or a text.

@@ -50,7 +50,7 @@ _ON_HOST_NETWORK: Final = ("network-unavailable", "NoSchedule")
 
 
 class _Placement(Struct, frozen=True):
-    """Where a template may run, its automatic tolerations included."""
+    """The nodes on which a template may run, by its automatic tolerations too."""
 
     selector: Labels
     affinity: NodeAffinity | None

@@ -25,7 +25,7 @@ _SCALED: Final = ("replicasets", "deployments", "statefulsets", "replicationcont
 
 
 class Expectation(Struct, frozen=True):
-    """How many pods there should be, and how many of them must stay healthy."""
+    """The number of pods that there should be, and of those that must stay healthy."""
 
     pods: int
     healthy: int

@@ -42,7 +42,7 @@ class _Tally(Struct, frozen=True):
 
 
 class _Ended(Struct, frozen=True):
-    """How and when a pod of a job ended; an eviction calls for no pause before the next one.
+    """The end of a job's pod; after an eviction there is no pause before the next pod.
 
     `action` is what the podFailurePolicy says of a pod that failed.
     """

@@ -44,7 +44,7 @@ RETRY_S: Final = 5.0
 
 
 class PodControl:
-    """What every workload controller does with pods, under one name in the events."""
+    """Creates and deletes pods for workload controllers, under one name in the events."""
 
     def __init__(self, store: Store, rng: random.Random, component: str) -> None:
         self.recorder = Recorder(store, component)

@@ -1,4 +1,4 @@
-"""How many pods a rolling update may create and delete now, by its surge and its limits."""
+"""Counts the pods that a rolling update may create and delete now, by surge and limits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def share_of(value: Any, total: int, *, round_up: bool) -> int:
 
 
 class Limits(Struct, frozen=True):
-    """How many pods more, and how many available pods fewer, than asked for."""
+    """The most pods above, and the most available pods below, the number asked for."""
 
     surge: int
     unavailable: int

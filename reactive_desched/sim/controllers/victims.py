@@ -1,4 +1,4 @@
-"""Which of its pods a ReplicaSet gives up first when it has too many."""
+"""Chooses the pods that a ReplicaSet deletes first when it has too many."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a server with typed objects makes of JSON: fields it does not know fall away."""
+"""Drops fields that a type does not have, as a server with typed objects does."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""What clients learn the kinds from: plain and aggregated discovery."""
+"""Answers discovery, plain and aggregated, from which clients learn the kinds."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""How loudly the server complains of fields a type does not have: as the client asks."""
+"""Warns of fields that a type does not have, or rejects them, as the client asks."""
 
 from aiohttp import web
 from msgspec import Struct

@@ -1,4 +1,4 @@
-"""What every request handler of the API server is given."""
+"""The objects that every request handler of the API server gets."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Protocol):
-    """Where the resource metrics API gets its numbers, as quantities by resource."""
+    """The numbers of the resource metrics API, as quantities by resource."""
 
     def node(self, name: str) -> Mapping[str, str] | None:
         """Return what a node uses, or None while it is not measured."""

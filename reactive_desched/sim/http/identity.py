@@ -1,4 +1,4 @@
-"""Who sends a request, and whether the stored roles let that user send it."""
+"""Authenticates a request, and authorizes its user by the stored roles."""
 
 import base64
 import binascii
@@ -36,7 +36,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 class _Claims(Struct, frozen=True):
-    """What a token says, in the names of RFC 7519."""
+    """The claims of a token, in the names of RFC 7519."""
 
     sub: str
     uid: str

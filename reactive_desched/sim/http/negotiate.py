@@ -1,4 +1,4 @@
-"""What form of answer a client accepts."""
+"""Chooses the form of an answer that a client accepts."""
 
 from collections.abc import Iterator
 

@@ -22,7 +22,7 @@ _TRUE, _FALSE = ("true", "1", "t", "T", "True", "TRUE"), ("false", "0", "f", "F"
 
 
 class Wanted(Struct, frozen=True):
-    """Which objects a client wants to see."""
+    """Selects the objects that a client wants to see."""
 
     labels: Selector
     fields: FieldSelector

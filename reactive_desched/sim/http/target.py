@@ -1,4 +1,4 @@
-"""Which object, collection or subresource a URL means."""
+"""Parses a URL into an object, a collection or a subresource."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ _MOST_PARTS = 3
 
 
 class Target(Struct, frozen=True):
-    """What a resource URL names."""
+    """The object, collection or subresource that a URL names."""
 
     view: View
     namespace: str | None = None

@@ -21,7 +21,7 @@ _LAST_BOOKMARK_S = 2.0
 
 
 class _Opening(Struct, frozen=True):
-    """How a watch begins: the state to send first, and whether its end is marked."""
+    """The start of a watch: the state to send first, and whether its end is marked."""
 
     watcher: Watcher
     state: list[Obj]

@@ -1,4 +1,4 @@
-"""Why a node cannot take a pod: the kube-scheduler's filters, in its order and its words.
+"""Filters nodes for a pod as the kube-scheduler does, in its order and its words.
 
 Each filter looks once at the pod and the whole picture and returns the check for one node, or
 None when it has nothing to say about this pod (the real scheduler's PreFilter "Skip").

@@ -1,4 +1,4 @@
-"""What a pod asks of a node, read once per template from the pod's JSON."""
+"""Reads the needs of a pod from its JSON, once per template."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar

@@ -1,4 +1,4 @@
-"""Which of the possible nodes is best: the kube-scheduler's weighted scores from 0 to 100.
+"""Chooses the best of possible nodes by the kube-scheduler's weighted scores, 0 to 100.
 
 The arithmetic is that of `model.node_scores`. Image locality is left out: nothing here depends on
 it.

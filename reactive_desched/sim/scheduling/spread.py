@@ -37,7 +37,7 @@ def pod_topology_spread(pod: Candidate, picture: SchedulerCache) -> Check | None
 
 
 class _Tally:
-    """How many matching pods each domain of one constraint holds."""
+    """The number of matching pods in each domain of one constraint."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ __all__ = ["pod_cells"]
 
 
 class _Containers(Struct, frozen=True):
-    """What the containers of a pod add up to."""
+    """The sums over the containers of a pod."""
 
     total: int
     ready: int

@@ -11,7 +11,7 @@ MAX_TRIED: Final = 10
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker says that it is."""
+    """The address that a broker advertises."""
 
     node: int
     host: str

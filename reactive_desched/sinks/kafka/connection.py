@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached, read again for each producer, so that changed secrets count."""
+"""Reads how a Kafka cluster is reached, for each producer again, so that changed secrets count."""
 
 import ssl
 from pathlib import Path

@@ -18,7 +18,7 @@ _text: Final = msgspec.json.Decoder(str)
 
 
 class KafkaMessage(NamedTuple):
-    """What Kafka is given for one event; its time is when it was recorded, in milliseconds."""
+    """The message for one event; its time is when it was recorded, in milliseconds."""
 
     key: bytes
     value: bytes

@@ -34,7 +34,7 @@ class BatchFailure(Struct, frozen=True, gc=False):
 
 
 class BatchLimits(Struct, frozen=True, gc=False):
-    """How large a batch may be in bytes, and how many records the first of a partition has.
+    """The most bytes of a batch, and the most records of the first batch of a partition.
 
     The second has as many; each further one may have twice as many as the one before it.
     """

@@ -16,7 +16,7 @@ PRODUCER_FENCED: Final = 90
 
 
 class FailureKind(Enum):
-    """What a batch that was not taken says of its records."""
+    """The kind of failure of a batch: of all records, of its size, or of one of its records."""
 
     UNAVAILABLE = auto()
     """Nothing: the topic, the rights or the brokers keep every record out."""
@@ -29,7 +29,7 @@ class FailureKind(Enum):
 
 
 class ProduceFailure(Struct, frozen=True, gc=False):
-    """Why a batch was not taken, for a person, with the remedy."""
+    """The reason why a batch was not taken, for a person, with the remedy."""
 
     reason: str
     kind: FailureKind = FailureKind.UNAVAILABLE

@@ -39,7 +39,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 
 
 class BearerTokens(Protocol):
-    """Where tokens come from; `forget` is called when brokers did not accept the last one."""
+    """Fetches tokens; `forget` is called when brokers did not accept the last one."""
 
     async def token(self) -> str:
         """Return a token that has not expired; raises SinkUnavailable."""
@@ -51,7 +51,7 @@ class BearerTokens(Protocol):
 
 
 class _TokenResponse(Struct):
-    """What an endpoint answers, RFC 6749 sections 5.1 and 5.2."""
+    """The response of a token endpoint, RFC 6749 sections 5.1 and 5.2."""
 
     access_token: str = ""
     expires_in: float = DEFAULT_LIFETIME_S

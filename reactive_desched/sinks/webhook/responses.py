@@ -1,4 +1,4 @@
-"""What a webhook's answer means: taken, not now, or never."""
+"""Reads a webhook's response: the event is taken, to be sent again, or refused for good."""
 
 from http import HTTPStatus
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Which pods run together or not at all, and how many of them run."""
+"""Keeps the groups of pods that run together or not at all, and how many of each run."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any, ClassVar, Self

@@ -22,7 +22,7 @@ _KEEPS_NAME: Final = "StatefulSet"
 
 
 class JobPods(Index):
-    """Which pod each job names, and which jobs name a pod.
+    """Keeps the pod that each migration job names, and the jobs that name a pod.
 
     It announces the jobs of a pod that appears, disappears, or whose deletion begins, of a
     Reservation that differs, and of the pod that took its place. Kept only where jobs are watched:

@@ -1,4 +1,4 @@
-"""How many pods an owner has that stay, how many of them are Ready, and how many it wants."""
+"""Counts the pods of an owner that stay, those that are Ready, and those that it wants."""
 
 from collections.abc import Hashable, Iterable, Iterator
 

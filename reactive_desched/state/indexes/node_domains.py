@@ -1,4 +1,4 @@
-"""Which nodes share a topology domain."""
+"""Keeps which nodes share a topology domain."""
 
 from collections.abc import Hashable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which nodes give pods away and which take them, by how much of each is used.
+"""Keeps which nodes give pods away and which take them, by the use of each resource.
 
 The class of each node is kept per change: by the requests of its pods or by what a source of
 metrics measured, against fixed thresholds or against distances from the mean of all nodes. A node

@@ -1,4 +1,4 @@
-"""Which PodDisruptionBudgets cover a pod, cached per label set: pods of a template share it."""
+"""Finds the PodDisruptionBudgets of a pod, cached by label set: pods of a template share it."""
 
 from collections.abc import Hashable
 

@@ -1,4 +1,4 @@
-"""Which pods are near which, by their labels: for pod affinity, anti-affinity and spreading."""
+"""Keeps the pods near each pod, by labels: for affinity, anti-affinity and spreading."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
@@ -314,7 +314,7 @@ def _has_same_terms(old: Pod, new: Pod) -> bool:
 
 
 class _NodeView:
-    """What of a node decides which pods are near each other, and whether its own count."""
+    """The fields of a node that decide which pods are near each other, and whether its count."""
 
     __slots__ = ("is_ready", "topology")
 

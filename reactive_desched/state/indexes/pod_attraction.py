@@ -1,4 +1,4 @@
-"""How the pods that are there draw others to their topology domains, or repel them.
+"""Sums up how pods draw others to their topology domains, or repel them.
 
 This is for a score, not for a filter: preferred affinity and anti-affinity, and required affinity,
 which draws a little as well.
@@ -36,7 +36,7 @@ class _Declared:
 
 
 class PodAttraction(Index):
-    """What the affinity terms of active pods add to the score of each domain, for any pod."""
+    """Sums up what affinity terms of active pods add to the score of a domain, for any pod."""
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)

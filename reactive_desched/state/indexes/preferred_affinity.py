@@ -1,4 +1,4 @@
-"""How well each node fulfils the preferred node affinity of the pods that have one.
+"""Scores how well each node fulfils the preferred node affinity of the pods that have one.
 
 "Is another node better than mine" asks for a maximum over all nodes. It is kept per distinct
 preferred affinity, and a change of one node's labels updates only those that read these labels.

@@ -1,4 +1,4 @@
-"""Which pods use a PersistentVolumeClaim."""
+"""Keeps the pods that use a PersistentVolumeClaim."""
 
 from collections.abc import Collection, Hashable
 

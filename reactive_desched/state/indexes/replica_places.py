@@ -1,4 +1,4 @@
-"""How many pods each controller has on each node: what the kube-scheduler spreads over."""
+"""Counts the pods of each controller on each node, which the kube-scheduler spreads."""
 
 from collections.abc import Collection, Hashable, Mapping
 from typing import Final

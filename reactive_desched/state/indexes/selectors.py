@@ -1,4 +1,4 @@
-"""Which active pods a label selector matches, and in which topology domains they sit.
+"""Keeps the active pods that a label selector matches, and their topology domains.
 
 Kept current per change: a change of one pod costs by its labels and by the queries that match it,
 never by the size of the cluster. A query is registered under one of the labels that its selector

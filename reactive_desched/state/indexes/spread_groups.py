@@ -114,7 +114,7 @@ _TemplateKey = tuple[str, int, tuple[str | None, ...]]
 
 
 class _Template:
-    """What pods with one spec in a namespace declare, and how many these are.
+    """The constraints of pods with one spec in a namespace, and the number of these pods.
 
     The spec is kept alive, so that its identity is not used twice.
     """

@@ -12,7 +12,7 @@ from reactive_desched.model.objects import PodKey
 
 
 class NodeTopology(Struct, frozen=True, gc=False):
-    """What of a node decides which pods share a domain: its labels, and its eligibility."""
+    """The fields of a node that decide which pods share a domain: labels, and eligibility."""
 
     labels: Labels
     eligible: bool

@@ -19,7 +19,7 @@ class PodUnschedulableChanged(PodChange, frozen=True, gc=False):
 
 
 class UnschedulablePods(Index):
-    """Since when each unschedulable pod has been so, in seconds since the epoch.
+    """Keeps since when each unschedulable pod has been so, in seconds since the epoch.
 
     A pod of a DaemonSet does not count: it belongs to one node, and waits for that one. Neither
     does a pod whose deletion has begun, nor one with scheduling gates.

@@ -1,4 +1,4 @@
-"""How many Ready pods each controller has, and which of its pods are not Ready."""
+"""Counts the Ready pods of each controller, and keeps those of its pods that are not Ready."""
 
 from collections.abc import Collection, Hashable, Iterable
 from typing import Final

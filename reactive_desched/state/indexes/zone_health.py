@@ -1,4 +1,4 @@
-"""How many nodes of each zone are Ready, and which zones are disrupted."""
+"""Counts the Ready nodes of each zone, and names the zones that are disrupted."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any, ClassVar, Final, Self

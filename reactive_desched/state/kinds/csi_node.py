@@ -11,7 +11,7 @@ __all__ = ["CSI_NODE"]
 
 
 class VolumeNodeResources(WireStruct, frozen=True, gc=False):
-    """How many volumes a driver can attach to a node; no count means no limit."""
+    """The number of volumes that a driver can attach to a node; no count means no limit."""
 
     count: int | None = None
 

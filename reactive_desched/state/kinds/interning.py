@@ -59,7 +59,7 @@ ConditionTexts = tuple[tuple[str, str, str], ...]
 
 
 class SweepResult(Struct, frozen=True, gc=False):
-    """How many entries a sweep examined and dropped."""
+    """The numbers of entries that a sweep examined and dropped."""
 
     examined: int
     dropped: int

@@ -1,4 +1,4 @@
-"""What a watched kind declares about itself, and the JSON members that all kinds share."""
+"""Declares a watched kind, and the JSON members that all kinds share."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -100,7 +100,7 @@ resourceVersion, or None where the line is to be read without that help; raises 
 
 
 class Purpose(Enum):
-    """What reads the objects of a kind."""
+    """The reader of a kind's objects."""
 
     DECISIONS = "decisions"
     """Plugins and the gate: no pod is evicted while the kind is not in sync."""
@@ -119,7 +119,7 @@ class Purpose(Enum):
 
 
 class LargeParts(Struct, frozen=True, kw_only=True):
-    """How much is read of the parts of a large object; paths are those of its JSON.
+    """The most that is read of the parts of a large object; paths are those of its JSON.
 
     `limits` has the parts with another limit than `max_bytes`, `types` those that are structures,
     though the wire type has them as texts. A part that is longer is left out; `neutral` is what

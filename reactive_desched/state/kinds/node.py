@@ -37,7 +37,7 @@ _UNREADABLE: Final = (*DECODE_ERRORS, QuantityError)
 
 
 class NodeAnnotations(WireStruct, frozen=True, gc=False):
-    """How much of a node measured use is a share of, by koordinator; opt-outs."""
+    """The annotations of a node: koordinator's capacity for measured use, and opt-outs."""
 
     raw_allocatable: str | None = field(name="node.koordinator.sh/raw-allocatable", default=None)
     reservation: str | None = field(name="node.koordinator.sh/reservation", default=None)

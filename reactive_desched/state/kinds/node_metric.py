@@ -32,13 +32,13 @@ class ResourceMap(WireStruct, frozen=True, gc=False):
 
 
 class NodeMetricInfo(WireStruct, frozen=True, gc=False):
-    """What a node uses beside its pods."""
+    """The use of a node beside its pods."""
 
     system_usage: ResourceMap = ResourceMap()
 
 
 class PodMetricInfo(WireStruct, frozen=True, gc=False):
-    """What one pod of the node uses."""
+    """The use of one pod of the node."""
 
     namespace: str = ""
     name: str = ""
@@ -46,7 +46,7 @@ class PodMetricInfo(WireStruct, frozen=True, gc=False):
 
 
 class NodeMetricStatus(WireStruct, frozen=True, gc=False):
-    """When the agent measured, and what."""
+    """The time of an agent's measurement, and its results."""
 
     update_time: Timestamp | None = None
     node_metric: NodeMetricInfo | None = None

@@ -34,7 +34,7 @@ class OwnerMetadata(WireStruct, frozen=True, gc=False):
 
 
 class OwnerSpec(WireStruct, frozen=True, gc=False):
-    """How many pods a ReplicaSet wants."""
+    """The number of pods that a ReplicaSet wants."""
 
     replicas: int | None = None
 

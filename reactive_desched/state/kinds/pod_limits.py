@@ -1,4 +1,4 @@
-"""How many rules of one pod are evaluated: the API server bounds none of them.
+"""Bounds how many rules of one pod are evaluated: the API server bounds none of them.
 
 Each affinity term and each spread constraint may concern every pod of the cluster, and each
 requested resource every node. What is beyond is left out, as if nothing were wrong by it, and the
@@ -42,7 +42,7 @@ _ANY: Final = (Toleration(operator="Exists"),)
 
 
 class _Limit(NamedTuple):
-    """How many of something a pod may have, and what stands for more."""
+    """The most of something that a pod may have, and what is read instead of more."""
 
     field: str
     what: str

@@ -60,13 +60,13 @@ class NamedObject(WireStruct, frozen=True, gc=False):
 
 
 class ReservationOptions(WireStruct, frozen=True, gc=False):
-    """Which Reservation the job uses."""
+    """The Reservation that the job uses."""
 
     reservation_ref: NamedObject = NamedObject()
 
 
 class JobSpec(WireStruct, frozen=True, gc=False):
-    """What is asked for."""
+    """The spec of a migration job."""
 
     pod_ref: PodReference = PodReference()
     mode: str = ""
@@ -77,7 +77,7 @@ class JobSpec(WireStruct, frozen=True, gc=False):
 
 
 class WireJobStatus(WireStruct, frozen=True, gc=False):
-    """How far the job is."""
+    """The status of a migration job."""
 
     phase: str = ""
     status: str = ""

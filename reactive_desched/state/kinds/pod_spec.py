@@ -67,7 +67,7 @@ class Container(WireStruct, frozen=True, gc=False):
 
 
 class RestartRule(WireStruct, frozen=True, gc=False):
-    """What the kubelet does when a container ends in some way."""
+    """The kubelet's action when a container ends in some way."""
 
     action: str = ""
 

@@ -14,20 +14,20 @@ __all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus"]
 
 
 class Waiting(WireStruct, frozen=True, gc=False):
-    """Why a container waits."""
+    """The reason why a container waits."""
 
     reason: str = ""
 
 
 class Terminated(WireStruct, frozen=True, gc=False):
-    """Why a container ended, and with what exit code."""
+    """The reason why a container ended, and its exit code."""
 
     reason: str = ""
     exit_code: int = 0
 
 
 class ContainerState(WireStruct, frozen=True, gc=False):
-    """What a container is doing; neither means that it runs."""
+    """The state of a container; without `waiting` and `terminated` it runs."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None

@@ -46,13 +46,13 @@ class ReservationOwner(WireStruct, frozen=True, gc=False):
 
 
 class ReservationSpec(WireStruct, frozen=True, gc=False):
-    """What is asked for."""
+    """The spec of a Reservation."""
 
     owners: tuple[ReservationOwner, ...] = ()
 
 
 class ReservationStatus(WireStruct, frozen=True, gc=False):
-    """How far the Reservation is."""
+    """The status of a Reservation."""
 
     phase: str = ""
     node_name: str = ""

@@ -43,7 +43,7 @@ class RollingUpdate(WireStruct, frozen=True, gc=False):
 
 
 class UpdateStrategy(WireStruct, frozen=True, gc=False):
-    """How a StatefulSet replaces its pods."""
+    """The way in which a StatefulSet replaces its pods."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
