@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -77,6 +78,10 @@ def read(shared: InternTables, pod: JSON) -> Pod:
     return make_codecs(shared).pods.decode_object(json.dumps(pod).encode())
 
 
+def seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
 def sweep_all(shared: InternTables) -> int:
     """Sweep two whole rounds: wholes, then the parts that only they held."""
     return shared.sweep(10_000).dropped + shared.sweep(10_000).dropped
@@ -89,13 +94,34 @@ def remaining(shared: InternTables) -> dict[str, int]:
 # --- what is shared ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part", ["labels", "owners", "annotations", "spec", "status"])
+@pytest.mark.parametrize(
+    "part", ["labels", "owners", "annotations", "spec", "status", "condition_transitions"]
+)
 def test_pods_of_one_template_share_the_part(part: str) -> None:
     shared = InternTables()
     first, second = read(shared, replica(1)), read(shared, replica(2))
 
     assert getattr(first, part) is getattr(second, part)
     assert getattr(first, part)
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"),
+    [
+        pytest.param("2025-10-09T08:59:01Z", 1, id="of its start, as those of others"),
+        pytest.param("2025-10-12T17:04:31Z", 0, id="of its own"),
+    ],
+)
+def test_a_table_keeps_the_time_at_which_a_pod_became_ready(changed: str, kept: int) -> None:
+    shared = InternTables()
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": changed}
+    pod = replica(1)
+    pod["status"]["conditions"] = [condition]
+
+    record = read(shared, pod)
+
+    assert shared.sizes()["transitions"] == kept
+    assert record.condition_transitions == (seconds(changed) - record.created_s,)
 
 
 @pytest.mark.parametrize("text", ["namespace", "node"])

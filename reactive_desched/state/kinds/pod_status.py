@@ -81,6 +81,9 @@ StatusTexts = tuple[
 """Phase, reason, QoS class, nominated node, whether extended resources are claimed, conditions, and
 the lists of containers."""
 
+_STARTED_WITHIN_S: Final = 600
+"""Pods whose conditions last changed so soon after their creation share the times of changes."""
+
 
 class StatusReader:
     """Turns the status in a pod's JSON into shared PodStatus objects."""
@@ -174,7 +177,13 @@ class StatusReader:
                 since_s = since.days * DAY_S + since.seconds - created_s
             seconds.append(since_s)
         times = tuple(seconds)
-        return self._known_transitions(times) or self._tables.transitions.intern(times)
+        return self._known_transitions(times) or self._intern_transitions(times)
+
+    def _intern_transitions(self, times: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """Keep the times of a start; those of a later change are hardly ever another pod's."""
+        if max(filter(None, times), default=0) > _STARTED_WITHIN_S:
+            return times
+        return self._tables.transitions.intern(times)
 
 
 def _container_texts(statuses: tuple[WireContainerStatus, ...]) -> ContainerTexts:
