@@ -97,7 +97,7 @@ def round_ms(in_flight: int, waiting: int) -> tuple[float, float]:
     for _ in range(ROUNDS):
         jobs, longest = Jobs(in_flight, waiting), 0.0
         began = last = time.process_time()
-        for _ in jobs.migrations.findings(()):
+        for _ in jobs.migrations.rounds.findings(()):
             now = time.process_time()
             last, longest = now, max(longest, now - last)
         best, hold = min(best, last - began), min(hold, longest)
@@ -111,7 +111,7 @@ def question_us(in_flight: int) -> float:
     for number, job in enumerate(jobs.jobs[:1000]):
         jobs.put(replace(job, resource_version=10**7 + number, cause="another"))
         began = time.process_time()
-        jobs.migrations.rejects(asked)
+        jobs.migrations.admission.rejects(asked)
         took.append(time.process_time() - began)
     return statistics.median(took) * 1e6
 

@@ -30,10 +30,17 @@ def making_gate(
 
     A dry run makes no jobs: it shows the evictions of those that it would make.
     """
-    rules = JobRules(gates.schedules, gates.rate_limiter, gates.policy_limits, migrations)
+    rules = JobRules(
+        gates.schedules,
+        gates.rate_limiter,
+        gates.policy_limits,
+        migrations.object_limiters,
+        migrations.admission,
+        migrations.settings.default_job_ttl_s,
+    )
     if dry_run:
         return gates.gate(evictor, profile, rules)
-    return JobGate(gates.protections(evictor), rules, gates.ledger, migrations)
+    return JobGate(gates.protections(evictor), rules, gates.ledger, migrations.admission)
 
 
 def job_plugin(
@@ -45,7 +52,8 @@ def job_plugin(
 ) -> tuple[MigrationJobs, Gate, ProfileView]:
     """Build the plugin of the jobs, with its gate and its view."""
     names = {each.name for profile in config.policy.profiles for each in profile.plugins}
-    gate = gates.job_gate(migrations, PlaceholderFilter(migrations, gates.node_fit))
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
-    return MigrationJobs(migrations, names), gate, view
+    kept_place = PlaceholderFilter(view, migrations.modes, migrations.places, gates.node_fit)
+    gate = gates.job_gate(migrations.rounds, kept_place, migrations.limits)
+    return MigrationJobs(migrations.rounds, names), gate, view

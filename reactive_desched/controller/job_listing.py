@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.migration.actions import awaits_arbitration, wants_eviction
-from reactive_desched.migration.migrations import JOB_DETAIL, Migrations
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.rounds import JOB_DETAIL
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.primitives.timestamps import utc_time
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
@@ -34,15 +33,6 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.view import ClusterView
 
 _REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})
-
-
-class JobArbitration(GateFilter, Protocol):
-    """Decides which migration jobs may begin."""
-
-    @property
-    def limits(self) -> tuple[GateFilter, ...]:
-        """The limits on evictions by jobs alone."""
-        ...
 
 
 class EvictionControls:
@@ -131,11 +121,13 @@ class EvictionControls:
             evictor.node_fit_filter,
         )
 
-    def job_gate(self, arbitration: JobArbitration, kept_place: GateFilter) -> Gate:
+    def job_gate(
+        self, arbitration: GateFilter, kept_place: GateFilter, limits: tuple[GateFilter, ...]
+    ) -> Gate:
         """Build the gate of migration jobs: arbitration protects pods in place of an evictor.
 
         A job says which pod to move, so neither node fit nor the memory of futile moves is asked;
-        `kept_place` looks at the place of a job that keeps one.
+        `kept_place` looks at the place of a job that keeps one; `limits` are those of jobs alone.
         """
         filters: tuple[GateFilter, ...] = (
             self.in_flight,
@@ -146,7 +138,7 @@ class EvictionControls:
             self._moving_limits,
             self._pdb_filter,
             kept_place,
-            *arbitration.limits,
+            *limits,
             *self._limits,
         )
         return Gate(filters, self.ledger, MIGRATION_PROFILE)

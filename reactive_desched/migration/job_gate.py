@@ -5,19 +5,21 @@ A dry run makes no job: there `JobRules` are part of the gate that evicts.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Any, ClassVar, Final, Self
 
 from reactive_desched.api.index import Index
 from reactive_desched.gate.gate import GateFilter
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.migration.admission import JobAdmission
 from reactive_desched.migration.in_progress import SCOPES_OF_JOBS
-from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.wakes import WakeOnJob
+from reactive_desched.migration.limits import wakes_of
+from reactive_desched.migration.object_limiters import ObjectLimiters
+from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.wakes import WakeOnPod
+from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 
 JOB_GATE: Final = "MigrationJob"
 MOVED_BY_JOB: Final = GateReason(
@@ -44,6 +46,19 @@ SHARE_OF_TTL: Final = 0.5
 rest to end."""
 
 
+class WakeOnJob(WakeOn, frozen=True, gc=False):
+    """A migration job ends."""
+
+    changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
+    words = "the end of PodMigrationJob {name}"
+    name: str
+
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a MigrationJobEnded
+        """Return the wake of the job."""
+        return cls(change.name)
+
+
 class JobRules:
     """Refuses a pod of which no job is made now: there is one, one has failed, or a limit forbids.
 
@@ -58,47 +73,51 @@ class JobRules:
         schedules: GateFilter,
         rates: EvictionRateLimiter,
         limits: PolicyLimits,
-        migrations: Migrations,
+        object_limiters: ObjectLimiters,
+        admission: JobAdmission,
+        job_ttl_s: float,
     ) -> None:
         self._schedules: Final = schedules
         self._rates: Final = rates
         self._limits: Final = limits
-        self._migrations: Final = migrations
+        self._object_limiters: Final = object_limiters
+        self._admission: Final = admission
+        self._job_ttl_s: Final = job_ttl_s
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse or defer a pod of which no job is made now."""
-        pod, migrations = finding.pod, self._migrations
-        if (job := migrations.open_job_of(pod)) is not None:
+        pod, admission = finding.pod, self._admission
+        if (job := admission.open_job_of(pod)) is not None:
             return moved(finding, job)
-        if wait_s := migrations.pending_jobs.seconds_to_next(pod):
+        if wait_s := admission.seconds_to_next(pod):
             message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
             return JOB_FAILED.defer(finding, message, now + wait_s)
-        if (rejection := migrations.rejects(pod)) is not None:
+        if (rejection := admission.rejects(pod)) is not None:
             reason, message = rejection
             setting = f"migration.{reason.setting}" if reason.setting else ""
-            wakes = migrations.wakes_of(pod)
+            wakes = wakes_of(pod)
             return reason.refuse(finding, message, wakes, setting=setting)
         for check in (
-            migrations.object_limiters.lacks_token,
+            self._object_limiters.lacks_token,
             self._schedules.check,
             self._comes_too_late,
         ):
             if (decision := check(finding, now)) is not None:
                 return decision
-        to_come = partial(migrations.evictions_to_come, pod)
-        return self._limits.lacks_room(finding, now, to_come, migrations.wakes_of(pod))
+        to_come = partial(admission.evictions_to_come, pod)
+        return self._limits.lacks_room(finding, now, to_come, wakes_of(pod))
 
     def _comes_too_late(self, finding: Finding, now: float) -> Defer | None:
         """Defer a pod whose eviction the rates let happen only after its job had timed out.
 
         The evictions of open jobs come before it, as far as they are known to take the same tokens.
         """
-        ttl_s = self._migrations.settings.default_job_ttl_s
+        ttl_s = self._job_ttl_s
         if not ttl_s or (empty := self._rates.peek(finding, now)) is None:
             return None
         ahead = 0
         if empty.scope in SCOPES_OF_JOBS:
-            ahead = self._migrations.evictions_to_come(finding.pod, empty.scope)
+            ahead = self._admission.evictions_to_come(finding.pod, empty.scope)
         due = empty.available_at + ahead / empty.rate.per_second
         until = due - ttl_s * SHARE_OF_TTL
         if until <= now:
@@ -118,11 +137,11 @@ class JobGate:
         filters: tuple[GateFilter, ...],
         rules: JobRules,
         ledger: EvictionLedger,
-        migrations: Migrations,
+        admission: JobAdmission,
     ) -> None:
         self.filters: Final = (*filters, rules)
         self._ledger: Final = ledger
-        self._migrations: Final = migrations
+        self._admission: Final = admission
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
@@ -135,12 +154,12 @@ class JobGate:
         Of a pod that has a job no gate is asked: that it is terminating now is the job's doing.
         """
         self._ledger.find(finding, now)
-        if (job := self._migrations.open_job_of(finding.pod)) is not None:
+        if (job := self._admission.open_job_of(finding.pod)) is not None:
             return moved(finding, job)
         for gate_filter in self.filters:
             if (decision := gate_filter.check(finding, now)) is not None:
                 return decision
-        order = self._migrations.order(finding.pod, finding.plugin, finding.message)
+        order = self._admission.order(finding.pod, finding.plugin, finding.message)
         return moved(finding, order)
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:

@@ -4,7 +4,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.migration.place_attempts import FailedAttempt
 from reactive_desched.migration.volumes import ANYWHERE, VolumeReach
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Mode
 from reactive_desched.model.objects import Pod
@@ -59,6 +58,17 @@ class Wait(Struct, frozen=True, gc=False):
     reason: str
     message: str
     since_s: float
+
+
+class FailedAttempt(Struct, frozen=True, gc=False):
+    """The last attempt to keep a job's place, which failed: why, and when the next one follows.
+
+    `next_at_s` is in seconds since the epoch, and `wait_s` how long the wait is until then.
+    """
+
+    message: str
+    wait_s: float
+    next_at_s: float
 
 
 class JobState(Struct, frozen=True, gc=False):

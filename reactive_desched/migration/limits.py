@@ -5,16 +5,18 @@ Counts, exceptions and order are koordinator's; the first limit that is reached 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Any, ClassVar, Final, Self
 
 from msgspec import Struct
 
 from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress, PodName
 from reactive_desched.migration.settings import ArbitrationSettings, WorkloadLimit
+from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import OwnerReference, Pod, controller_of
+from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
 from reactive_desched.primitives.counts import format_count
 
 _LARGE: Final = 10
@@ -89,6 +91,25 @@ TOO_FEW_EXPECTED: Final = GateReason(
     "gone.",
     "skipCheckExpectedReplicas",
 )
+
+
+class WakeOnAnyJob(WakeOn, frozen=True, gc=False):
+    """One migration job fewer counts against the limits."""
+
+    changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
+    words = "the end of another migration job"
+
+    @classmethod
+    def fulfilled_by(cls, _: Any) -> Self:  # a MigrationJobEnded
+        """Return the only wake of this type."""
+        return cls()
+
+
+def wakes_of(pod: Pod) -> tuple[WakeOn, ...]:
+    """Return what may end a wait for the limits on jobs."""
+    controller = controller_of(pod.owners)
+    workload = () if controller is None else (WakeOnWorkload(controller.uid),)
+    return WakeOnPod(pod.uid), WakeOnAnyJob(), *workload
 
 
 class WorkloadSize(Struct, frozen=True, gc=False):

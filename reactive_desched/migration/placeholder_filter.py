@@ -9,13 +9,16 @@ from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.job_state import Modes
+from reactive_desched.migration.placeholders import JobPlaces
+from reactive_desched.migration.rounds import job_of
 from reactive_desched.migration.rules import NO_PLACE, PLACE_DOES_NOT_FIT, PLACE_PENDING
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.wakes import WakeOnNode, WakeOnPod
+from reactive_desched.state.view import ClusterView
 
 PLACE_LOST: Final = GateReason(
     NO_PLACE.gate,
@@ -32,29 +35,33 @@ class PlaceholderFilter:
 
     name = NO_PLACE.gate
 
-    def __init__(self, migrations: Migrations, node_fit: SchedulerNodeFit) -> None:
-        self._migrations = migrations
-        self._node_fit = node_fit
+    def __init__(
+        self, view: ClusterView, modes: Modes, places: JobPlaces, node_fit: SchedulerNodeFit
+    ) -> None:
+        self._view: Final = view
+        self._modes: Final = modes
+        self._places: Final = places
+        self._node_fit: Final = node_fit
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
         """The indexes that node fit reads, where jobs can keep places."""
-        modes = self._migrations.modes
+        modes = self._modes
         return self._node_fit.indexes if modes.has_placeholders or modes.reserving else ()
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Refuse the pod while its place is gone, or does not fit its replacement."""
-        pod, migrations = finding.pod, self._migrations
-        if (job := migrations.job_of(finding)) is None or not migrations.modes.keeps_place(job):
+        pod, modes, places = finding.pod, self._modes, self._places
+        if (job := job_of(finding, self._view)) is None or not modes.keeps_place(job):
             return None
-        if migrations.modes.reserves(job, pod):
-            if (kept := migrations.places.keeping_reservation(job)) is None:
+        if modes.reserves(job, pod):
+            if (kept := places.keeping_reservation(job)) is None:
                 message = f"Reservation {job.reservation} does not keep the place"
                 return _lost(finding, message, now)
             return self._check_fit(finding, kept, now)
-        if migrations.places.is_given_up(job.name):
+        if places.is_given_up(job.name):
             return _lost(finding, "another place is looked for", now)
-        placeholder = migrations.places.placeholder_of(job)
+        placeholder = places.placeholder_of(job)
         if placeholder is None or not placeholder.is_active or not placeholder.node:
             return _lost(finding, "the placeholder that kept the place is gone", now)
         return self._check_fit(finding, placeholder, now)

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Opinions, Plugin, View
-from reactive_desched.migration.migrations import PLUGIN, Migrations
+from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.rounds import PLUGIN, JobRounds
 from reactive_desched.model.changes import Change, MigrationJobChanged
 
 
@@ -27,18 +28,18 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
     indexes = Migrations.indexes
     judges_completed_pods = True
 
-    def __init__(self, migrations: Migrations, plugins: Collection[str]) -> None:
+    def __init__(self, rounds: JobRounds, plugins: Collection[str]) -> None:
         """`plugins` are those of the policy: the findings of jobs that they had made are theirs."""
         super().__init__(PluginArgs())
-        self._migrations = migrations
+        self._rounds = rounds
         self._plugins = plugins
 
     def subjects(self, change: Change, view: View) -> Iterable[AllJobs]:
         """Name all jobs, where one waits for arbitration or for the gates."""
         del view
-        return (ALL_JOBS,) if self._migrations.concerns_round(change) else ()
+        return (ALL_JOBS,) if self._rounds.is_concerned_by(change) else ()
 
     def evaluate(self, subject: AllJobs, view: View) -> Opinions:
         """Run a round; what comes of the findings is for the gates."""
         del subject, view
-        yield from self._migrations.findings(self._plugins)
+        yield from self._rounds.findings(self._plugins)

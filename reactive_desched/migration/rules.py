@@ -347,7 +347,7 @@ def taker_of_place(state: JobState) -> PodReference | None:
 def replacement_of(state: JobState) -> PodReference | None:
     """Return the pod that got the placeholder's place."""
     pod = state.successor
-    return None if pod is None else PodReference(pod.namespace, pod.name, pod.uid)
+    return None if pod is None else PodReference.to(pod)
 
 
 def place_fits_no_more(state: JobState) -> bool:

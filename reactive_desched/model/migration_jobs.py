@@ -5,7 +5,7 @@ It is koordinator's PodMigrationJob, of which only that is kept which decides.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -84,6 +84,11 @@ class PodReference(Struct, frozen=True, gc=False, omit_defaults=True):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+
+    @classmethod
+    def to(cls, pod: Pod) -> Self:
+        """Return the reference to a pod, by its uid as well."""
+        return cls(pod.namespace, pod.name, pod.uid)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

@@ -75,7 +75,7 @@ class AssumedJobs:
                 self._write(name)
 
     def _make(self, order: NewJob) -> None:
-        pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
+        pod = PodReference.to(order.pod)
         job = MigrationJob(
             name=order.name,
             uid=order.name,

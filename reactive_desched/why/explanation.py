@@ -29,7 +29,7 @@ from reactive_desched.gate.turns import Turn
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.migration.job_gate import JobGate
-from reactive_desched.migration.migrations import PLUGIN as MIGRATION_JOBS
+from reactive_desched.migration.rounds import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.findings import Finding

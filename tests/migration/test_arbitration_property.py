@@ -65,15 +65,16 @@ def make_migrations(state: ClusterState) -> Migrations:
 
 def restrictions(migrations: Migrations, there: list[Pod]) -> object:
     """Return what forbids a job of each pod now, and how many evictions are to come beside it."""
+    admission = migrations.admission
     return [
-        (migrations.rejects(of), migrations.evictions_to_come(of, "node"), str(of)) for of in there
+        (admission.rejects(of), admission.evictions_to_come(of, "node"), str(of)) for of in there
     ]
 
 
 def run_round(migrations: Migrations) -> object:
     """Return the findings of a round, why each waits, and which jobs have passed after it."""
-    round_ = (each for each in migrations.findings(()) if not isinstance(each, YieldPoint))
-    found = [(each.message, migrations.check(each, NOW_S)) for each in round_]
+    round_ = (each for each in migrations.rounds.findings(()) if not isinstance(each, YieldPoint))
+    found = [(each.message, migrations.rounds.check(each, NOW_S)) for each in round_]
     return found, {job.name: job.has_passed for job in migrations.jobs}
 
 

@@ -12,11 +12,11 @@ from reactive_desched.migration.job_state import (
     RESERVATION_BOUND,
     RESERVATION_CREATED,
     RESERVATION_SCHEDULED,
+    FailedAttempt,
     JobState,
     Modes,
     Wait,
 )
-from reactive_desched.migration.place_attempts import FailedAttempt
 from reactive_desched.migration.state_machine import (
     BEFORE,
     BOUND,

@@ -70,7 +70,7 @@ class MigrationJobWriter:
     async def create(self, order: NewJob) -> MigrationJob:
         """Make a job, and return it as the API server has it."""
         settings = self._settings
-        pod = PodReference(order.pod.namespace, order.pod.name, order.pod.uid)
+        pod = PodReference.to(order.pod)
         annotations = {EVICT_TRIGGER: order.trigger, EVICT_REASON: order.cause}
         body = new_job(
             order.name, pod, settings.default_job_mode, settings.default_job_ttl_s, annotations

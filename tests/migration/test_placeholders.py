@@ -2,12 +2,8 @@
 
 from itertools import pairwise
 
-from reactive_desched.migration.place_attempts import (
-    LONGEST_WAIT_S,
-    MAX_MESSAGE,
-    FailedAttempt,
-    PlaceAttempts,
-)
+from reactive_desched.migration.job_state import FailedAttempt
+from reactive_desched.migration.placeholders import LONGEST_WAIT_S, MAX_MESSAGE, PlaceAttempts
 
 
 def test_each_wait_is_twice_the_last_one_up_to_a_minute() -> None:
