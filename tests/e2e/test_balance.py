@@ -16,7 +16,7 @@ from tests.support.playground import OWNER, E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-SOON = timedelta(seconds=20)  # after a node is Ready, on a machine that has other work
+SOON = timedelta(seconds=60)  # after a node is Ready, on a machine that has other work
 QUIET_S = 3.0  # fifteen times the quiet time of the debounce
 UTILIZATION = {"thresholds": {"cpu": 30}, "targetThresholds": {"cpu": 60}}
 

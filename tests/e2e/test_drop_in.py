@@ -60,10 +60,10 @@ def log(control_plane: ControlPlane, playground: E2ENamespace, tmp_path: Path) -
     try:
         yield log
         program.terminate()
-        assert program.wait(20) == 0, log.read_text(encoding="utf-8")
+        assert program.wait(60) == 0, log.read_text(encoding="utf-8")
     finally:
         program.kill()
-        program.wait(20)
+        program.wait(60)
 
 
 def test_the_sig_deschedulers_role_is_enough_to_evict_and_what_it_lacks_is_said(

@@ -69,7 +69,7 @@ async def test_a_topic_that_is_not_there_is_waited_for_and_its_making_explained(
         assert f"--create --topic {topic}" in told
 
         broker.admin.create_topic(topic)
-        await ours.drained(40)
+        await ours.drained(60)
 
         assert ours.dead_letters == []
         assert await arrived(broker, topic) == recorded(ours)
@@ -86,13 +86,13 @@ async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
         assert f"--allow-principal User:{USER} --producer --topic {topic}" in told
 
         broker.admin.allow(USER, topic)
-        await ours.drained(40)
+        await ours.drained(60)
 
         broker.admin.forbid(USER, topic)
         await ours.append(ours.events(50))
         await ours.wait_for_failure("not authorised to write", within_s=60)
         broker.admin.allow(USER, topic)
-        await ours.drained(40)
+        await ours.drained(60)
 
         assert ours.dead_letters == []
         assert await arrived(broker, topic) == recorded(ours)
@@ -131,7 +131,7 @@ async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
             await ours.append([event])
             if event in long:
                 await ours.append([with_a_long_reason(event, 20_000)])
-        await ours.drained(40)
+        await ours.drained(60)
 
         letters = {letter.sequence: letter for letter in ours.dead_letters}
         lines = {entry.seq: entry.raw.decode() for entry in ours.recorded}
@@ -161,7 +161,7 @@ async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
         await ours.append(ours.events(20))
         told = await ours.wait_for_failure("refuses a token", within_s=60)
         file.write_text(unsigned_token(USER, time.time()))
-        await ours.drained(40)
+        await ours.drained(60)
 
         assert file.read_text() not in f"{told} {ours.log.lines}"
         assert await arrived(broker, topic) == recorded(ours)
@@ -175,7 +175,7 @@ async def test_the_broker_takes_every_compression(
     settings = in_the_clear(broker, topic).model_copy(update={"compression": compression})
     async with journal_to_kafka(tmp_path, settings) as ours:
         await ours.append(ours.events(300))
-        await ours.drained(40)
+        await ours.drained(60)
         assert ours.dead_letters == []
         assert await arrived(broker, topic) == recorded(ours)
 
@@ -196,13 +196,13 @@ async def test_events_whose_time_a_topic_does_not_take_are_dead_letters_and_all_
     clock = ShiftedClock()
     async with journal_to_kafka(tmp_path, in_the_clear(broker, topic), clock) as ours:
         await ours.append(ours.events(30))
-        await ours.drained(40)
+        await ours.drained(60)
         clock.shift_s = 3600 if "message_timestamp_after_max_ms" in limits else -3600
         await ours.append(ours.events(3))
         clock.shift_s = 0
         shifted = {entry.seq for entry in ours.recorded if is_shifted(entry)}
         await ours.append(ours.events(30))
-        await ours.drained(40)
+        await ours.drained(60)
 
         letters = ours.dead_letters
         if "message_timestamp_type" in limits:
@@ -241,7 +241,7 @@ async def test_a_password_is_proved(
     settings = as_a_user(broker, topic, password_file, mechanism, tls=tls)
     async with journal_to_kafka(tmp_path / "journal", settings) as ours:
         await ours.append(ours.events(20))
-        await ours.drained(20)
+        await ours.drained(60)
         assert ours.runner.retries == 0
         assert await arrived(broker, topic) == recorded(ours)
 
@@ -256,7 +256,7 @@ async def test_a_password_that_was_changed_is_read_anew_and_never_shown(
     try:
         async with journal_to_kafka(tmp_path / "journal", settings) as ours:
             await ours.append(ours.events(20))
-            await ours.drained(20)
+            await ours.drained(60)
 
             broker.admin.set_password(USER, new)
             await run_sync(broker.kill)  # so that everybody must prove who they are again
@@ -266,7 +266,7 @@ async def test_a_password_that_was_changed_is_read_anew_and_never_shown(
                 "check brokers and sasl in the settings", within_s=60
             )
             await run_sync(password_file.write_text, f"{new}\n")
-            await ours.drained(40)
+            await ours.drained(60)
 
             assert without_passwords([told, *ours.log.lines], old, new)
             assert await arrived(broker, topic) == recorded(ours)

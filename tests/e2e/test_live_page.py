@@ -260,7 +260,7 @@ def guarded(cluster: SimulatorProcess, tmp_path: Path) -> Iterator[ControllerPro
 def create(cluster: SimulatorProcess, path: str, body: object) -> Any:  # any JSON
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(cluster.url + path, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.conftest import NAMESPACE, SERVICE_ACCOUNT, do_without
 from tests.support.audit_crosscheck import AuditCrosscheck
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
 from tests.support.prometheus import USED, GuardedPrometheus
@@ -115,9 +116,13 @@ def test_pods_leave_a_node_that_is_used_too_much_until_it_is_not(
     before = playground.deploy("web", 4, cpu="10m")
     for name in ("n2", "n3"):
         playground.kubectl.run("uncordon", playground.node(name))
-    time.sleep(2)  # until it is scraped
     over, under = "overutilized", "underutilized"
-    assert classes(playground, kubeconfig, tmp_path) == {"n1": over, "n2": under, "n3": under}
+    expected = {"n1": over, "n2": under, "n3": under}
+    wait_until(
+        lambda: classes(playground, kubeconfig, tmp_path) == expected,
+        within_s=60,
+        what="the use of the pods is scraped",
+    )
 
     with run_controller():
         playground.await_pods_by_node(n1=2, n2=1, n3=1)
@@ -144,10 +149,13 @@ def test_without_the_right_token_no_use_is_known_and_nothing_moves(
     playground.kubectl.apply(*secret(playground.namespace, "another-token"))
 
     with run_controller() as controller:
+        wait_until(
+            lambda: measured.refused > 1 and "401" in controller.log,
+            within_s=60,
+            what="it was refused, and says so",
+        )
         time.sleep(SEVERAL_POLLS_S)
         assert referee.evicted() == []
-        assert "401" in controller.tail()
-        assert measured.refused > 1
 
         playground.kubectl.apply(*secret(playground.namespace, measured.token))
         playground.await_pods_by_node(n1=2, n2=1, n3=1)

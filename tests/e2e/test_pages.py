@@ -304,7 +304,7 @@ def recorded(kind: str) -> list[dict[str, Any]]:
     url = f"{CONTROLLER}/events?type={kind}&from=oldest&follow=false"
     request = urllib.request.Request(url, headers={"Accept": "application/x-ndjson"})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return [json.loads(line) for line in answer if line.strip()]
     except OSError:
         return []

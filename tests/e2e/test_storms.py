@@ -141,8 +141,8 @@ def test_a_large_zone_that_loses_most_nodes_gives_pods_at_its_slower_rate(
             within_s=60,
             what="the zone brake engages",
         )
+        playground.taint("b0", "gpu=yes:NoSchedule")  # first: the other's are to end later
         playground.taint("a0", "gpu=yes:NoSchedule")
-        playground.taint("b0", "gpu=yes:NoSchedule")
         wait_until(
             lambda: len(referee.evicted()) == 8, within_s=60, what="all are evicted in the end"
         )
@@ -179,7 +179,7 @@ def test_a_pod_under_two_disruption_budgets_is_asked_for_once_one_of_them_is_gon
         wait_until(referee.evicted, within_s=60, what="the first of them leaves")
         first = min(referee.evicted_at().values())
         FIGURES.info("the first left %.2f s after the budget", first - deleted)
-        assert first - deleted < 5  # and not at the end of a back-off
+        assert first - deleted < 30  # and not after the minute of a blocked finding
         playground.await_healthy("web", 2, off="n1")
 
     assert referee.evicted_at().keys() == web.keys()

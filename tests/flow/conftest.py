@@ -11,16 +11,22 @@ import pytest
 import trio
 from anyio.abc import TaskGroup
 
+from reactive_desched.api.event import EventData
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import MANUAL, STARTUP
 from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.errors import ClusterError
+from reactive_desched.errors import ClusterError, JournalUnavailable
 from reactive_desched.eviction.client import EvictionClient
+from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.decisions import Evict
+from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.objects import (
     ClusterObject,
     Node,
@@ -37,6 +43,7 @@ from reactive_desched.model.outcomes import (
     EvictionRequest,
     EvictionResponse,
     NotFound,
+    Outcome,
     PdbRefused,
     PodFound,
     PodLookup,
@@ -48,7 +55,6 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod
-from tests.support.failing_ledger import FailingIntentStore
 from tests.support.flow import RecordingObserver, never_suspended, resource_of
 
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
@@ -65,6 +71,70 @@ Story = Iterable[tuple[Any, ...]]  # verbs of World with their arguments
 POOLS = {"n1": "a", "n2": "a", "n3": "b"}
 FIRST_RETRY_S, LAG_S, DELETION_S, LONG_ENOUGH_S = 5.0, 0.2, 3.0, 4 * 3600.0
 SLACK = 1e-6
+
+
+class FailingIntentStore:
+    """A ledger whose disk fails and heals while evictions are under way; outcomes wait it out.
+
+    It remembers intents by the pod's uid, and outcomes; a second outcome is an error.
+
+    `recovered` is notified when the disk works again.
+    """
+
+    def __init__(self, recovered: Wakeup) -> None:
+        self.intents: dict[str, str] = {}
+        self.outcomes: dict[str, str] = {}
+        self.fault = ""
+        self.slow_s = 0.0
+        self._recovered = recovered
+
+    def record(self, data: EventData, subject: str, *, version: str = "", cause: str = "") -> None:
+        """Record no other events."""
+
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
+        """Record no decisions."""
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Remember no brakes."""
+
+    def set_fault(self, fault: str, slow_s: float) -> None:
+        """Fail, or work again."""
+        self.fault, self.slow_s = fault, slow_s
+        self._recovered.notify()
+
+    async def record_intent(self, intent: Intent) -> str:
+        """Write an intent."""
+        await anyio.sleep(self.slow_s)
+        if self.fault:
+            raise JournalUnavailable(self.fault)
+        intent_id = f"i{len(self.intents)}"
+        self.intents[intent_id] = intent.pod.uid
+        return intent_id
+
+    async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
+        """Write an outcome as soon as the disk is well."""
+        await anyio.sleep(self.slow_s)
+        while self.fault:
+            await self._recovered.wait()
+        assert intent_id in self.intents
+        assert intent_id not in self.outcomes, "a second outcome"
+        self.outcomes[intent_id] = outcome.result
+
+    async def record_futile_cleared(self, clearing: FutileClearing) -> None:
+        """Remember nothing."""
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Remember nothing: nobody waits for it."""
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Remember nothing."""
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Remember nothing."""
+
+    def open_uids(self) -> list[str]:
+        """Return the pods whose intent has no outcome yet."""
+        return [uid for key, uid in self.intents.items() if key not in self.outcomes]
 
 
 class Watcher(RecordingObserver):

@@ -26,7 +26,7 @@ OPTIONS = (
     *("--disable-breakpad", "--disable-dev-shm-usage", "--window-size=1100,800"),
     *("--remote-debugging-port=0", "about:blank"),
 )
-TIMEOUT_S, POLL_INTERVAL_S = 20.0, 0.05
+TIMEOUT_S, POLL_INTERVAL_S = 60.0, 0.05
 Json: TypeAlias = dict[str, Any]  # see https://chromedevtools.github.io/devtools-protocol/
 
 

@@ -11,6 +11,9 @@ from typing import Protocol, Self
 from tests.support.component import ChildProcess, ChildProcessFailedError
 from tests.support.control_plane import free_ports, wait_until
 
+ANSWERS_S = 30
+"""So long it may take to answer on a busy machine; one that has ended refuses at once."""
+
 
 @dataclass
 class ControllerProcess:
@@ -89,7 +92,7 @@ class ControllerProcess:
     def page(self, path: str) -> str:
         """Return the text of a page, whatever its status."""
         try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=ANSWERS_S) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:
@@ -98,7 +101,7 @@ class ControllerProcess:
     def probe(self, path: str) -> int | None:
         """Return the status of a probe endpoint; None when nobody answers."""
         try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=ANSWERS_S) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             with error:
@@ -109,7 +112,7 @@ class ControllerProcess:
     def metric(self, name: str) -> float | None:
         """Return the value of a metric without labels; None when nobody answers, or has it."""
         try:
-            with urllib.request.urlopen(f"{self.url}/metrics", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.url}/metrics", timeout=ANSWERS_S) as answer:
                 lines = answer.read().decode().splitlines()
         except OSError:
             return None

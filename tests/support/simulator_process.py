@@ -63,7 +63,7 @@ class SimulatorProcess:
             data=json.dumps(body).encode(),
             headers={"Content-Type": content_type},
         )
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=60).close()
 
 
 @contextmanager
