@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ from reactive_desched.election.kill_timer import KillTimer
 
 timer = KillTimer()
 now = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
-timer.set(now() + 0.4)
+timer.set(now() + (2.0 if sys.argv[1] in ("renewed", "child") else 0.4))
 match sys.argv[1]:
     case "stopped":
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -21,50 +20,42 @@ match sys.argv[1]:
         time.sleep(5)
     case "renewed":
         for _ in range(6):
-            time.sleep(0.1)
-            timer.set(now() + 0.4)
+            time.sleep(0.4)
+            timer.set(now() + 2.0)
         timer.set(math.inf)
-        time.sleep(0.6)
+        time.sleep(2.2)
     case "child":
         if os.fork() == 0:
-            time.sleep(0.8)
+            time.sleep(3)
             print("the child lives on", flush=True)
             os._exit(0)
-        time.sleep(5)
+        time.sleep(10)
 print("alive", flush=True)
 """
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a timer of Linux")
 
 
-def run(how: str) -> tuple[int, str, float]:
-    began = time.monotonic()
+def run(how: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how],
         check=False,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.stderr == ""
-    return done.returncode, done.stdout, time.monotonic() - began
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("how", ["stopped", "busy"])
 def test_a_process_whose_time_is_over_ends(how: str) -> None:
-    code, said, took_s = run(how)
-
-    assert (code, said) == (-signal.SIGKILL, "")
-    assert took_s < 5
+    assert run(how) == (-signal.SIGKILL, "")
 
 
 def test_a_process_that_renews_its_time_is_not_killed() -> None:
-    code, said, _ = run("renewed")
-
-    assert (code, said) == (0, "alive\n")
+    assert run("renewed") == (0, "alive\n")
 
 
 def test_a_child_does_not_inherit_the_timer() -> None:
-    code, said, _ = run("child")
-
-    assert (code, said) == (-signal.SIGKILL, "the child lives on\n")
+    assert run("child") == (-signal.SIGKILL, "the child lives on\n")

@@ -355,7 +355,7 @@ async def test_an_eviction_does_not_wait_behind_lists(
     async with open_session(config, rate_limit=rate, clock=clock) as session:
         await session.request("GET", "/a-list")
         assert not session.rate_limiter.try_accept(RequestPriority.BACKGROUND)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert await evict(api, session, ScriptedReply(201)) == Accepted()
 
 

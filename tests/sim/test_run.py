@@ -19,7 +19,7 @@ async def until(running: Simulation, what: Callable[[], bool]) -> None:
     """Wait for the store's writes to make something true."""
     told, news = anyio.create_memory_object_stream[None](math.inf)
     stop = running.store.subscribe(lambda _: told.send_nowait(None))
-    with told, news, anyio.fail_after(10):
+    with told, news, anyio.fail_after(60):
         while not what():
             await news.receive()
         stop()
@@ -93,7 +93,7 @@ async def test_it_serves_until_cancelled_and_says_when_it_is_ready() -> None:
             await serve_simulation(QUICK, on_ready=on_ready)
 
         tasks.start_soon(serve)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await ready.wait()
         assert told[0].url in told[0].kubeconfig
         tasks.cancel_scope.cancel()

@@ -75,7 +75,7 @@ class KafkaAdmin:
         _await_futures(self._client.alter_user_scram_credentials([change]).values())
 
     def has_leader(self, topic: str, partitions: int) -> bool:
-        partition_metadata = self._client.list_topics(topic, timeout=5).topics[topic].partitions
+        partition_metadata = self._client.list_topics(topic, timeout=30).topics[topic].partitions
         return len(partition_metadata) == partitions and all(
             each.leader >= 0 for each in partition_metadata.values()
         )

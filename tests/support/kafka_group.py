@@ -57,9 +57,9 @@ def _read(consumer: Consumer, topic: str) -> list[ConsumedMessage]:
 def _end_offsets(consumer: Consumer, topic: str) -> dict[int, int] | None:
     """Return where each partition ends, by its number; None when a broker is not ready for that."""
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         end_offsets = [TopicPartition(topic, number) for number in partitions]
-        ends = [consumer.get_watermark_offsets(offsets, timeout=10)[1] for offsets in end_offsets]
+        ends = [consumer.get_watermark_offsets(offsets, timeout=30)[1] for offsets in end_offsets]
     except KafkaException:
         return None
     return dict(zip(partitions, ends, strict=True)) or None

@@ -167,7 +167,7 @@ class Cluster:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": media_type},
         )
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             return json.load(reply)
 
     def pods_on(self, node: str) -> dict[str, str]:

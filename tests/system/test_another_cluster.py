@@ -51,7 +51,7 @@ def port_of(cluster: Any) -> int:
 
 def readyz(program: Any) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"{program.url}/readyz?verbose", timeout=10) as reply:
+        with urllib.request.urlopen(f"{program.url}/readyz?verbose", timeout=60) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         with error:

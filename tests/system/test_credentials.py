@@ -38,7 +38,7 @@ def test_a_token_of_two_lines_is_refused_at_the_start_on_one_line(
     run_with: Callable[..., Any],
 ) -> None:
     program = run_with(f'{{token: "{SECRET}\\n{SECRET}"}}')
-    assert program.process.wait(30) == 2, program.output
+    assert program.process.wait(60) == 2, program.output
     assert "Traceback" not in program.output
     assert "token" in program.output
     assert SECRET not in program.output
@@ -49,7 +49,7 @@ def test_a_server_that_is_no_http_address_is_refused_at_the_start(
     server: str, run_with: Callable[..., Any]
 ) -> None:
     program = run_with("{}", server)
-    assert program.process.wait(30) == 2, program.output
+    assert program.process.wait(60) == 2, program.output
     assert server in program.output
 
 

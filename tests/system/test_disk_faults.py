@@ -38,7 +38,7 @@ class Ours:
     def get(self, path: str) -> tuple[int, str]:
         """Return status and text."""
         try:
-            with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as reply:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=60) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as error:
             with error:

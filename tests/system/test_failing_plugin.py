@@ -64,7 +64,7 @@ def policy(tmp_path: Path, settings: str, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as reply:
+    with urllib.request.urlopen(url, timeout=60) as reply:
         return str(reply.read().decode())
 
 

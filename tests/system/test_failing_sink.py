@@ -28,7 +28,7 @@ def settings(port: int) -> str:
 def answer(url: str) -> str:
     """Return what a page says, with whatever status: 503 until the first lists are read."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as reply:
+        with urllib.request.urlopen(url, timeout=60) as reply:
             return str(reply.read().decode())
     except urllib.error.HTTPError as error:
         with error:

@@ -58,7 +58,7 @@ def recorded(journal: Path) -> set[str]:
 
 
 def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as reply:
+    with urllib.request.urlopen(url, timeout=60) as reply:
         return str(reply.read().decode())
 
 

@@ -72,7 +72,7 @@ def _job_on(pod: Any, trigger: str) -> dict[str, Any]:
 
 def _evictions(program: Any, strategy: str) -> str:
     """Return the labels of one sample of koordinator's metric with this strategy."""
-    with urlopen(program.url + "/metrics", timeout=10) as answer:
+    with urlopen(program.url + "/metrics", timeout=60) as answer:
         text = answer.read().decode()
     ends = rf'result="success",strategy="{strategy}"'
     found = re.findall(rf"^descheduler_pods_evicted{{(.*{ends})}} \d+$", text, re.MULTILINE)

@@ -48,7 +48,7 @@ def standby(leader: Any, controller: Start) -> Any:
 
 def get(program: Any, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"{program.url}{path}", timeout=10) as reply:
+        with urllib.request.urlopen(f"{program.url}{path}", timeout=60) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -194,7 +194,7 @@ def test_a_leader_that_was_stopped_is_dead_before_it_wakes(
     standby.wait_until(lambda: all_left(cluster, pods, NODE))
     leader.process.send_signal(signal.SIGCONT)
 
-    assert leader.process.wait(20) == -signal.SIGKILL
+    assert leader.process.wait(60) == -signal.SIGKILL
     assert "] evicted " not in leader.output
     assert sorted(requested(tmp_path / "journal")) == sorted(pods)
 
@@ -203,12 +203,12 @@ def test_a_leader_whose_lease_another_took_stops_acting_and_ends_with_status_1(
     cluster: Any, leader: Any, golden: Golden
 ) -> None:
     cluster.call("PATCH", LEASE, {"spec": {"holderIdentity": "thief"}})
-    leader.process.wait(20)
+    leader.process.wait(60)
     pods = movable(cluster, OTHER)
     cluster.taint(OTHER, "gpu")
     time.sleep(1)
 
-    assert leader.process.wait(20) == 1
+    assert leader.process.wait(60) == 1
     assert golden() in leader.output
     assert set(movable(cluster, OTHER)) == set(pods)
 
@@ -227,7 +227,7 @@ def test_a_new_leader_whose_journal_is_in_use_gives_the_lease_up(
         what="the candidate says that the journal is in use",
     )
 
-    assert candidate.process.wait(30) == 1
+    assert candidate.process.wait(60) == 1
     written = candidate.output.splitlines()
     assert any(golden() in line for line in written if line.startswith("reactive-desched: "))
     assert holder(cluster) == ""
@@ -244,5 +244,5 @@ def test_a_dry_run_takes_no_lease(cluster: Any, controller: Start) -> None:
 def test_one_sweep_with_leader_election_is_refused(controller: Start, golden: Golden) -> None:
     program = controller(*ELECTION, "--once")
 
-    assert program.process.wait(30) == 2
+    assert program.process.wait(60) == 2
     assert golden() in program.output

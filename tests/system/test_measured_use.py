@@ -98,7 +98,7 @@ def test_pods_leave_a_node_that_uses_too_much_until_it_does_not(
 
     assert evicted > 0
     assert used + share > TARGET, "no more left than had to"
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as reply:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as reply:
         metrics = reply.read().decode()
     assert 'reactive_desched_usage_samples{source="KubernetesMetrics"} 7' in metrics
     assert program.stop() == 0
@@ -160,7 +160,7 @@ def prometheus(*series: tuple[str, float]) -> Iterator[str]:
 def measured_use_line(page: str) -> str | None:
     """Return what the page of a ready controller says of measured use; None while it starts."""
     try:
-        with urllib.request.urlopen(page, timeout=10) as reply:
+        with urllib.request.urlopen(page, timeout=60) as reply:
             text = reply.read().decode()
     except urllib.error.HTTPError:
         return None

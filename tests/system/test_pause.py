@@ -17,7 +17,7 @@ NODE = "node-1"
 
 def get(server: str, path: str) -> str:
     """Return a page; fails unless the status is 200."""
-    with urllib.request.urlopen(f"{server}{path}", timeout=10) as reply:
+    with urllib.request.urlopen(f"{server}{path}", timeout=60) as reply:
         return str(reply.read().decode())
 
 

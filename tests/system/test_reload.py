@@ -59,7 +59,7 @@ class Page:
         self._url = program.url
 
     def __call__(self, path: str) -> str:
-        with urllib.request.urlopen(f"{self._url}{path}", timeout=10) as reply:
+        with urllib.request.urlopen(f"{self._url}{path}", timeout=60) as reply:
             return str(reply.read().decode())
 
 

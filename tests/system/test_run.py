@@ -151,7 +151,7 @@ def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., A
     url = program.url
 
     def get(path: str) -> str:
-        with urllib.request.urlopen(f"{url}{path}", timeout=10) as reply:
+        with urllib.request.urlopen(f"{url}{path}", timeout=60) as reply:
             return str(reply.read().decode())
 
     assert get("/livez") == "ok"
@@ -180,7 +180,7 @@ def test_it_starts_without_a_cluster_and_says_that_it_is_not_ready(
     url = program.url
     program.wait_for("Cannot connect|refused|Connect call failed")
     with pytest.raises(urllib.error.HTTPError) as answer:
-        urllib.request.urlopen(f"{url}/readyz", timeout=10)
+        urllib.request.urlopen(f"{url}/readyz", timeout=60)
 
     assert answer.value.code == 503
     answer.value.close()

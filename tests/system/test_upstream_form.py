@@ -35,7 +35,7 @@ def test_its_command_line_starts_the_controller_and_its_metrics_count_what_was_e
     url = program.wait_for(r'"url":"(http://127[^"]+)"').group(1)
 
     def get(path: str) -> str:
-        with urllib.request.urlopen(f"{url}{path}", timeout=10) as reply:
+        with urllib.request.urlopen(f"{url}{path}", timeout=60) as reply:
             return str(reply.read().decode())
 
     program.wait_for('"acquired the lease"')
