@@ -25,11 +25,6 @@ def accepts(**changed: object) -> bool:
     return JsonSchema(SCHEMA).accepts(VALUES | changed)
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_what_the_chart_has_from_elsewhere_is_current(name: str) -> None:
-    assert (CHART / name).read_text(encoding="utf-8") == WRITTEN[name], "run `make generated`"
-
-
 def test_the_chart_has_the_dashboards_of_the_monitoring_folder_and_no_others() -> None:
     ours = {path.name for path in (MONITORING / "dashboards").glob("*.json")}
 

@@ -59,12 +59,6 @@ def labels_of(name: str) -> set[str]:
     return {*family.labels, *TARGET_LABELS}
 
 
-def test_each_dashboard_is_current() -> None:
-    assert {path.name for path in DASHBOARDS.glob("*.json")} == FILES.keys()
-    for name, text in FILES.items():
-        assert (DASHBOARDS / name).read_text(encoding="utf-8") == text, "run `make generated`"
-
-
 def test_every_metric_and_label_that_a_query_matches_is_declared() -> None:
     selector = r"\b((?:reactive_desched|descheduler|process)_\w+)(?:\{([^}]*)\})?"
     for query in queries():

@@ -12,7 +12,6 @@ from jsonschema import Draft202012Validator
 
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.model.event_types import TYPE_PREFIX
-from tools.event_page import fill_tables
 from tools.event_schemas import definitions, envelope
 from tools.write_event_schemas import PAGE
 
@@ -24,10 +23,6 @@ def block(language: str) -> str:
     """Return the page's only block in a language."""
     (found,) = re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
     return str(found)
-
-
-def test_the_tables_are_what_the_code_says() -> None:
-    assert fill_tables(TEXT) == TEXT
 
 
 def test_the_page_names_every_type_attribute_and_field() -> None:

@@ -13,7 +13,6 @@ from reactive_desched.model.read_back import outcome_from_lookup
 from reactive_desched.policy.settings import controller_settings
 from reactive_desched.policy.settings.controller_settings import EvictionSettings
 from reactive_desched.policy.settings.migration import MigrationJobSettings
-from tools.evictor_roles import written_roles
 
 ME = Requester("me", 1_800_000_000.0)
 EACH = pytest.mark.parametrize("evictor", EVICTORS.values(), ids=lambda each: each.name)
@@ -102,8 +101,3 @@ def test_what_the_role_in_deploy_base_does_not_grant_has_a_role_of_its_own() -> 
     for evictor in EVICTORS.values():
         rule = f"resources: [{evictor.right.resource}]\n    verbs: [{evictor.right.verbs[0]}]"
         assert evictor.role or rule in granted, evictor.name
-
-
-@pytest.mark.parametrize("file", written_roles(), ids=lambda file: file.parent.name)
-def test_the_role_of_an_evictor_is_as_it_declares(file: Path) -> None:
-    assert file.read_text(encoding="utf-8") == written_roles()[file]

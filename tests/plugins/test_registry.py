@@ -211,11 +211,6 @@ def test_a_broken_plugin_that_no_policy_names_harms_nothing() -> None:
     assert [p.name for p in read.policy.profiles[1].plugins] == ["RemoveFailedPods"]
 
 
-def test_each_plugin_of_ours_has_its_entry_point_in_pyproject() -> None:
-    text = PYPROJECT.read_text(encoding="utf-8")
-    assert with_entry_points(text) == text
-
-
 def test_an_entry_point_that_is_missing_wrong_or_too_many_is_mended() -> None:
     text = PYPROJECT.read_text(encoding="utf-8")
     [line] = [each for each in text.splitlines(keepends=True) if each.startswith("PodLifeTime =")]

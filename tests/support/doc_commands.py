@@ -54,7 +54,7 @@ def commands_of(page: str, text: str) -> Iterator[DocCommand]:
 NOT_TYPED = {
     "make check": "installs and checks this checkout, as before any test of it",
     "make demo": "tests/system/test_demo.py runs the demo",
-    "make generated": "rewrites the checkout; tests/test_docs.py compares what it writes",
+    "make generated": "rewrites the checkout; tests/test_generated.py compares what it writes",
     ".venv/bin/pytest -q tests/plugins": "these tests run already",
     ".venv/bin/python -m bench": "takes minutes; tests/bench runs parts of it",
     "chrt -r 10 .venv/bin/python -m bench": "takes minutes, and a right of root",
