@@ -18,7 +18,7 @@ users: [{{name: bench, user: {{token: none}}}}]
 contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
 """
 _NO_DEBOUNCE = {"quiet": "0s", "maxWait": "0s"}
-_SCOPES = ("cluster", "zone", "node", "namespace", "owner", "plugin")
+_SCOPES = ("cluster", "zone", "node", "namespace", "owner", "plugin", "ended")
 _UNLIMITED = {**dict.fromkeys(_SCOPES), "warmUp": None}
 _NO_STORM = {"storm": {"pods": 10**6}}
 _UNHINDERED = {

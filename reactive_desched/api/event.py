@@ -387,6 +387,14 @@ class EvictionRequested(
     """Durable before the request is sent; exactly one outcome follows, also across a crash."""
 
     attempt: Annotated[int, _described("Which eviction request for this finding it is, from 1.")]
+    phase: Annotated[
+        str,
+        _described(
+            "The phase of a pod that had ended, Succeeded or Failed; left out of any other. Unless "
+            "its controller creates another pod then, its eviction takes tokens of "
+            "`budgets.ended` alone."
+        ),
+    ] = ""
     server_time: ServerTimeOrNone = None
     uptime: UptimeOrNone = None
 

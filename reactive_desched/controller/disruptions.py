@@ -31,7 +31,7 @@ from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult
 from reactive_desched.model.migration_jobs import PLACEHOLDER_OF
-from reactive_desched.model.moves import replacing_owner
+from reactive_desched.model.moves import is_clean_up, replacing_owner
 from reactive_desched.model.objects import (
     DISRUPTION_TARGET,
     OwnerReference,
@@ -453,6 +453,7 @@ def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
         reason=outcome.reason,
         began_s=result.sent.server_s or 0.0,
         by_deletion=evictor_named(result.intent.options.evictor).is_deletion,
+        is_clean_up=is_clean_up(pod),
     )
 
 

@@ -233,8 +233,8 @@ class SchedulerNodeFit(EvictionParticipant):
         return "" if reason is None else f"node {reservation.node}: {reason.message}"
 
     def decided(self, eviction: Eviction) -> None:
-        """Reserve capacity for the replacement."""
-        if (pod := eviction.pod) is not None:
+        """Reserve capacity for the replacement, where one is to come."""
+        if (pod := eviction.pod) is not None and not eviction.is_clean_up:
             self.reserve(pod)
 
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:

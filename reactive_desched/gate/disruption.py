@@ -58,10 +58,11 @@ class PdbFilter(EvictionParticipant):
         """Refuse a Ready pod whose PodDisruptionBudget allows no further disruption.
 
         A pod under several budgets is refused whether it is Ready or not, until the API server
-        would ask none of them. Of a pod that is to be deleted the API server asks no budget.
+        would ask none of them. Of a pod that is to be deleted, or that has ended, the API server
+        asks no budget.
         """
         pod, options = finding.pod, finding.options or BY_EVICTION
-        if evictor_named(options.evictor).is_deletion:
+        if pod.has_ended or evictor_named(options.evictor).is_deletion:
             return None
         if not (pdbs := self._view.index(PdbIndex).covering(pod)):
             return None
@@ -97,8 +98,11 @@ class PdbFilter(EvictionParticipant):
         return _refuse(SEVERAL_DISRUPTION_BUDGETS, finding, message, now)
 
     def decided(self, eviction: Eviction) -> None:
-        """Assume the eviction of the pod on its PodDisruptionBudgets."""
-        if (pod := eviction.pod) is not None:
+        """Assume the eviction of the pod on its PodDisruptionBudgets; one that has ended has none.
+
+        The API server lets it go without them, so their status will not show it.
+        """
+        if (pod := eviction.pod) is not None and not pod.has_ended:
             for pdb in self._view.index(PdbIndex).covering(pod):
                 self._assumed[pdb.key] = self._assumed.get(pdb.key, frozenset()) | {pod.uid}
 

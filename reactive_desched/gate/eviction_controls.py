@@ -9,7 +9,7 @@ from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
-from reactive_desched.gate.gate import Gate, GateFilter
+from reactive_desched.gate.gate import Gate, GateFilter, UnlessCleanUp
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.large_pods import LargePods
@@ -116,9 +116,9 @@ class EvictionControls:
             ConflictPartnersLeaving(self._view, self.in_flight),
             *evictor.namespace_filters,
             *self.brakes.filters,
-            self.memory,
-            self._moving_limits,
-            evictor.node_fit_filter,
+            UnlessCleanUp(self.memory),
+            UnlessCleanUp(self._moving_limits),
+            UnlessCleanUp(evictor.node_fit_filter),
         )
 
     def job_gate(
@@ -135,7 +135,7 @@ class EvictionControls:
             arbitration,
             self._guards,
             *self.brakes.filters,
-            self._moving_limits,
+            UnlessCleanUp(self._moving_limits),
             self._pdb_filter,
             kept_place,
             *limits,

@@ -7,6 +7,7 @@ from reactive_desched.api.index import Index
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.moves import is_clean_up
 
 
 class GateFilter(Protocol):
@@ -29,6 +30,27 @@ class QueueingFilter(GateFilter, Protocol):
     def explain(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Return what `check` would, and leave the queue as it is."""
         ...
+
+
+class UnlessCleanUp:
+    """Asks a filter only of a pod whose eviction ends work, or brings another pod.
+
+    It is for filters that keep workloads running, or look for the place of a replacement.
+    """
+
+    def __init__(self, gate_filter: GateFilter) -> None:
+        self._filter = gate_filter
+        self.name = gate_filter.name
+        self._check = gate_filter.check
+
+    @property
+    def indexes(self) -> tuple[type[Index], ...]:
+        """The indexes that the filter reads."""
+        return tuple(getattr(self._filter, "indexes", ()))
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Return what the filter says of a pod that is not just cleared away."""
+        return None if is_clean_up(finding.pod) else self._check(finding, now)
 
 
 class Gate:

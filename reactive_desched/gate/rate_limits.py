@@ -1,6 +1,7 @@
 """Limits how fast pods are evicted: token buckets in six scopes, from the cluster to the plugin.
 
-An eviction costs one token in every scope, all or nothing. Its tokens are held while it is under
+An eviction costs one token in every scope, all or nothing; that of a pod that has ended ends no
+work, and costs one of a bucket of its own instead. Its tokens are held while it is under
 way and spent when it has happened, so that neither a slow server nor tokens that come back late
 let more pods go at once than the burst. A refusal names the scope that is empty for longest, and
 the earliest time it will not be. Times are monotonic seconds, passed in.
@@ -41,7 +42,7 @@ RATE_LIMITED: Final = GateReason(
     "EvictionRateLimit",
     "EvictionRateLimited",
     "The rate limit of the cluster, of the pod's zone, node, namespace or topmost controller, or "
-    "of the plugin has no token left; the message names it.",
+    "of the plugin, or that of pods that have ended, has no token left; the message names it.",
     "budgets",
 )
 
@@ -52,6 +53,7 @@ _EXHAUSTED_FOR_PLUGINS: Final = {
     "node": "node",
     "namespace": "namespace",
     "owner": "",
+    "ended": "",
 }
 """What an empty bucket of a scope means to a balance plugin, which goes by three kinds of scope."""
 
@@ -144,7 +146,7 @@ class EvictionRateLimiter(EvictionParticipant):
                 scope.take_buckets(old, now)
             else:
                 for eviction in held:
-                    scope.hold(eviction.scopes[scope.index], now)
+                    scope.hold(eviction.scopes.buckets[scope.index], now)
         self._update_paces(now)
 
     def check(self, finding: Finding, now: float) -> Defer | None:
@@ -165,7 +167,7 @@ class EvictionRateLimiter(EvictionParticipant):
         """
         if now >= self._paces_until:
             self._update_paces(now)
-        names = self._scopes_of(finding)
+        names = self._scopes_of(finding).buckets
         if (booked := self._booked_up_cluster(finding.pod.uid, names, now)) is not None:
             return booked
         empty: list[tuple[_Scope, TokenBucket]] = []
@@ -181,7 +183,7 @@ class EvictionRateLimiter(EvictionParticipant):
 
     def decided(self, eviction: Eviction) -> None:
         """Reserve one token in every scope of the pod: `check` found one in each."""
-        now, names = eviction.decided_at, eviction.scopes
+        now, names = eviction.decided_at, eviction.scopes.buckets
         self._leave_queue(eviction.pod_uid, names, now)
         for scope in self._limited:
             scope.hold(names[scope.index], now)
@@ -193,7 +195,7 @@ class EvictionRateLimiter(EvictionParticipant):
         """
         if now >= self._paces_until:
             self._update_paces(now)
-        names = self._scopes_of(finding)
+        names = self._scopes_of(finding).buckets
         longest: tuple[_Scope, TokenBucket, float] | None = None
         for scope in self._limited:
             name = names[scope.index]
@@ -230,8 +232,9 @@ class EvictionRateLimiter(EvictionParticipant):
         """Spend what is held for a pod that was evicted, or free it for others."""
         del outcome
         assert eviction.ended_at is not None
+        names = eviction.scopes.buckets
         for scope in self._limited:
-            if (bucket := scope.buckets.get(eviction.scopes[scope.index])) is not None:
+            if (bucket := scope.buckets.get(names[scope.index])) is not None:
                 bucket.release(eviction.ended_at, consumed=eviction.counts)
 
     def restored(self, eviction: Eviction, now: float) -> None:
@@ -239,8 +242,9 @@ class EvictionRateLimiter(EvictionParticipant):
         ended_at = eviction.ended_at
         if not eviction.counts:
             return
+        names = eviction.scopes.buckets
         for scope in self._limited:
-            name = eviction.scopes[scope.index]
+            name = names[scope.index]
             if ended_at is None:
                 scope.hold(name, now)
                 continue
@@ -327,7 +331,7 @@ class EvictionRateLimiter(EvictionParticipant):
         self, pod: PodKey, names: EvictionScopes, now: float
     ) -> BucketEmpty | None:
         """Refuse for the cluster where so many wait that no other bucket need be looked at."""
-        scope = self._limited[0] if self._limited else None
+        scope = self._limited[0] if self._limited and names.cluster else None
         if scope is None or scope.index or (bucket := scope.buckets.get(scope.name)) is None:
             return None
         if self._schedule is None or not len(self._waiting) or pod in self._waiting:
@@ -437,7 +441,7 @@ class EvictionRateLimiter(EvictionParticipant):
         names: dict[Bucket, Bucket] = {}  # one object for equal ones: fewer for the collector
         for number, (finding, at) in enumerate(waiting):
             buckets = tuple(
-                [names.setdefault(n, n) for n in self._buckets_of(self._scopes_of(finding))]
+                [names.setdefault(n, n) for n in self._buckets_of(self._scopes_of(finding).buckets)]
             )
             ticket = self._waiting.ticket(finding.pod.uid)
             found.append((ticket, number, WaitingPod(finding.pod.uid, at, buckets)))

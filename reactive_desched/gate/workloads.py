@@ -371,7 +371,7 @@ class Workloads(EvictionParticipant):
         not be listed yet.
         """
         past, began_at = eviction.past, eviction.decided_at
-        if past is None or not past.owner_uid or not eviction.is_followed:
+        if past is None or not past.owner_uid or past.is_clean_up or not eviction.is_followed:
             return
         is_awaited = past.follow_up is None and (eviction.is_open or eviction.leaves)
         if is_awaited and now < began_at + SINGLE_TIMEOUT_S:
@@ -379,9 +379,9 @@ class Workloads(EvictionParticipant):
             self._add_single(past.namespace, SingleMove(past.pod_uid, owner, "", began_at))
 
     def decided(self, eviction: Eviction) -> None:
-        """Remember that a pod leaves."""
+        """Remember that a pod leaves; of one that had ended its workload is not short."""
         pod, now = eviction.pod, eviction.decided_at
-        if pod is None or (own := controller_of(pod.owners)) is None:
+        if pod is None or eviction.is_clean_up or (own := controller_of(pod.owners)) is None:
             return
         self._leaving_unseen(own.uid)  # forgets those that are gone: no guard may ask for them
         _put(self._leaving, own.uid, self._leaving.get(own.uid, {}))[pod.uid] = now

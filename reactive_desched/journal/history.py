@@ -38,7 +38,7 @@ from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.history import PastEviction, PastFollowUp
-from reactive_desched.model.moves import replacing_owner
+from reactive_desched.model.moves import replacing_owner, was_clean_up
 from reactive_desched.model.outcomes import (
     EVICTED,
     EVICTION_ACCEPTED,
@@ -105,6 +105,7 @@ class _Data(Struct, frozen=True, gc=False, rename="camel"):
     who: _Who | None = None
     why: _Why | None = None
     what: What | None = None
+    phase: str = ""
     outcome: Ending | None = None
     corrects: str = ""
     follow_up: FollowUp | None = None
@@ -136,6 +137,7 @@ class _Request(Struct, frozen=True, gc=False):
     who: _Who
     why: _Why
     by_deletion: bool
+    is_clean_up: bool
 
 
 class _Outcome(Struct, frozen=True, gc=False):
@@ -210,7 +212,8 @@ class _Found:
                 began_s = data.server_time.timestamp() + SERVER_TIME_ERROR_S
             deletes = data.what is not None and evictor_named(evictor_of(data.what)).is_deletion
             self.requests[line.id] = _Request(
-                time_s, began_s, line.sequence, data.who, data.why, deletes
+                *(time_s, began_s, line.sequence, data.who, data.why, deletes),
+                was_clean_up(data.phase, data.who.owners),
             )
         elif line.type in EVICTION_OUTCOME_TYPES and data.outcome is not None:
             accepted_s = 0.0
@@ -301,6 +304,7 @@ class _Found:
             outcome.accepted_s,
             outcome.reason,
             request.by_deletion,
+            request.is_clean_up,
         )
 
 

@@ -318,10 +318,12 @@ class JournalRecorder:
         case = self._cases.find(context) or self._open_case(context)
         case.begin_attempt()
         what, about = action_payload(intent.options), self._about(context, case)
+        pod = context.finding.pod
         data = EvictionRequested(
             **{
                 **about.pod_data,
                 "attempt": case.attempts,
+                "phase": pod.status.phase if pod.has_ended else "",
                 "server_time": self._server_time(),
                 "uptime": self._uptime(),
                 "what": what,

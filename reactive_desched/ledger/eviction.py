@@ -107,7 +107,9 @@ class Eviction:
     ) -> None:
         self.origin = origin
         self.scopes = scopes
-        self.moving_in: tuple[ScopeKey, ...] = moving_scopes(origin.owner, scopes.node, scopes.zone)
+        self.moving_in: tuple[ScopeKey, ...] = (
+            () if scopes.ended else moving_scopes(origin.owner, scopes.node, scopes.zone)
+        )
         self.decided_at = decided_at
         self.decided_s = decided_s
         self.profile = profile
@@ -142,6 +144,11 @@ class Eviction:
     def pod(self) -> Pod | None:
         """The pod as it was decided on; None of an earlier process's eviction."""
         return None if self.finding is None else self.finding.pod
+
+    @property
+    def is_clean_up(self) -> bool:
+        """Say whether it ends no work and brings no other pod: its pod had ended."""
+        return bool(self.scopes.ended)
 
     @property
     def is_restored(self) -> bool:
@@ -316,7 +323,7 @@ def past_eviction(
     eviction.is_followed = is_followed
     eviction.replacing_uid = past.replacing_uid
     eviction.controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
-    if past.replacing_uid:
+    if past.replacing_uid and not past.is_clean_up:
         name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
         eviction.match_key = past.replacing_uid, name
     eviction.replaced_since_s = max(origin.began_s, past.accepted_s)

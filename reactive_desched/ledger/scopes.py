@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.moves import MoveOwner
+from reactive_desched.model.moves import MoveOwner, is_clean_up
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
@@ -14,6 +14,8 @@ ScopeKey = tuple[str, str]
 """A scope and the name in it, for example ("node", "n1")."""
 
 CLUSTER: Final = "cluster"
+ENDED_PODS: Final = "pods"
+"""The one name in the scope `ended`."""
 _POD: Final = "Pod"
 
 
@@ -21,7 +23,7 @@ class EvictionScopes(NamedTuple):
     """The names of an eviction's scopes; one that it has none of is empty.
 
     A pod without a controller has no owner, a node may have no zone. An owner is named for people,
-    by its kind, namespace and name.
+    by its kind, namespace and name. `ended` is that of all clean-ups, empty for any other eviction.
     """
 
     cluster: str
@@ -30,6 +32,12 @@ class EvictionScopes(NamedTuple):
     namespace: str
     owner: str
     plugin: str
+    ended: str = ""
+
+    @property
+    def buckets(self) -> "EvictionScopes":
+        """The names of the token buckets that it takes from: a clean-up, from its own alone."""
+        return self if not self.ended else EvictionScopes("", "", "", "", "", "", self.ended)
 
 
 SCOPES: Final = EvictionScopes._fields
@@ -45,13 +53,15 @@ def scopes_of(finding: Finding, view: ClusterView) -> EvictionScopes:
 def scopes_in(pod: Pod, chain: Sequence[OwnerReference], zone: str, plugin: str) -> EvictionScopes:
     """Return the scopes of a pod's eviction by what is known of its owners and its zone."""
     owner = f"{chain[-1].kind} {pod.namespace}/{chain[-1].name}" if chain else ""
-    return EvictionScopes(CLUSTER, zone, pod.node, pod.namespace, owner, plugin)
+    ended = ENDED_PODS if is_clean_up(pod) else ""
+    return EvictionScopes(CLUSTER, zone, pod.node, pod.namespace, owner, plugin, ended)
 
 
 def past_scopes(past: PastEviction) -> EvictionScopes:
     """Return the scopes of an earlier process's eviction, by the names that they had."""
     owner = f"{past.owner_kind} {past.namespace}/{past.owner_name}" if past.owner_uid else ""
-    return EvictionScopes(CLUSTER, past.zone, past.node, past.namespace, owner, past.plugin)
+    ended = ENDED_PODS if past.is_clean_up else ""
+    return EvictionScopes(CLUSTER, past.zone, past.node, past.namespace, owner, past.plugin, ended)
 
 
 def owner_of(pod: Pod, chain: Sequence[OwnerReference]) -> MoveOwner:

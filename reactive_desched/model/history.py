@@ -32,7 +32,8 @@ class PastEviction(Struct, frozen=True, gc=False):
     controller, and `replacing_…` the owner whose new pods replace the evicted one
     (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a person cleared
     the memory of the owner's moves after this one. `reason` is that of the outcome, `by_deletion`
-    says that the pod was to be deleted, not evicted.
+    says that the pod was to be deleted, not evicted, and `is_clean_up` that it had ended, as
+    `model.moves.is_clean_up` has it.
     """
 
     request_id: str
@@ -58,6 +59,7 @@ class PastEviction(Struct, frozen=True, gc=False):
     accepted_s: float = 0.0
     reason: str = ""
     by_deletion: bool = False
+    is_clean_up: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import Pod, PodKey, controller_of
+from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey, controller_of
 
 MOVED: Final = "moved"
 RETURNED: Final = "returned"
@@ -30,15 +30,26 @@ _WORDS: Final = {
 }
 """Each result, for a person."""
 
+_WAIT_UNTIL_GONE: Final = frozenset({"DaemonSet", "StatefulSet"})
+"""The controllers that create no other pod while one that has ended is there."""
+
 
 def awaits_replacement(pod: Pod) -> bool:
     """Say whether a controller creates another pod once this one leaves.
 
-    None does so for a bare pod. One that has ended was replaced when it did, but by a StatefulSet,
-    which waits until such a pod is gone.
+    None does so for a bare pod. One that has ended was replaced when it did, but by a StatefulSet
+    or a DaemonSet, which wait until such a pod is gone.
     """
     controller = controller_of(pod.owners)
-    return controller is not None and (not pod.has_ended or controller.kind == "StatefulSet")
+    return controller is not None and (not pod.has_ended or controller.kind in _WAIT_UNTIL_GONE)
+
+
+def is_clean_up(pod: Pod) -> bool:
+    """Say whether an eviction of the pod ends no work, and brings no other pod.
+
+    So it is of a pod that has ended, unless its controller replaces it only then.
+    """
+    return pod.has_ended and not awaits_replacement(pod)
 
 
 def end_in_words(result: str, message: str = "") -> str:
@@ -72,6 +83,11 @@ class OwnerLike(Protocol):
 
 
 OwnerT = TypeVar("OwnerT", bound=OwnerLike)
+
+
+def was_clean_up(phase: str, owners: Sequence[OwnerLike]) -> bool:
+    """Say the same of an eviction by its record: the phase of the pod, and its chain of owners."""
+    return phase in TERMINAL_PHASES and (not owners or owners[0].kind not in _WAIT_UNTIL_GONE)
 
 
 class MoveOwner(Struct, frozen=True, gc=False):

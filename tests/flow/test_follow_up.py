@@ -246,11 +246,10 @@ async def test_a_pod_that_had_ended_is_followed_until_it_is_gone(golden: Golden)
         ended = [pod(f"web-{i}", on="n2", status=failed) for i in range(2)]
         flow.sync_and_resume(*NODES, *DEPLOYED, *ended, pod("web-9", on="n3"))
         await anyio.sleep(5)
-        assert flow.evicted_names == ["web-0"]
+        assert set(flow.evicted_names) == {"web-0", "web-1"}, "none holds the other up"
         flow.delete(ended[0])
         await anyio.sleep(5)
 
-    assert flow.evicted_names == ["web-0", "web-1"]
     assert [(end.result, end.message) for end in flow.intent_store.follow_ups] == [
         ("not_replaced", golden())
     ]

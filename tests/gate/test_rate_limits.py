@@ -441,7 +441,7 @@ def test_those_that_wait_after_new_rates_are_in_a_new_queue() -> None:
 def test_the_rates_of_the_wide_scopes_grow_with_a_cluster_above_the_size_that_is_set() -> None:
     rates = dict.fromkeys(SCOPES, TokenRate(1, 4))
     limits = EvictionRateLimits()
-    assert limits.growing_scopes == {"cluster", "zone", "namespace", "plugin"}
+    assert limits.growing_scopes == {"cluster", "zone", "namespace", "plugin", "ended"}
     sizes = {nodes: limits.growth(nodes) for nodes in (0, 50, 1500, 3000, 5000)}
     assert sizes == {0: 1, 50: 1, 1500: 1, 3000: 2, 5000: pytest.approx(3.33, abs=0.01)}
 
@@ -461,7 +461,7 @@ def test_the_rates_of_the_wide_scopes_grow_with_a_cluster_above_the_size_that_is
 def test_a_scope_that_the_settings_name_does_not_grow() -> None:
     limits = EvictionRateLimits.model_validate({"cluster": {"burst": 3}, "growsAboveNodes": 10})
 
-    assert limits.growing_scopes == {"zone", "namespace", "plugin"}
+    assert limits.growing_scopes == {"zone", "namespace", "plugin", "ended"}
     assert EvictionRateLimits.model_validate({"growsAboveNodes": None}).growth(9000) == 1
 
 

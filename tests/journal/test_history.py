@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.history import HISTORY_S, read_history
@@ -130,6 +131,16 @@ def test_what_follows_an_eviction_may_be_in_a_later_file(tmp_path: Path) -> None
 
     assert (a.result, a.follow_up and a.follow_up.result) == ("evicted", "moved")
     assert (b.result, b.ended_s, b.follow_up) == ("", None, None)
+
+
+def test_an_eviction_of_a_pod_that_had_ended_is_read_as_a_clean_up(tmp_path: Path) -> None:
+    ended, *rest = eviction("a")
+    ended = replace(ended, data=replace(ended.data, phase="Failed"))
+    write_journal(tmp_path, [ended, *rest, *eviction("b", 1)])
+
+    found = read_history(tmp_path, Moment(NOW_S)).evictions
+
+    assert {each.request_id: each.is_clean_up for each in found} == {"a": True, "b": False}
 
 
 def test_a_dry_run_evicted_no_pod(tmp_path: Path) -> None:

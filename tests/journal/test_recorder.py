@@ -26,7 +26,7 @@ from reactive_desched.model.intents import Intent
 from reactive_desched.model.kube_events import Regarding
 from reactive_desched.model.migration_jobs import MigrationStep
 from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.objects import OwnerReference, Pod
+from reactive_desched.model.objects import OwnerReference, Pod, PodStatus
 from reactive_desched.model.outcomes import (
     CANCELLED,
     DRY_RUN,
@@ -273,6 +273,24 @@ async def test_ids_follow_from_the_past_and_never_come_back_in_another_process(
 
     ids = [event.id for event in read_events(tmp_path)]
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(("phase", "recorded"), [("Failed", "Failed"), ("Running", "")])
+async def test_a_request_has_the_phase_of_a_pod_that_has_ended(
+    running: Running,
+    make: Callable[..., JournalRecorder],
+    tmp_path: Path,
+    *,
+    phase: str,
+    recorded: str,
+) -> None:
+    found = replace(FINDING, pod=replace(POD, status=PodStatus(phase)))
+    async with running() as journal:
+        ledger = make(journal)
+        await ledger.record_intent(Intent(replace(ACCOUNT, finding=found)))
+
+    [requested] = [each for each in told(tmp_path) if each.type == api.EVICTION_REQUESTED]
+    assert requested.data.phase == recorded
 
 
 @pytest.mark.parametrize("policy", EVICTORS)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
-from reactive_desched.ledger.scopes import SCOPES, EvictionScopes
+from reactive_desched.ledger.scopes import ENDED_PODS, SCOPES, EvictionScopes
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.moves import is_clean_up
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.configurations import make_rate_limits
@@ -30,7 +31,10 @@ def name_scopes(finding: Finding) -> EvictionScopes:
     """Name the buckets of an eviction; the zone of a node is its name's first letter."""
     pod = finding.pod
     owner = pod.owners[0].name if pod.owners else ""
-    return EvictionScopes("cluster", pod.node[:1], pod.node, pod.namespace, owner, finding.plugin)
+    ended = ENDED_PODS if is_clean_up(pod) else ""
+    return EvictionScopes(
+        *("cluster", pod.node[:1], pod.node, pod.namespace, owner, finding.plugin, ended)
+    )
 
 
 def make_rate_limiter(

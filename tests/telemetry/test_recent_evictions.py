@@ -52,6 +52,7 @@ def test_what_became_of_an_eviction_is_added_to_it() -> None:
         pytest.param("Running", "ReplicaSet", True, id="a pod of a Deployment"),
         pytest.param("Failed", "ReplicaSet", False, id="one that failed: it was replaced then"),
         pytest.param("Failed", "StatefulSet", True, id="a failed one of a StatefulSet"),
+        pytest.param("Succeeded", "DaemonSet", True, id="an ended one of a DaemonSet"),
         pytest.param("Running", "", False, id="a bare pod"),
     ],
 )

@@ -28,7 +28,7 @@ _POLICY_FIELDS: Final = {
 
 _PERCENT: Final = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
 
-_GROWING_SCOPES: Final = frozenset({"cluster", "zone", "namespace", "plugin"})
+_GROWING_SCOPES: Final = frozenset({"cluster", "zone", "namespace", "plugin", "ended"})
 """The scopes that hold more pods in a larger cluster; a node and an owner do not."""
 
 
@@ -131,6 +131,15 @@ class PluginRateLimit(RateLimitSettings):
     )
 
 
+class EndedRateLimit(RateLimitSettings):
+    """The rate of evictions of pods that have ended, in the whole cluster."""
+
+    evictions: PositiveCount = Field(default=120, description="Evictions per `per`.")
+    burst: PositiveCount = Field(
+        default=20, description="The most evictions at once after a quiet time."
+    )
+
+
 class WarmUpSettings(Section):
     """The growth of rates after a start, a changed policy, and a brake's release."""
 
@@ -219,11 +228,17 @@ class EvictionRateLimits(Section):
     plugin: PluginRateLimit | None = Field(
         default=PluginRateLimit.model_construct(), description="For each plugin; null: unlimited."
     )
+    ended: EndedRateLimit | None = Field(
+        default=EndedRateLimit.model_construct(),
+        description="For all pods that have ended (phase Succeeded or Failed), which take tokens "
+        "of no other scope: their eviction ends no work. Those of a StatefulSet or a "
+        "DaemonSet count as pods that run, as these create another only then. null: unlimited.",
+    )
     grows_above_nodes: PositiveCount | None = Field(
         default=1500,
         description="In a cluster of more ready nodes than this, the rates and bursts of cluster, "
-        "zone, namespace and plugin grow in proportion to the nodes. A scope that is written in "
-        "the settings does not grow. null: none grows.",
+        "zone, namespace, plugin and ended grow in proportion to the nodes. A scope that is "
+        "written in the settings does not grow. null: none grows.",
     )
     warm_up: WarmUpSettings | None = Field(
         default=WarmUpSettings.model_construct(),
@@ -251,6 +266,7 @@ class EvictionRateLimits(Section):
             "namespace": self.namespace,
             "owner": self.owner,
             "plugin": self.plugin,
+            "ended": self.ended,
         }
         return {scope: None if limit is None else limit.rate for scope, limit in limits.items()}
 

@@ -12,6 +12,7 @@ from reactive_desched.api.args import Section
 from reactive_desched.policy.settings.brakes import BrakeSettings, StormBrakeSettings
 from reactive_desched.policy.settings.limits import (
     ClusterRateLimit,
+    EndedRateLimit,
     EvictionRateLimits,
     NamespaceRateLimit,
     NodeRateLimit,
@@ -37,6 +38,7 @@ PACES: Final[Mapping[Pace, Mapping[str, Section]]] = {
             namespace=NamespaceRateLimit.model_construct(evictions=5, burst=2),
             owner=OwnerRateLimit.model_construct(evictions=3, burst=1),
             plugin=PluginRateLimit.model_construct(evictions=8, burst=3),
+            ended=EndedRateLimit.model_construct(evictions=30, burst=5),
             warm_up=WarmUpSettings.model_construct(duration_s=900.0, from_percent=10.0),
         ),
         "moves": MoveSettings.model_construct(
@@ -57,6 +59,7 @@ PACES: Final[Mapping[Pace, Mapping[str, Section]]] = {
             namespace=NamespaceRateLimit.model_construct(evictions=60, burst=15),
             owner=OwnerRateLimit.model_construct(evictions=12, burst=3),
             plugin=PluginRateLimit.model_construct(evictions=120, burst=40),
+            ended=EndedRateLimit.model_construct(evictions=300, burst=60),
             warm_up=WarmUpSettings.model_construct(duration_s=60.0, from_percent=50.0),
         ),
         "moves": MoveSettings.model_construct(

@@ -11,6 +11,7 @@ OF_50_NODES = {
     "namespace": "12 a minute, 5 at once",
     "owner": "6 a minute, 2 at once",
     "plugin": "20 a minute, 7 at once",
+    "ended": "120 a minute, 20 at once",
     "warmUp": "from 20 % of that, full after 5m",
 }
 
@@ -26,6 +27,7 @@ def test_a_large_cluster_gets_more_in_the_scopes_that_grow_with_it() -> None:
         "zone": "66.7 a minute, 23 at once",
         "namespace": "40 a minute, 16 at once",
         "plugin": "66.7 a minute, 23 at once",
+        "ended": "400 a minute, 66 at once",
     }
 
 
