@@ -9,6 +9,7 @@ from pathlib import Path
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN, Who
 from reactive_desched.journal.events import read_events
 from reactive_desched.model.outcomes import (
+    CANCELLED,
     CONFLICT,
     DENIED,
     EVICTED,
@@ -105,11 +106,16 @@ class AuditCrosscheck:
 
 
 def journalled_evictions(folder: Path) -> list[AuditedEviction]:
-    """Return the evictions that were tried and have ended, in the order they ended."""
+    """Return the evictions that were requested and have ended, in the order they ended.
+
+    One that was cancelled was not: its journal was slow for a moment, as on a busy machine.
+    """
     return [
         _eviction(event.data.who, event.data.outcome.result)
         for event in read_events(folder)
-        if event.type in EVICTION_OUTCOME_TYPES and event.data.mode != MODE_DRY_RUN
+        if event.type in EVICTION_OUTCOME_TYPES
+        and event.data.mode != MODE_DRY_RUN
+        and event.data.outcome.result != CANCELLED
     ]
 
 
