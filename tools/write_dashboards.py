@@ -376,7 +376,7 @@ def _budgets() -> list[Panel]:
         Panel(
             "Left alone",
             "Owners and nodes that rest because moves did not help them, and owners that a plugin "
-            "leaves alone as futile. `reactive-desched futile` lists them, and forgets them.",
+            "leaves alone. `reactive-desched eviction-loops` lists them, and has them tried again.",
             {
                 "futile owners": f"{over('sum')} ({metric('futile_owners')})",
                 "resting owners": f"{over('sum')} ({metric('resting_owners')})",

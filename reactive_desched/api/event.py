@@ -609,7 +609,7 @@ FUTILE_CLEARED: Final = full_type("futile.cleared")
 @event_data(
     EventType(
         FUTILE_CLEARED,
-        "A person had the controller forget the moves of an owner that came to nothing.",
+        "A person had the controller forget the moves that did not help an owner.",
     ),
 )
 class FutileCleared(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):

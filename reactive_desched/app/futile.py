@@ -1,4 +1,4 @@
-"""Answers `futile list` from the memory of moves, and clears it for `futile clear`."""
+"""Answers `eviction-loops list` from the memory of moves, and clears that memory."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -53,7 +53,11 @@ class FutileMoves:
         """The pages `futile` and `moves`."""
         moves = self._controller.gates.ledger
         return (
-            DebugPage("futile", "the owners and nodes whose moves came to nothing", self._list),
+            DebugPage(
+                "futile",
+                "the owners and nodes that are left alone, as moves did not help",
+                self._list,
+            ),
             DebugPage(
                 "moves",
                 "the evicted pods whose replacement is awaited",
@@ -64,7 +68,13 @@ class FutileMoves:
     @property
     def orders(self) -> tuple[Order, ...]:
         """The order `futile-clear`."""
-        return (Order("futile-clear", "forget moves that came to nothing", self._clear),)
+        return (
+            Order(
+                "futile-clear",
+                "try again to move pods of owners that moves did not help",
+                self._clear,
+            ),
+        )
 
     def _list(self, query: Mapping[str, str]) -> FutileList:
         if query:

@@ -21,11 +21,15 @@ from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.primitives.terminal import wants_colours
 
 _COMMANDS = (
-    *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume", "futile"),
+    *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume"),
+    "eviction-loops",
     *("migrate", "migrations"),
     *("init", "policy", "events", "audit", "demo", "sim", "completion", "version"),
 )
-"""Each is a module here, whose `add` describes the command to the parser."""
+"""Each is a module here, with `_` for `-`, whose `add` describes the command to the parser."""
+
+_OTHER_NAMES = {"futile": "eviction-loops"}
+"""Names of commands that no help shows."""
 
 FAILED, INVALID_INPUT, BROKEN_PIPE = 1, 2, 141
 """The last as a shell counts it: ended by SIGPIPE."""
@@ -45,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = ["run", *args]
     elif args[:1] == [_HELP]:
         args = [*args[1:], "--help"]
+    if args and args[0] in _OTHER_NAMES:
+        args = [_OTHER_NAMES[args[0]], *args[1:]]
     described = parser(args)
     if _names_no_command(described, args):
         args = [*args, "--help"]
@@ -131,7 +137,7 @@ def parser(argv: Sequence[str] = ()) -> CommandParser:
     top.add_argument("--version", action="version", version=f"reactive-desched {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
-        import_module(f"{__name__}.{name}").add(commands)
+        import_module(f"{__name__}.{name.replace('-', '_')}").add(commands)
     described = commands.add_parser(_HELP, help="print the help of a command, as its --help does")
     described.add_argument("words", metavar="COMMAND", nargs="*", help="such as: audit show")
     described.describe(

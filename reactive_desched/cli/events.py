@@ -70,7 +70,7 @@ def _add_start(command: argparse.ArgumentParser) -> None:
     start.add_argument(
         "--from",
         dest="start",
-        metavar="PLACE",
+        metavar="POSITION",
         help="begin behind a record, given by its sequence or its id in the stream; or at oldest,"
         " now, or a time as --since has it",
     )

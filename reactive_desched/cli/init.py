@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
         action="append",
         choices=_AIMS,
         help="spread: even out nodes and replicas; pack: empty nodes that are hardly used; "
-        "drain-tainted: move pods off nodes that they no longer fit; clean-up-failed: delete "
+        "drain-tainted: move pods off nodes that they no longer fit; clean-up-failed: evict "
         "failed pods and restart crashing ones elsewhere; may be repeated",
     )
     command.add_argument(

@@ -103,14 +103,14 @@ def headline(answer: Mapping[str, Any]) -> Iterator[str]:
     if settings:
         text += f": {', '.join(settings)}"
         if (others := waiting - sum(answer["bySetting"].values())) > 0:
-            text += f", {others:,} for what no setting changes"
+            text += f", {others:,} for {'another reason' if others == 1 else 'other reasons'}"
     yield text
     if leaving:
         yield format_count(leaving, "more pod", "leaves already", "leave already")
     if kept:
         yield (
             f"{format_count(kept, 'more pod', 'stays', 'stay')} where "
-            f"{'it is' if kept == 1 else 'they are'}, and no eviction waits: last in the list"
+            f"{'it is' if kept == 1 else 'they are'} until a person changes that: see the last rows"
         )
 
 

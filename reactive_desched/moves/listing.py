@@ -53,7 +53,7 @@ class FutileNode(Struct, frozen=True, rename="camel"):
 
 
 class FutileList(Struct, frozen=True, rename="camel"):
-    """The answer of `futile list`: owners and nodes counted by plugin, and the oldest of each."""
+    """The answer of `eviction-loops list`: counts of owners and nodes, and the oldest."""
 
     total: int
     owners: tuple[FutileOwner, ...]

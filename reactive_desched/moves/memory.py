@@ -63,9 +63,9 @@ LATE_FINDING_S: Final = 60.0
 FUTILE: Final = GateReason(
     MEMORY_GATE,
     "Futile",
-    "Moving the owner's pods came to nothing several times in a row; the plugin leaves the owner "
+    "Moving the owner's pods did not help several times in a row; the plugin leaves the owner "
     "alone until its pod template, a node or the policy changes, a node comes to have room where "
-    "none had any, or `futile clear` clears it; for a day at most.",
+    "none had any, or `eviction-loops clear` clears it; for a day at most.",
     "moves.futileAfter",
 )
 RESTING: Final = GateReason(
@@ -97,7 +97,7 @@ class RememberedMove(Struct, frozen=True, gc=False):
 
 
 class FutileRow(Struct, frozen=True, gc=False):
-    """A row of `futile list`, of one owner and plugin; times are monotonic seconds."""
+    """A row of `eviction-loops list`, of one owner and plugin; times are monotonic seconds."""
 
     owner: MoveOwner
     template_hash: str
@@ -218,7 +218,7 @@ class MoveMemory(EvictionParticipant):
         reason = f"the last {moves} futile for {memory.owner}: the finding held for the replacement"
         if self._is_parked(streak) and (awaited := self._awaited_room(finding, streak)) is not None:
             wakes = (WakeOnAnyNode(), WakeOnPod(finding.pod.uid), *awaited)
-            message = f"{reason}; `futile clear` has it tried again"
+            message = f"{reason}; `eviction-loops clear` has it tried again"
             return FUTILE.refuse(finding, message, wakes, streak.last_at + MEMORY_S)
         if now < (until := self._rest_ends(streak)):
             return RESTING.defer(finding, f"{reason}; it rests for {until - now:.0f} s", until)

@@ -30,7 +30,7 @@ MAX_REST_S: Final = 12 * 3600.0
 """No back-off and no cool-down is longer."""
 
 MAX_OWNERS_OF_NODE: Final = 100
-"""So many owners are remembered whose moves from one node came to nothing in a row."""
+"""So many owners are remembered whose moves from one node did not help, in a row."""
 
 MEMORY_GATE: Final = "MoveMemory"
 
@@ -234,7 +234,7 @@ class NodeMemory:
         _put(self._arrivals, (node, plugin), now)
 
     def add_futile(self, node: str, plugin: str, owner_uid: str, now: float) -> None:
-        """Remember a move of an owner's pod from a node that came to nothing."""
+        """Remember a move of an owner's pod from a node that did not help."""
         streak = self._streaks.get((node, plugin))
         if streak is None or now >= streak.last_at + MEMORY_S:
             streak = _Streak(0, now)
@@ -249,7 +249,7 @@ class NodeMemory:
         self._streaks.pop((node, plugin), None)
 
     def clear(self) -> None:
-        """Forget where moves led, and which came to nothing."""
+        """Forget where moves led, and which did not help."""
         self._arrivals.clear()
         self._streaks.clear()
 

@@ -23,7 +23,7 @@ AIMS: Final = {
     Aim.SPREAD: "even out nodes, replicas of a workload, and topology spread constraints",
     Aim.PACK: "empty nodes that are hardly used, so that an autoscaler removes them",
     Aim.DRAIN_TAINTED: "move pods off nodes whose taints or labels they no longer fit",
-    Aim.CLEAN_UP_FAILED: "delete failed pods, and restart crashing ones elsewhere",
+    Aim.CLEAN_UP_FAILED: "evict failed pods, and restart crashing ones elsewhere",
 }
 """Each aim in one line."""
 
@@ -141,7 +141,7 @@ _PLUGINS: Final = {
     Aim.CLEAN_UP_FAILED: (
         _Plugin(
             "RemoveFailedPods",
-            "Pods in phase Failed are deleted an hour after they were made.",
+            "Pods in phase Failed are evicted an hour after they were created.",
             """\
       minPodLifetimeSeconds: 3600
 """,

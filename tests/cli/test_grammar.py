@@ -21,7 +21,7 @@ def leaves(of: CommandParser, *words: str) -> Iterator[tuple[tuple[str, ...], Co
         yield from leaves(command, *words, name)
 
 
-GROUPS = ("audit", "events", "futile", "policy")
+GROUPS = ("audit", "events", "eviction-loops", "policy")
 COMMANDS = [pytest.param(*each, id=" ".join(each[0])) for each in leaves(parser())]
 
 

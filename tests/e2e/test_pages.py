@@ -100,9 +100,10 @@ ENDINGS = {
     "kubectl -n reactive-desched exec deploy/reactive-desched -- reactive-desched status | grep": (
         1,
     ),
-    "kubectl -n reactive-desched exec deploy/reactive-desched -- reactive-desched futile clear": (
-        2,
-    ),
+    (
+        "kubectl -n reactive-desched exec deploy/reactive-desched"
+        " -- reactive-desched eviction-loops clear"
+    ): (2,),
     "kubectl get pods -A --as jane": (1,),
 }
 """What ends otherwise than with 0: there is no such record, no such memory, no such right, or none

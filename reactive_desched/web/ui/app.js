@@ -212,7 +212,7 @@ function showWaiting(now) {
   $("settings").textContent = [
     ...Object.entries(bySetting).map(([setting, count], at) => `${count.toLocaleString("en")} ${at ? "for" : "wait for"} ${setting}`),
     leaving ? counted(leaving, "pod leaves already", "pods leave already") : "",
-    kept ? `${counted(kept, "pod stays", "pods stay")}, and no eviction waits` : "",
+    kept ? `${counted(kept, "pod stays", "pods stay")} until a person changes that` : "",
   ].filter(Boolean).join("; ");
   const rows = reasons.filter((each) => wanted(each.reason, each.example, each.message)).map((each) => {
     const all = each.lastTurn && each.findings > 1 ? `; all of them in ${each.isLeast ? "at least" : "about"} ${age(new Date(each.lastTurn) - now)}` : "";

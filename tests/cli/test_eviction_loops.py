@@ -1,4 +1,4 @@
-"""What `futile list` prints of the controller's answer."""
+"""What `eviction-loops list` prints of the controller's answer."""
 
 from typing import Any
 
@@ -26,6 +26,7 @@ OWNER = {
 NONE = {"total": 0, "owners": [], "totalNodes": 0, "nodes": []}
 
 
+@pytest.mark.parametrize("command", ["eviction-loops", "futile"])
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -42,12 +43,13 @@ NONE = {"total": 0, "owners": [], "totalNodes": 0, "nodes": []}
 def test_owners_and_nodes_that_are_left_alone_are_listed(
     answer: dict[str, Any],
     words: list[str],
+    command: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
 
-    assert main(["futile", "list"]) == 0
+    assert main([command, "list"]) == 0
 
     printed = capsys.readouterr().out.split()
     assert set(words) <= set(printed)

@@ -1,4 +1,4 @@
-"""`futile`: which workloads a running controller leaves alone because moving them was in vain."""
+"""`eviction-loops`: lists the workloads that a controller leaves alone as moves did not help."""
 
 import argparse
 import json
@@ -15,14 +15,18 @@ from reactive_desched.primitives.counts import format_count
 
 
 def add(commands: Commands) -> None:
-    """Describe `futile list` and `futile clear` to the parser."""
-    command = commands.add_parser("futile", help="list or clear moves that came to nothing")
+    """Describe `eviction-loops list` and `eviction-loops clear` to the parser."""
+    command = commands.add_parser(
+        "eviction-loops", help="list or retry workloads that moves did not help"
+    )
     command.describe(
-        "A plugin whose evictions do not help a workload, or do not relieve a node, leaves it "
-        "alone, for longer each time. List these, or have the controller forget that.",
+        "A pod is in a loop when it is evicted again and again: its replacement is placed as "
+        "badly, or the node stays overutilized. The plugin then leaves the workload or the node "
+        "alone, for longer each time. List these, or have the controller try again. `futile` is "
+        "the same command.",
         examples=(
-            "reactive-desched futile list",
-            "reactive-desched futile clear shop/Deployment/web",
+            "reactive-desched eviction-loops list",
+            "reactive-desched eviction-loops clear shop/Deployment/web",
         ),
     )
     actions = command.add_subparsers(metavar="ACTION", required=True)
@@ -31,14 +35,16 @@ def add(commands: Commands) -> None:
 
 
 def _add_list(actions: Any) -> None:  # argparse has no public name for it
-    command = actions.add_parser("list", help="list workloads whose moves came to nothing")
+    command = actions.add_parser(
+        "list", help="list workloads that are left alone, as moves did not help"
+    )
     command.describe(
         "List the workloads and the nodes that a plugin leaves alone, and until when. "
         f"{controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
-            "reactive-desched futile list",
-            "reactive-desched futile list --server http://127.0.0.1:10258 -o json",
+            "reactive-desched eviction-loops list",
+            "reactive-desched eviction-loops list --server http://127.0.0.1:10258 -o json",
         ),
     )
     controller_client.add_server(command)
@@ -47,14 +53,14 @@ def _add_list(actions: Any) -> None:  # argparse has no public name for it
 
 
 def _add_clear(actions: Any) -> None:  # argparse has no public name for it
-    command = actions.add_parser("clear", help="have moves that came to nothing tried again")
+    command = actions.add_parser("clear", help="have the controller try again to move their pods")
     command.describe(
         "Have the controller forget what it remembers of one workload's moves, or of all, and "
         f"evaluate its findings again; who did so is recorded. {controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
-            "reactive-desched futile clear shop/Deployment/web",
-            "reactive-desched futile clear --all --reason 'nodes were added'",
+            "reactive-desched eviction-loops clear shop/Deployment/web",
+            "reactive-desched eviction-loops clear --all --reason 'nodes were added'",
         ),
     )
     which = command.add_mutually_exclusive_group(required=True)
@@ -62,7 +68,7 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
         "owner",
         nargs="?",
         metavar="NAMESPACE/KIND/NAME",
-        help="the workload as `futile list` names it, for example shop/Deployment/web, or its uid",
+        help="the workload as `list` names it, for example shop/Deployment/web, or its uid",
     )
     which.add_argument("--all", action="store_true", help="every workload")
     add_person(command)
@@ -94,7 +100,7 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
 
     owners, nodes, width = answer["owners"], answer["nodes"], layout_for(sys.stdout).width
     if not owners and not nodes:
-        yield "no workload is left alone because of moves that came to nothing"
+        yield "no workload is left alone because moves did not help"
         return
     if owners:
         heads = ("OWNER", "PLUGIN", "MOVES", "STATE", "SINCE", "UNTIL", "LAST")
@@ -116,7 +122,7 @@ def _row(owner: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         owner["owner"],
         owner["plugin"],
         str(owner["futileMoves"]),
-        "futile" if owner["parked"] else "resting",
+        "left alone" if owner["parked"] else "resting",
         format_span(now - datetime.fromisoformat(owner["since"])),
         format_span(datetime.fromisoformat(owner["until"]) - now),
         _last_move(moves[-1]) if moves else "under way",
