@@ -1,1 +1,1 @@
-"""What the controller saw, kept so that any moment can be looked at again."""
+"""Keeps what the controller saw, so that any moment can be looked at again."""

@@ -1,4 +1,4 @@
-"""What a recording holds: the items, in the order in which the controller saw them.
+"""The items of a recording, in the order in which the controller saw them.
 
 Each reader of a recording yields `Item`s, and each part that alters or replays one takes them: a
 folder, a file, an import of another program's recording and an anonymized copy look the same.
@@ -17,7 +17,7 @@ from reactive_desched.model.usage import NodeUsage
 
 
 class Instant(Struct, frozen=True, gc=False, array_like=True, order=True):
-    """When an item was seen: the time of day, and monotonic seconds of the process that saw it.
+    """The time of an item: the time of day, and monotonic seconds of the process that saw it.
 
     Debounce, rates and retries go by `monotonic_s`, ages by `wall_s`, in seconds since the epoch.
     """
@@ -62,7 +62,7 @@ class ObjectFound(Item, frozen=True, gc=False):
 
 
 class Verb(StrEnum):
-    """What happened to an object, as a watch says it."""
+    """The change of an object, as a watch says it."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -132,7 +132,7 @@ class TermChanged(Item, frozen=True, gc=False):
 
 
 class EvictionAnswered(Item, frozen=True, gc=False):
-    """What the API server answered to an eviction request: a replay gets the same answer."""
+    """The API server's answer to an eviction request: a replay gets the same answer."""
 
     namespace: str
     name: str
@@ -141,13 +141,13 @@ class EvictionAnswered(Item, frozen=True, gc=False):
 
 
 class RecordingInterrupted(Item, frozen=True, gc=False):
-    """What follows up to the next picture was not recorded, for this `reason`."""
+    """A gap: for this `reason` nothing was recorded up to the next picture."""
 
     reason: str
 
 
 class Damage(Struct, frozen=True, gc=False):
-    """What a reader could not read, and where: no item of the recording."""
+    """The place of data that a reader could not read, and why: no item of the recording."""
 
     file: str
     offset: int
