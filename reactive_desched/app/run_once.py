@@ -29,7 +29,7 @@ from reactive_desched.controller.asked_kinds import effect_without, unasked_in_s
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.executor import Cancelled, EvictionExecutor
+from reactive_desched.eviction.executor import EvictionExecutor, IntentOwner
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit
@@ -155,7 +155,7 @@ async def _until_done(deps: Dependencies) -> int:
     return status
 
 
-class OneShotRun:
+class OneShotRun(IntentOwner):
     """Drives a cycle: logs its decisions, and executes its evictions one after the other.
 
     Each decision waits for `writable`. Nothing more is begun once `stopped` returns an outcome for
@@ -168,7 +168,7 @@ class OneShotRun:
         executor: EvictionExecutor,
         recorder: Recorder,
         observer: Observer,
-        stopped: Cancelled,
+        stopped: Callable[[], Outcome | None],
         writable: Callable[[], Awaitable[None]],
         timings: UpstreamMetrics,
         node_fit: str = UPSTREAM,
@@ -222,6 +222,11 @@ class OneShotRun:
                 cycle.confirm(decided)
         return self._stopped()
 
+    def cancelled(self, intent: Intent) -> Outcome | None:
+        """Return the outcome of what is not requested any more."""
+        del intent
+        return self._stopped()
+
     async def _execute(self, decided: CycleDecision, view: ClusterView) -> bool:
         """Write down and carry out one decision; returns whether its pod left."""
         evaluation = self._evaluation(decided)
@@ -232,7 +237,7 @@ class OneShotRun:
             self._results["refused"] += 1
             return False
         intent = Intent(context, self._policy.grace_period_s)
-        result = await self._executor.execute(intent, self._stopped)
+        result = await self._executor.execute(intent, self)
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._results[result.outcome.result] += 1
         return result.outcome.result in POD_LEAVES

@@ -17,6 +17,7 @@ from reactive_desched.controller.pauses import EvictionPauses
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.turn_plan import TurnPlan
+from reactive_desched.eviction.executor import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.model.changes import Change, Resynced
@@ -49,13 +50,12 @@ DECISION_TTL_S: Final = 5.0
 """An eviction that was decided longer ago is not requested: its pod is evaluated again."""
 
 
-class Controller:
+class Controller(IntentOwner):
     """Turns changes of the cluster into decisions and intents, and settles their outcomes.
 
     `clock` is the event loop's monotonic clock, `wall_clock` the time of day, both in seconds.
     While a pause holds, another process leads, or the recorder has a fault, changes are taken in
-    and nothing is decided. `evicting` has the evaluation of each eviction that has no outcome yet,
-    `evicted` is how many pods left since the start.
+    and nothing is decided. `evicted` is how many pods left since the start.
     """
 
     def __init__(  # noqa: PLR0913 -- each is one part that others share, or a clock
@@ -108,13 +108,11 @@ class Controller:
             clock,
         )
         self.initial_sync_done = Latch()
-        self.evicting: dict[PodKey, Evaluation] = {}
         self.evicted = 0
         self._recorder = recorder
         self._observer = observer
         self._work_available = work_available
         self._clock = clock
-        self._superseded: set[PodKey] = set()
         self._index_faults = 0
         self._switch_off_readers()
         observer.on_plugins({each.name for each in instances})
@@ -211,7 +209,7 @@ class Controller:
                 context = decision_context(evaluation, self.view)
                 self._recorder.record_decision(context, evaluation.decision)
                 if isinstance(evaluation.decision, Evict):
-                    self.evicting[evaluation.finding.pod.uid] = evaluation
+                    self.gates.ledger.evaluated(evaluation)
                     evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
                     yield Intent(context, self.config.policy.grace_period_s, evictor)
             self._observer.on_decision(evaluation)
@@ -237,13 +235,15 @@ class Controller:
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
-        if intent.pod.uid in self._superseded:
+        eviction = self.gates.ledger.decided_here(intent.pod.uid)
+        assert eviction is not None, "it has no outcome yet"
+        if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
         if pause := self.pauses.check() or self.gates.brakes.reason_to_keep(intent.pod):
             return EVICTIONS_PAUSED.outcome(pause)
-        return self._outdated(intent)
+        return self._outdated(intent, eviction.decided_at)
 
-    def _outdated(self, intent: Intent) -> Outcome | None:
+    def _outdated(self, intent: Intent, decided_at: float) -> Outcome | None:
         """Return the outcome of a decision that waited too long, or whose pod differs by now."""
         decided = intent.pod
         pod = self.view.pod(decided.uid)
@@ -253,19 +253,21 @@ class Controller:
             return DECISION_OUTDATED.outcome("the pod has changed since the decision")
         if lost := self.gates.node_fit.lost_place(pod):
             return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
-        waited_s = self._clock() - self.evicting[decided.uid].decided_at
+        waited_s = self._clock() - decided_at
         if waited_s > DECISION_TTL_S:
             return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
         return None
 
+    def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
+        """Note the record of the request, which is sent next."""
+        self.gates.ledger.request(intent.pod.uid, request_id, sent_at)
+
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""
         uid = result.intent.pod.uid
-        evaluation = self.evicting.pop(uid)
-        self._superseded.discard(uid)
-        now = self._clock()
-        if result.request_id:
-            self.gates.ledger.request(uid, result.request_id, result.sent_at)
+        eviction, now = self.gates.ledger.decided_here(uid), self._clock()
+        evaluation = None if eviction is None else eviction.evaluation
+        assert evaluation is not None, "an intent has one outcome"
         self.gates.ledger.end(uid, result.outcome, now)
         self.evaluator.settle(evaluation, result.outcome, now)
         self.evicted += result.outcome.result in POD_LEAVES
@@ -349,7 +351,7 @@ class Controller:
         now = self._clock()
         self.config = config
         self.readiness.set_asked(asked_kinds(config))
-        self._superseded = set(self.evicting)
+        self.gates.ledger.supersede()
         self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)

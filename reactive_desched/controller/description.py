@@ -116,7 +116,7 @@ class ControllerDescription:
     def count_findings(self) -> dict[str, int | dict[str, int]]:
         """Count the findings since the start: of pods that left, or are leaving, others by gate."""
         blocked = self._controller.evaluator.blocked_by_gate
-        evicting = len(self._controller.evicting)
+        evicting = self._controller.gates.ledger.count_decided_here()
         return {
             "findings": self._controller.evicted + evicting + sum(blocked.values()),
             "evicted": self._controller.evicted,

@@ -137,7 +137,6 @@ class Evaluator:
     ) -> None:
         self._backoff = backoff
         self._capacity = capacity
-        self._evicting: dict[_EvictionKey, FindingKey] = {}
         self.started = False
         self.evaluations = 0
         self.faults = PluginFaults()
@@ -312,13 +311,14 @@ class Evaluator:
 
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Evaluate a pod again later whose eviction did not happen."""
-        key, finding = self._evicting.pop(_eviction_key(evaluation)), evaluation.finding
+        finding, instance = evaluation.finding, evaluation.instance
         pod = finding.pod
         if outcome.result in POD_LEAVES:
             self._backoff.reset(pod.uid)
             return
         until = self._backoff.record_failure(pod.uid, outcome, now)
-        if self._is_in_force(key[0]):  # else the pod merely rests
+        if isinstance(instance, PluginInstance) and self._is_in_force(instance):
+            key = instance, evaluation.subject, pod.uid  # else the pod merely rests
             decision = _blocked_by_outcome(finding, outcome, until, now)
             self._block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
@@ -615,13 +615,17 @@ class Evaluator:
         if not isinstance(decision, Evict):
             since = now if last is None or changed else last.since
             self._block(finding_key, decision, since, trigger)
-        profile, subject = finding_key[0].profile, finding_key[1]
-        evaluation = Evaluation(
-            profile, subject, decision, trigger, now, changed, is_new=_is_new(last)
+        instance, subject, _ = finding_key
+        return Evaluation(
+            instance.profile,
+            subject,
+            decision,
+            trigger,
+            now,
+            changed,
+            is_new=_is_new(last),
+            instance=instance,
         )
-        if isinstance(decision, Evict):
-            self._evicting[_eviction_key(evaluation)] = finding_key
-        return evaluation
 
     def _block(
         self, key: FindingKey, decision: BlockedDecision, since: float, trigger: ChangeTrigger
@@ -629,14 +633,6 @@ class Evaluator:
         self._blocked.add(key, decision, since, trigger, _groups(key, decision.finding))
         if decision.retry_at_s is not None:
             self._timers.set_if_sooner(key[:2], decision.retry_at_s)
-
-
-_EvictionKey = tuple[str, str, PodKey]
-
-
-def _eviction_key(evaluation: Evaluation) -> _EvictionKey:
-    """Identify an eviction that was decided, even after a reload of the policy."""
-    return evaluation.profile, evaluation.plugin, evaluation.finding.pod.uid
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:

@@ -1,7 +1,6 @@
 """Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
 
 from collections.abc import Iterator
-from functools import partial
 from math import inf
 
 import anyio
@@ -72,9 +71,8 @@ class EvictionPool:
 
     async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
         async for intent in intents:
-            cancelled = partial(self._controller.cancelled, intent)
             try:
-                result = await self._executor.execute(intent, cancelled)
+                result = await self._executor.execute(intent, self._controller)
             finally:
                 self._active -= 1
                 if not self._active:

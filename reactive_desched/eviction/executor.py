@@ -23,8 +23,16 @@ INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """The first wait between two reads of a pod after a request of unknown effect, and the longest."""
 
 
-Cancelled = Callable[[], Outcome | None]
-"""Returns the outcome of an intent that must not be sent after all; None when it may."""
+class IntentOwner:
+    """Decided on intents, and follows their requests; its defaults do nothing."""
+
+    def cancelled(self, intent: Intent) -> Outcome | None:
+        """Return the outcome of an intent that must not be sent after all; None when it may."""
+        del intent
+        return None
+
+    def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
+        """See that the request of an intent is recorded, and sent next unless it is cancelled."""
 
 
 class EvictionExecutor:
@@ -37,12 +45,12 @@ class EvictionExecutor:
         self._evictor = evictor
         self._clock = clock
 
-    async def execute(self, intent: Intent, cancelled: Cancelled) -> EvictionResult:
+    async def execute(self, intent: Intent, owner: IntentOwner) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
 
-        `cancelled` is asked before each of the first two steps.
+        Its `owner` is asked before each of the first two steps whether it is cancelled.
         """
-        if (outcome := cancelled()) is not None:
+        if (outcome := owner.cancelled(intent)) is not None:
             return EvictionResult(intent, outcome, self._clock())
         try:
             intent_id = await self._recorder.record_intent(intent)
@@ -52,7 +60,8 @@ class EvictionExecutor:
             )
             return EvictionResult(intent, reason.outcome(str(error)), self._clock())
         sent_at, request = self._clock(), self._request(intent)
-        outcome = cancelled() or await self._outcome(request)
+        owner.requested(intent, intent_id, sent_at)
+        outcome = owner.cancelled(intent) or await self._outcome(request)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)
 

@@ -12,6 +12,7 @@ from reactive_desched.ledger.scopes import (
     past_scopes,
     scopes_in,
 )
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import (
@@ -48,9 +49,11 @@ class Eviction:
     """One eviction; times are monotonic seconds unless they are called `..._s`.
 
     `finding` is what it was decided on, None of an earlier process's eviction, which has `past`
-    instead, its record. `profile` is that of the gate. `decided_s` is the time of day of the
-    decision, never in the future. `request_id` names its record and `requested_at` when the request
-    was sent, both empty before that; `outcome` and `ended_at` are None while it has no outcome.
+    instead, its record. `evaluation` has the decision, until there is an outcome. `is_superseded`
+    says that the configuration changed since. `profile` is that of the gate. `decided_s` is the
+    time of day of the decision, never in the future. `request_id` names its record and
+    `requested_at` when the request was sent, both empty before that; `outcome` and `ended_at` are
+    None while it has no outcome.
 
     Where it is not ours, or only its pod is known, `is_followed` is false: limits count it alone.
 
@@ -71,12 +74,14 @@ class Eviction:
         "decided_at",
         "decided_s",
         "ended_at",
+        "evaluation",
         "finding",
         "finding_holds",
         "followed_up_at",
         "gone_at",
         "had_left",
         "is_followed",
+        "is_superseded",
         "match_key",
         "moving_in",
         "origin",
@@ -115,6 +120,8 @@ class Eviction:
         self.profile = profile
         self.finding = finding
         self.past = past
+        self.evaluation: Evaluation | None = None
+        self.is_superseded = False
         self.is_followed = True
         self.match_key: MatchKey | None = None
         self.controller_uid = self.replacing_uid = ""
@@ -183,6 +190,14 @@ class Eviction:
         is_accepted = self.outcome is not None and self.outcome.result in _ACCEPTED
         return self.ended_at if is_accepted else None
 
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Note the evaluation that has its decision."""
+        self.evaluation = evaluation
+
+    def supersede(self) -> None:
+        """Note that the configuration changed since the decision."""
+        self.is_superseded = True
+
     def inherit(self) -> None:
         """Note that the request of an earlier process may still arrive."""
         self._is_inherited = True
@@ -196,6 +211,7 @@ class Eviction:
         """Note its outcome."""
         self.outcome = outcome
         self.ended_at = now
+        self.evaluation = None
 
     def take_over(self) -> None:
         """Note that another program has begun to move the pod, as it was asked to."""

@@ -9,6 +9,7 @@ from reactive_desched.ledger.eviction import Eviction, new_eviction, past_evicti
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.ledger.scopes import ScopeKey
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import MoveEnd
@@ -90,6 +91,15 @@ class EvictionLedger:
         eviction = self._current.get(pod)
         return eviction is not None and eviction.is_under_way
 
+    def decided_here(self, pod: PodKey) -> Eviction | None:
+        """Return the eviction of a pod that this process decided and that has no outcome yet."""
+        eviction = self._current.get(pod)
+        return None if eviction is None or not _is_decided_here(eviction) else eviction
+
+    def count_decided_here(self) -> int:
+        """Count the evictions that this process decided and that have no outcome yet."""
+        return sum(map(_is_decided_here, self._current.values()))
+
     def open(self) -> Iterator[Eviction]:
         """Yield the evictions without an outcome, of earlier processes, too."""
         return (each for each in self._current.values() if each.is_open)
@@ -122,9 +132,19 @@ class EvictionLedger:
             decided(eviction)
         return eviction
 
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Note the evaluation that has the decision of an eviction."""
+        self._current[evaluation.finding.pod.uid].evaluated(evaluation)
+
+    def supersede(self) -> None:
+        """Note that the configuration changed: what was decided and not requested must not be."""
+        for eviction in self._current.values():
+            if _is_decided_here(eviction):
+                eviction.supersede()
+
     def request(self, pod: PodKey, request_id: str, sent_at: float) -> None:
-        """Note the record of a request."""
-        if (eviction := self._current.get(pod)) is not None:
+        """Note the record of a request, which is sent now unless it was cancelled."""
+        if (eviction := self.decided_here(pod)) is not None:
             eviction.name_request(request_id, sent_at)
             for requested in self._requested:
                 requested(eviction)
@@ -248,6 +268,10 @@ class EvictionLedger:
             self._over.popitem(last=False)
         assert eviction.ended_at is not None
         self.expire(eviction.ended_at)
+
+
+def _is_decided_here(eviction: Eviction) -> bool:
+    return eviction.is_open and eviction.past is None
 
 
 def _was_followed_up(eviction: Eviction) -> bool:

@@ -36,7 +36,7 @@ class Evaluation(Struct, frozen=True):
 
     `changed` is false when the decision repeats the last one on this finding; `is_new` says that
     the finding was not blocked before, but for the time that it had to stand. `decided_at` is
-    monotonic seconds.
+    monotonic seconds. `instance` is the plugin instance that yielded the finding.
     """
 
     profile: str
@@ -46,6 +46,7 @@ class Evaluation(Struct, frozen=True):
     decided_at: float
     changed: bool = True
     is_new: bool = False
+    instance: Hashable = None
 
     @property
     def finding(self) -> Finding:

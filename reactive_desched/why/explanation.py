@@ -32,6 +32,7 @@ from reactive_desched.migration.job_gate import JobGate
 from reactive_desched.migration.rounds import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.disruptions import RememberedEnd
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveEnd, MoveOrigin
 from reactive_desched.model.objects import Pod
@@ -309,7 +310,7 @@ class Explainer:
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
     ) -> tuple[str, str, str]:
         """Return the pod's state, the code of its reason, and a sentence."""
-        if (evaluation := self._controller.evicting.get(pod.uid)) is not None:
+        if (evaluation := self._evaluation(pod)) is not None:
             finding = evaluation.finding
             return EVICTING, "", f"{finding.plugin} decided to evict it: {finding.message}"
         for move in self._controller.gates.ledger:
@@ -326,6 +327,11 @@ class Explainer:
             return NOT_COVERED, not_covered.reason, not_covered.message
         obstacles = filter(None, (self._obstacle(each, pod) for each in self._instances()))
         return STAYS, "", next(obstacles, "no plugin finds anything wrong with its place")
+
+    def _evaluation(self, pod: Pod) -> Evaluation | None:
+        """Return the evaluation of the pod's eviction while that has no outcome yet."""
+        eviction = self._controller.gates.ledger.decided_here(pod.uid)
+        return None if eviction is None else eviction.evaluation
 
     def _instances(self) -> Iterable[PluginInstance]:
         return self._controller.evaluator.instances
@@ -352,7 +358,7 @@ class Explainer:
     def _plugins(
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
     ) -> Iterator[PluginAnswer]:
-        evaluation = self._controller.evicting.get(pod.uid)
+        evaluation = self._evaluation(pod)
         for instance in self._instances():
             name = instance.plugin.name
             queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
@@ -381,7 +387,7 @@ class Explainer:
 
     def _profiles(self, pod: Pod, waiting: list[PendingFinding]) -> Iterator[ProfileAnswer]:
         """Ask the gates of each profile about its finding, or what they would say of one."""
-        evaluation = self._controller.evicting.get(pod.uid)
+        evaluation = self._evaluation(pod)
         for name, instances in self._by_profile().items():
             found = [each.decision.finding for each in waiting if each.profile == name]
             if evaluation and evaluation.profile == name:

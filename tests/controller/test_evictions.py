@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.controller.evictions import EVICTIONS_UNDER_WAY, EvictionPool
-from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.executor import EvictionExecutor, IntentOwner
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
 from reactive_desched.model.findings import Finding
@@ -37,7 +37,7 @@ from tests.support.flow import FakeEvictor, MemoryIntentStore
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-class Bench:
+class Bench(IntentOwner):
     """An eviction pool between a recorder and a server; it is its own controller."""
 
     def __init__(self, max_concurrent: int = 50) -> None:
@@ -45,6 +45,7 @@ class Bench:
         self.server = FakeEvictor()
         self.why_not = ""
         self.superseded: dict[str, str] = {}
+        self.requests: list[tuple[str, str, float]] = []
         self.ended: list[tuple[str, Outcome, float]] = []
         executor = EvictionExecutor(self.ledger, self.server, anyio.current_time)
         self.evictions = EvictionPool(self, executor, max_concurrent)  # type: ignore[arg-type]  # what a pool uses of a controller
@@ -52,6 +53,9 @@ class Bench:
     def cancelled(self, intent: Intent) -> Outcome | None:
         reason = self.superseded.get(intent.pod.name) or self.why_not
         return EVICTIONS_PAUSED.outcome(reason) if reason else None
+
+    def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
+        self.requests.append((intent.pod.name, request_id, sent_at))
 
     def settle(self, result: EvictionResult) -> None:
         self.ended.append((result.intent.pod.name, result.outcome, result.sent_at))
@@ -109,6 +113,25 @@ async def test_what_may_not_continue_after_the_write_of_its_intent_is_withheld_o
 
     assert bench.server.requests == []
     assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "cancelled")]
+
+
+async def test_a_request_is_known_while_the_server_has_not_answered_it() -> None:
+    async with Bench().running() as bench:
+        bench.server.slow_s = 30
+        bench.submit("web")
+        await anyio.sleep(1)
+        requested = [name for name, _, _ in bench.requests]
+
+    assert (requested, bench.ended) == (["web"], [])
+
+
+async def test_an_intent_that_was_not_written_was_not_requested() -> None:
+    async with Bench().running() as bench:
+        bench.ledger.fault = "no space left on device"
+        bench.submit("web")
+        await anyio.sleep(1)
+
+    assert bench.requests == []
 
 
 async def test_a_request_that_has_no_answer_is_read_back() -> None:

@@ -11,6 +11,7 @@ from reactive_desched.eviction.client import EFFECT_TIMEOUT_S, EvictionClient
 from reactive_desched.eviction.executor import (
     MAX_READ_BACKOFF_S,
     EvictionExecutor,
+    IntentOwner,
     confirm_by_reading,
 )
 from reactive_desched.model.decision_context import DecisionContext
@@ -135,7 +136,7 @@ async def test_a_pod_is_compared_with_the_time_at_which_its_request_was_sent() -
         found = PodFound("u1", terminating=True, disruption=BY_EVICTION_API, deleted_s=deleted_s)
         means = EvictionExecutor(MemoryIntentStore(), Timed(found), anyio.current_time)
         finding = Finding(pod("web", uid="u1", on="n1", namespace="shop"), "NodeTaints", "no gpu")
-        result = await means.execute(Intent(DecisionContext(finding, "day")), lambda: None)
+        result = await means.execute(Intent(DecisionContext(finding, "day")), IntentOwner())
         results[deleted_s] = result.outcome.reason
 
     assert results == {990: "FoundDisrupted", 1_000: "FoundEvicted", 1_020: "FoundDisrupted"}
@@ -164,7 +165,7 @@ async def test_an_eviction_whose_line_broke_ends_when_its_request_can_no_longer_
     means = EvictionExecutor(recorder, Broken(HERE), anyio.current_time)
     finding = Finding(pod("web", uid="u1", on="n1", namespace="shop"), "NodeTaints", "no gpu")
 
-    result = await means.execute(Intent(DecisionContext(finding, "day")), lambda: None)
+    result = await means.execute(Intent(DecisionContext(finding, "day")), IntentOwner())
 
     assert result.outcome.result == "failed"
     assert anyio.current_time() == 5 + 8

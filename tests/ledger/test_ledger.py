@@ -11,11 +11,15 @@ from reactive_desched.ledger import ledger as ledger_module
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.ledger import KEPT_S, EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.model.changes import Resynced
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import MOVED, MoveEnd
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, FAILED, NOT_FOUND, UNKNOWN, Outcome
+from reactive_desched.model.subjects import PodSubject
 from reactive_desched.testing.builders import pod
 from tests.support.evictions import make_ledger
 
@@ -85,6 +89,44 @@ def test_an_eviction_is_in_the_ledger_from_its_decision_until_it_was_followed_up
     ]
     times = eviction.decided_at, eviction.requested_at, eviction.ended_at, eviction.followed_up_at
     assert times == (1.0, 2.0, 3.0, 9.0)
+
+
+def evaluation(name: str) -> Evaluation:
+    finding = Finding(pod(name, on="n1"), "Test", "why")
+    trigger = ChangeTrigger(Resynced(), 0.0)
+    return Evaluation("night", PodSubject(name), Evict(finding), trigger, 1.0)
+
+
+def test_an_eviction_has_its_evaluation_until_it_has_an_outcome() -> None:
+    ledger = make_ledger()
+    eviction = ledger.decide(evaluation("web").finding, "night", 1.0)
+
+    ledger.evaluated(evaluation("web"))
+    assert eviction.evaluation == evaluation("web")
+    assert ledger.decided_here("web") is eviction
+    assert ledger.count_decided_here() == 1
+
+    ledger.end("web", Outcome(EVICTED), 2.0)
+    assert eviction.evaluation is None
+    assert ledger.decided_here("web") is None
+    assert ledger.count_decided_here() == 0
+
+
+def test_what_an_earlier_process_requested_was_not_decided_here_and_nothing_supersedes_it() -> None:
+    ledger = make_ledger()
+    ledger.restore([past("old", None)], 100.0, EPOCH)
+    ledger.inherit("old", 100.0, EPOCH)
+    ours, gone = (ledger.decide(evaluation(name).finding, "night", 1.0) for name in ("a", "b"))
+    ledger.end("b", Outcome(EVICTED), 2.0)
+
+    ledger.supersede()
+
+    old = ledger.current("old")
+    assert old is not None
+    assert [each.is_superseded for each in (ours, gone, old)] == [True, False, False]
+    assert ledger.decided_here("old") is None
+    later = ledger.decide(evaluation("c").finding, "night", 3.0)
+    assert not later.is_superseded
 
 
 @pytest.mark.parametrize(

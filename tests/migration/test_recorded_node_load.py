@@ -97,10 +97,9 @@ def test_jobs_are_made_for_the_pods_that_koordinator_evicted(case: Case, tmp_pat
 def test_jobs_are_made_for_the_pods_that_would_be_evicted_directly(
     case: Case, tmp_path: Path
 ) -> None:
-    directly = decided(case, tmp_path, "").evicting.values()
+    directly = decided(case, tmp_path, "").gates.ledger.open()
     by_jobs = ordered(decided(case, tmp_path, JOBS))
 
     assert [each["pod"] for each in by_jobs] == [
-        {"namespace": each.finding.pod.namespace, "name": each.finding.pod.name}
-        for each in directly
+        {"namespace": each.scopes.namespace, "name": each.origin.pod_name} for each in directly
     ]

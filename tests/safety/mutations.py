@@ -111,8 +111,8 @@ def _without_moving_limit(scope: str) -> list[Patch]:
 
 
 def _sent_before_written() -> list[Patch]:
-    async def execute(self: Any, intent: Any, cancelled: Any) -> EvictionResult:
-        del cancelled
+    async def execute(self: Any, intent: Any, owner: Any) -> EvictionResult:
+        del owner
         sent_at, request = self._clock(), self._request(intent)
         outcome = await self._outcome(request)
         intent_id = await self._recorder.record_intent(intent)

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.app.recording import Recording, open_recording
-from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.executor import EvictionExecutor, IntentOwner
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 from reactive_desched.model.decision_context import DecisionContext, Trigger
@@ -141,7 +141,7 @@ async def _work(
             recording.recorder.record_decision(account, waits)
         for _ in range(2):
             recording.recorder.record_decision(account, Evict(account.finding))
-            result = await executor.execute(Intent(account), lambda: None)
+            result = await executor.execute(Intent(account), IntentOwner())
             if result.outcome.result != PDB_REFUSED:
                 break
         await anyio.sleep(chance.uniform(0, LONGEST_PAUSE_S))
