@@ -1,0 +1,94 @@
+"""One word says what a controller does, in each place where somebody may look."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.event import BRAKE_ENGAGED, BRAKE_RELEASED
+from reactive_desched.cli import main
+from reactive_desched.journal.events import read_events
+from tests.support.limits import UNLIMITED
+
+ELECTION = ("--leader-elect", "--leader-elect-lease-duration=15s")
+NODES = ("node-1", "node-2", "node-3")
+
+
+@pytest.fixture
+def settings() -> str:
+    return f"{UNLIMITED}brakes: {{storm: {{pods: 3, percent: 1}}}}\n"
+
+
+def get(program: Any, path: str) -> str:
+    try:
+        with urllib.request.urlopen(f"{program.url}{path}", timeout=60) as reply:
+            return str(reply.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.read().decode()
+
+
+def words(program: Any, capsys: pytest.CaptureFixture[str]) -> dict[str, set[str]]:
+    """Return the word that each place says; the log has that of its last state."""
+    capsys.readouterr()
+    assert main(["status", "--server", program.url]) == 0
+    shown = capsys.readouterr().out
+    logged = [json.loads(line) for line in program.output.splitlines()]
+    metric = r'^reactive_desched_state\{state="([a-z-]+)"\} 1'
+    return {
+        "status": set(re.findall(r"^state +([a-z-]+): ", shown, re.MULTILINE)),
+        "/debug/status": {json.loads(get(program, "/debug/status"))["state"]["name"]},
+        "/readyz": set(re.findall(r"\]state: ([a-z-]+)", get(program, "/readyz?verbose"))),
+        "/metrics": set(re.findall(metric, get(program, "/metrics"), re.MULTILINE)),
+        "log": {[line["state"] for line in logged if "state" in line][-1]},
+    }
+
+
+def everywhere(word: str) -> dict[str, set[str]]:
+    return {place: {word} for place in ("status", "/debug/status", "/readyz", "/metrics", "log")}
+
+
+def test_every_place_says_the_same_word_in_every_state(
+    cluster: Any,
+    controller: Callable[..., Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    leader = controller("--log-format", "json", *ELECTION)
+    leader.wait_for('"state":"evaluating"')
+    assert words(leader, capsys) == everywhere("evaluating")
+    standby = controller("--log-format", "json", *ELECTION)
+    standby.wait_for('"state":"standby"')
+    assert words(standby, capsys) == everywhere("standby")
+
+    assert main(["pause", "--server", leader.url, "--by", "ann"]) == 0
+    assert "\npaused: " in capsys.readouterr().out
+    leader.wait_for('"state":"paused"')
+    assert words(leader, capsys) == everywhere("paused")
+    assert main(["resume", "--server", leader.url]) == 0
+    assert "\nevaluating: " in capsys.readouterr().out
+    leader.wait_for('"state":"evaluating","before":"paused"')
+
+    for node in NODES:
+        cluster.taint(node, "gpu")
+    leader.wait_for('"state":"braked"')
+    assert words(leader, capsys) == everywhere("braked")
+    assert words(standby, capsys) == everywhere("standby")
+
+    assert leader.stop() == 0
+    leader.wait_for('"state":"stopping"')
+    brakes = [
+        (event.type, event.data.brake)
+        for event in read_events(tmp_path / "journal")
+        if event.type in (BRAKE_ENGAGED, BRAKE_RELEASED)
+    ]
+    assert brakes == [
+        (BRAKE_ENGAGED, "manual"),
+        (BRAKE_RELEASED, "manual"),
+        (BRAKE_ENGAGED, "storm"),
+    ]
