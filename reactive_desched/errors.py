@@ -14,6 +14,7 @@ ReactiveDeschedError
 ├── IndexUnavailable       an index of a plugin failed, and answers nothing any more
 ├── ConversionError        a converted policy would not say what the old one says
 ├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
+├── RecordingError         a recording cannot be read, imported or anonymized
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
@@ -65,6 +66,10 @@ class ConversionError(ReactiveDeschedError):
 
 class SnapshotUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as the fact it names
     """The cluster could not be read completely; decisions on a part of it would be wrong."""
+
+
+class RecordingError(ReactiveDeschedError):
+    """A recording cannot be read, imported or anonymized; the text says where and what to do."""
 
 
 class JournalError(ReactiveDeschedError):

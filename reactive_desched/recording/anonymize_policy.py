@@ -1,0 +1,166 @@
+"""Policies and settings with pseudonyms: what they select is what they selected.
+
+Fields and words of the formats stay, and numbers, durations and times; keys of labels, resources
+and any other text are replaced. Sections that decide on no pod, such as addresses of servers and
+paths of files, are left out.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from reactive_desched.errors import SelectorError
+from reactive_desched.model.labels import Requirement, Selector, parse_selector
+from reactive_desched.policy.yaml.reader import read_documents
+from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, YamlNode
+from reactive_desched.recording.pseudonyms import Texts
+
+__all__ = ["rename_document"]
+
+_UNDECIDING: Final = frozenset(
+    {"client", "server", "leaderElection", "journal", "logging", "events", "sinks", "recording"}
+)
+"""Sections of the settings that are left out."""
+
+_UNDECIDING_FIELDS: Final = frozenset({"pauseFile", "metricsProviders"})
+_PLAIN: Final = re.compile(
+    r"[-+]?[0-9.]+(%|[a-zA-Zµ]{1,2})?([0-9.]+(ns|us|µs|ms|[smhd]))*"  # numbers and durations
+    r"|[-0-9*/,]+( [-0-9A-Za-z*/,]+){4}"  # cron
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[-+][0-9:]+)?"
+    r"|\*"
+)
+_KEPT_FIELDS: Final = frozenset(
+    {"apiVersion", "kind", "operator", "effect", "enabled", "disabled", "schedule", "timeZone"}
+    | {"plugins", "status", "source", "nodeAffinityType", "conditionType"}
+)
+_KEY_FIELDS: Final = frozenset({"key", "topologyKey", "matchLabelKeys"})
+_VALUE_FIELDS: Final = frozenset({"values", "value"})
+_TAINT_FIELDS: Final = frozenset({"excludedTaints", "includedTaints"})
+_SELECTOR_FIELDS: Final = frozenset({"nodeSelector", "labelSelector"})
+_OWNER_KIND_FIELDS: Final = frozenset({"replacingOwners", "nonReplacingOwners"})
+_BY_PLUGIN: Final = frozenset({"ignoredBy"})
+_LABELS: Final = frozenset({"matchLabels"})
+
+
+def rename_document(text: str, to: Texts) -> str:
+    """Return a policy or settings with what stands for their texts; raises PolicyErrors.
+
+    A text that was in force can be read, unless the recording is damaged.
+    """
+    trees = read_documents(text, "the recorded policy")
+    renamed = [_renamed(_plain_value(tree), to, ()) for tree in trees]
+    return "".join(f"---\n{json.dumps(each, indent=2)}\n" for each in renamed)
+
+
+def _plain_value(node: YamlNode) -> Any:
+    if isinstance(node, ScalarNode):
+        return node.value
+    if isinstance(node, MappingNode):
+        return {entry.key: _plain_value(entry.value) for entry in node.entries}
+    return [_plain_value(item) for item in node.items]
+
+
+def _renamed(value: Any, to: Texts, path: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        return dict(_members(value, to, path))
+    if isinstance(value, list):
+        return [_renamed(each, to, path) for each in value]
+    return _leaf(value, to, path) if isinstance(value, str) else value
+
+
+def _members(value: Mapping[str, Any], to: Texts, path: tuple[str, ...]) -> Iterator[Any]:
+    field = path[-1] if path else ""
+    if field in _LABELS or (field in _SELECTOR_FIELDS and _is_label_map(value)):
+        for key, each in value.items():
+            yield to.key(key), to.value(each) if isinstance(each, str) else each
+        return
+    for key, each in value.items():
+        if (not path and key in _UNDECIDING) or key in _UNDECIDING_FIELDS - {"metricsProviders"}:
+            continue
+        is_field = key in _known_fields() or field in _BY_PLUGIN
+        yield key if is_field else to.key(key), _renamed(each, to, (*path, key))
+
+
+def _is_label_map(value: Mapping[str, Any]) -> bool:
+    return not ({"matchLabels", "matchExpressions"} & value.keys())
+
+
+def _leaf(value: str, to: Texts, path: tuple[str, ...]) -> str:
+    field = path[-1] if path else ""
+    if field in _KEPT_FIELDS or path[-2:] == ("pluginConfig", "name"):
+        return value
+    if (rename := _RENAMINGS.get(field)) is not None:
+        return rename(value, to)
+    return value if value in _known_words() or _PLAIN.fullmatch(value) else to.text(value)
+
+
+def _selector(value: str, to: Texts) -> str:
+    try:
+        selector = parse_selector(value)
+    except SelectorError:
+        return to.text(value)
+    return str(
+        Selector(
+            tuple(
+                Requirement(to.key(each.key), each.operator, tuple(map(to.value, each.values)))
+                for each in selector.requirements
+            )
+        )
+    )
+
+
+def _taint(value: str, to: Texts) -> str:
+    key, equals, word = value.partition("=")
+    return f"{to.key(key)}{equals}{to.value(word)}"
+
+
+def _owner_kind(value: str, to: Texts) -> str:
+    kind, dot, group = value.partition(".")
+    if value == "*":
+        return value
+    return f"{to.text(kind)}{dot}{group if group.endswith('.k8s.io') else to.text(group)}"
+
+
+_RENAMINGS: Final[Mapping[str, Callable[[str, Texts], str]]] = {
+    **dict.fromkeys(_KEY_FIELDS, lambda value, to: to.key(value)),
+    **dict.fromkeys(_VALUE_FIELDS, lambda value, to: to.value(value)),
+    **dict.fromkeys(_TAINT_FIELDS, _taint),
+    **dict.fromkeys(_SELECTOR_FIELDS, _selector),
+    **dict.fromkeys(_OWNER_KIND_FIELDS, _owner_kind),
+}
+
+
+@cache
+def _known_fields() -> frozenset[str]:
+    """Name the fields of the formats."""
+    return frozenset(name for schema in _schemas() for name in schema.get("properties", ()))
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    """Name the words that fields of the formats take."""
+    return frozenset(
+        word
+        for schema in _schemas()
+        for word in (*schema.get("enum", ()), schema.get("const"))
+        if isinstance(word, str)
+    )
+
+
+def _schemas() -> Iterator[Mapping[str, Any]]:
+    for name in ("v1alpha1.json", "v1alpha2.json", "settings.json"):
+        text = (files("reactive_desched.policy") / "schemas" / name).read_text("utf-8")
+        yield from _below(json.loads(text))
+
+
+def _below(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _below(each)
+    elif isinstance(value, dict):
+        yield value
+        for each in value.values():
+            yield from _below(each)

@@ -1,0 +1,1 @@
+"""Recordings of other programs, read as far as they reach."""

@@ -1,0 +1,442 @@
+"""An anonymized recording gives the same answers under other names, and has none of the old."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, cast, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from reactive_desched.errors import RecordingError
+from reactive_desched.model import labels as labels_module
+from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
+from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
+from reactive_desched.model.node_marks import find_mark, is_system_label
+from reactive_desched.model.objects import (
+    Annotations,
+    Deployment,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PodSpec,
+)
+from reactive_desched.model.outcomes import EvictionResponse, OutcomeReason, PdbRefused
+from reactive_desched.model.resources import is_extended
+from reactive_desched.model.taints import Taint
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.plan import command
+from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.mode import PlanMode
+from reactive_desched.plan.progress import Progress
+from reactive_desched.plan.report import PlanReport
+from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.recording import anonymize, items, pseudonyms
+from reactive_desched.recording.anonymize import FIELDS, Anonymizer, anonymized
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    Instant,
+    Item,
+    ObjectFound,
+    UsageMeasured,
+)
+from reactive_desched.recording.pseudonyms import Pseudonyms
+from reactive_desched.recording.well_known import KEPT_KEYS, KEPT_WORDS
+from reactive_desched.state.resources import WATCHED_KINDS
+from tests.support.previewed import draw_cluster, draw_policy, write_cluster
+from tests.support.sim_world import SimulatedCluster
+from tests.test_conformance import FOLDER, check
+
+AT = Instant(0.0, 0.0)
+_MADE_UP = "strategy-"
+"""How the profiles of a v1alpha1 policy are called, which has none."""
+
+NOW = "2026-01-01T00:10:00Z"
+
+
+def recorded(snapshot: Snapshot, policy: str) -> list[Item]:
+    """Return a cluster and a policy as a recording has them."""
+    found = [
+        ObjectFound(AT, resource, obj)
+        for resource, objects in snapshot.objects.items()
+        for obj in objects
+    ]
+    measured = [UsageMeasured(AT, sample) for sample in snapshot.samples]
+    return [*found, *measured, ConfigurationInForce(AT, policy)]
+
+
+def as_snapshot(read: Sequence[Item], like: Snapshot) -> Snapshot:
+    """Return the cluster of a recording."""
+    objects: dict[str, list[Any]] = {resource: [] for resource in like.objects}
+    for item in read:
+        if isinstance(item, ObjectFound):
+            objects[item.resource].append(item.obj)
+    samples = tuple(each.sample for each in read if isinstance(each, UsageMeasured))
+    return structs.replace(like, objects=objects, samples=samples)
+
+
+class Planned:
+    """What `plan` says of a cluster, and what it says of the same one under other names."""
+
+    def __init__(
+        self, policy: str, files: Sequence[str], folder: Path, mode: PlanMode, now: str, passes: int
+    ) -> None:
+        (folder / "policy.yaml").write_text(policy)
+        options = PlanOptions(
+            policy=str(folder / "policy.yaml"),
+            files=tuple(files),
+            mode=mode,
+            now=now,
+            passes=passes,
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            read = command._load_snapshot
+            seen: list[command.LoadedSnapshot] = []
+
+            def remember(*given: Any) -> command.LoadedSnapshot:
+                seen.append(read(*given))
+                return seen[-1]
+
+            patch.setattr(command, "_load_snapshot", remember)
+            self.report = build_report(options, Progress())
+            self.items = recorded(seen[0].snapshot, policy)
+            anonymizer = Anonymizer(self.items, Random(7))
+            self.names: Pseudonyms = anonymizer.pseudonyms
+            self.renamed = list(anonymizer.rename(self.items))
+            other = as_snapshot(self.renamed, seen[0].snapshot)
+            (folder / "policy.yaml").write_text(cast("Any", self.renamed[-1]).policy)
+            patch.setattr(command, "_load_snapshot", lambda *_: command.LoadedSnapshot(other))
+            self.renamed_report = build_report(options, Progress())
+
+
+def decisions(report: PlanReport, name: Any) -> list[tuple[Any, ...]]:
+    """Return the decisions of a report, with what `name` makes of the names in them."""
+    return [
+        (
+            each.action,
+            name(each.pod.namespace),
+            name(each.pod.name),
+            name(each.node),
+            each.profile if each.profile.startswith(_MADE_UP) else name(each.profile),
+            each.plugin,
+            each.gate,
+            each.reason,
+            each.in_seconds,
+            each.retry_in_seconds,
+            each.replacement_node and name(each.replacement_node),
+        )
+        for each in report.decisions
+    ]
+
+
+def assert_same_answers(planned: Planned) -> None:
+    """Check that both reports say the same once the names are replaced in the first."""
+    before = decisions(planned.report, planned.names.text)
+    assert before == decisions(planned.renamed_report, str)
+
+
+def names_of(read: Iterable[Item]) -> Iterator[str]:
+    """Yield the names, label values and keys of a cluster that nobody but its owner gave."""
+    for item in read:
+        match item:
+            case ObjectFound(obj=obj):
+                yield from (getattr(obj, "namespace", ""), getattr(obj, "name", ""), obj.uid)
+                for key, value in getattr(obj, "labels", {}).items():
+                    yield from (key, value)
+            case UsageMeasured(sample=NodeUsage(node=name)):
+                yield name
+
+
+def names_left(planned: Planned) -> list[str]:
+    """Search what was anonymized for each name of the original."""
+    text = msgspec.json.encode(planned.renamed).decode()
+    fields = {name for kind in FIELDS for name in kind.__struct_fields__}
+    kept = {part for each in KEPT_WORDS | KEPT_KEYS for part in re.split(r"[-./]", each)}
+    searched = set(names_of(planned.items)) - KEPT_WORDS - KEPT_KEYS - fields - kept - {"v1"}
+    return [
+        name
+        for name in searched
+        if not re.fullmatch(r"[0-9]{0,4}|.", name)
+        and re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text)
+    ]
+
+
+def renamed(*objects: Any, policy: str = "", seed: int = 1) -> tuple[Pseudonyms, list[Any]]:
+    """Return the pseudonyms of a recording of these objects, and the objects under them."""
+    found: list[Item] = [ObjectFound(AT, "any", each) for each in objects]
+    found += [ConfigurationInForce(AT, policy)] if policy else []
+    anonymizer = Anonymizer(found, Random(seed))
+    return anonymizer.pseudonyms, [getattr(each, "obj", each) for each in anonymizer.rename(found)]
+
+
+def test_pods_keep_the_beginning_of_their_workload_and_the_ordinals_of_a_stateful_set() -> None:
+    names, (_, web, db) = renamed(
+        Deployment("shop", "checkout", "u1"),
+        Pod("shop", "checkout-7d4b9c6f5d-x2x1z", "u2"),
+        Pod("shop", "mysql-10", "u3"),
+    )
+
+    assert web.name.startswith(f"{names.text('checkout')}-")
+    assert web.name.count("-") == 2
+    assert db.name == f"{names.text('mysql')}-10"
+
+
+def test_the_address_in_a_node_name_is_replaced() -> None:
+    _, (renamed_node,) = renamed(Node("ip-10-0-12-34.eu-west-1.compute.internal"))
+
+    assert not re.search(r"[0-9]", renamed_node.name)
+
+
+def test_what_is_equal_stays_equal_wherever_it_stands() -> None:
+    named = {"kubernetes.io/metadata.name": "shop", "team": "checkout"}
+    selector = LabelSelector(named, (Requirement("team", "NotIn", ("checkout", "billing")),))
+    _, (namespace, budget) = renamed(
+        Namespace("shop", labels=named), PodDisruptionBudget("shop", "budget", selector=selector)
+    )
+
+    assert namespace.labels["kubernetes.io/metadata.name"] == namespace.name
+    assert budget.namespace == namespace.name
+    assert budget.selector.match_labels == namespace.labels
+    assert not budget.selector.matches(namespace.labels)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=8, unique=True))
+def test_integers_compare_as_before(numbers: list[int]) -> None:
+    names, _ = renamed(*(Node(f"n{n}", labels={"size": str(n)}) for n in numbers))
+
+    values = [names.value(str(number)) for number in numbers]
+
+    for one, its in zip(numbers, values, strict=True):
+        for other, theirs in zip(numbers, values, strict=True):
+            above = Requirement("size", "Gt", (str(other),))
+            same = Requirement("size", "Gt", (theirs.removesuffix("!"),))
+            assert same.matches({"size": its.removesuffix("!")}) == above.matches(
+                {"size": str(one)}
+            )
+
+
+LABEL = st.from_regex(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,61}[a-zA-Z0-9])?", fullmatch=True)
+
+
+@given(st.lists(LABEL, min_size=1, max_size=6, unique=True))
+def test_labels_that_the_api_server_takes_stay_valid_and_differ(values: list[str]) -> None:
+    names, _ = renamed(Node("n", labels={f"k{i}": each for i, each in enumerate(values)}))
+
+    given_names = [names.value(each) for each in values]
+
+    assert [labels_module.label_value_error(each) for each in given_names] == [None] * len(values)
+    assert len(set(given_names)) == len(values)
+
+
+NAME = st.from_regex(r"[a-z]([-a-z0-9]{0,12}[a-z])?", fullmatch=True)
+
+
+@given(st.sets(NAME, min_size=2, max_size=12))
+def test_names_sort_as_before(found: set[str]) -> None:
+    ordered = sorted(found - KEPT_WORDS)
+    names, _ = renamed(*map(Namespace, ordered))
+
+    assert sorted(map(names.text, ordered)) == [names.text(each) for each in ordered]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "acme.com/agent-not-ready",
+        "readiness.k8s.io/acme",
+        "startup-taint.cluster-autoscaler.kubernetes.io/acme",
+        "ToBeDeletedByClusterAutoscaler",
+        "node.cilium.io/acme",
+        "acme.com/gpu-driver-upgrade",
+        "acme.com/dedicated",
+        "node-role.kubernetes.io/acme",
+    ],
+)
+def test_a_taint_belongs_to_the_same_group_under_its_other_name(key: str) -> None:
+    names, (tainted,) = renamed(Node("n", taints=(Taint(key, "NoSchedule", "acme"),)))
+    (taint,) = tainted.taints
+
+    before, after = find_mark(key), find_mark(taint.key)
+
+    assert before == after
+    assert "acme" not in f"{taint.key} {taint.value}"
+    assert labels_module.label_key_error(taint.key) is None
+    assert names.key(key) == taint.key
+
+
+@pytest.mark.parametrize("key", ["nvidia.com/gpu.product", "topology.acme.com/zone", "team"])
+def test_labels_that_programs_set_are_known_as_such_under_their_other_names(key: str) -> None:
+    names, _ = renamed(Node("n", labels={key: "acme"}))
+
+    assert is_system_label(names.key(key)) == is_system_label(key)
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "acme.com/fpga", "cpu", "hugepages-2Mi"])
+def test_resources_are_extended_ones_as_before(resource: str) -> None:
+    names, (has,) = renamed(Node("n", allocatable={resource: 3}))
+
+    assert has.allocatable == {names.key(resource): 3}
+    assert is_extended(names.key(resource)) == is_extended(resource)
+    assert (resource == names.key(resource)) == (resource in ("cpu", "hugepages-2Mi"))
+
+
+def test_a_label_value_that_no_server_takes_stays_one() -> None:
+    term = NodeSelectorTerm((Requirement("team", "In", ("not valid!",)),))
+    affinity = NodeAffinity(NodeSelector((term,)))
+    _, (bad,) = renamed(Pod("shop", "web", "u", spec=PodSpec(node_affinity=affinity)))
+
+    assert not bad.spec.node_affinity.required.node_selector_terms[0].usable
+
+
+def test_messages_are_left_out_and_times_of_annotations_stay() -> None:
+    rules = Annotations(do_not_evict="2026-12-01T00:00:00Z", evict="because acme says so")
+    items_before = [
+        ObjectFound(AT, "pods", Pod("shop", "web", "u", annotations=rules)),
+        items.PauseSet(AT, "manual", "acme migrates"),
+        items.EvictionAnswered(AT, "shop", "web", "u", PdbRefused("acme-budget says no")),
+        items.OrderGiven(AT, "pause", "jane@acme.com", {"reason": "acme", "for": "10m"}),
+    ]
+
+    anonymous: list[Any] = list(anonymized(lambda: items_before, Random(1)))
+    found, pause, answered, order = anonymous
+
+    assert found.obj.annotations.do_not_evict == "2026-12-01T00:00:00Z"
+    assert pause.reason == answered.response.message == order.who == "left out"
+    assert order.arguments["for"] == "10m"
+    assert "acme" not in repr([found, pause, answered, order])
+
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+nodeSelector: acme.com/pool=blue
+profiles:
+- name: acme
+  pluginConfig:
+  - name: DefaultEvictor
+    args:
+      priorityThreshold: {name: acme-high}
+      labelSelector: {matchLabels: {team: checkout}}
+  - name: RemovePodsViolatingNodeTaints
+    args:
+      excludedTaints: [acme.com/dedicated=blue, node.kubernetes.io/unschedulable]
+      namespaces: {include: [shop]}
+  - name: LowNodeUtilization
+    args:
+      thresholds: {cpu: 20, acme.com/fpga: 10}
+      targetThresholds: {cpu: 50, acme.com/fpga: 50}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+    balance: {enabled: [LowNodeUtilization]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 2s}
+guards: {replacingOwners: [CloneSet.acme.com]}
+sinks: {stdout: {}}
+journal: {directory: /var/lib/acme}
+"""
+
+
+def test_a_policy_selects_what_it_selected_and_loads() -> None:
+    names, (in_force,) = renamed(policy=POLICY)
+
+    configuration = load_sources([SourceText(in_force.policy, "renamed")], plugin_registry())
+
+    (profile,) = configuration.policy.profiles
+    arguments = {each.name: each.args for each in profile.plugins}
+    taints = arguments["RemovePodsViolatingNodeTaints"]
+    assert taints.namespaces.include == (names.text("shop"),)
+    assert f"{names.key('acme.com/dedicated')}={names.value('blue')}" in taints.excluded_taints
+    assert "node.kubernetes.io/unschedulable" in taints.excluded_taints
+    assert names.key("acme.com/fpga") in arguments["LowNodeUtilization"].thresholds
+    assert str(configuration.policy.node_selector) == str(
+        parse_selector(f"{names.key('acme.com/pool')}={names.value('blue')}")
+    )
+    assert not re.search("acme|shop|checkout|blue|stdout", in_force.policy)
+
+
+def recorded_structs(kind: Any, seen: set[Any]) -> set[Any]:
+    """Collect the structs that one can hold."""
+    if kind in seen or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        for part in get_args(kind):
+            recorded_structs(part, seen)
+        return seen
+    seen.add(kind)
+    for field in structs.fields(kind):
+        recorded_structs(field.type, seen)
+    return seen
+
+
+def test_every_field_of_everything_recorded_has_a_rule() -> None:
+    kinds: set[Any] = set()
+    for kind in (
+        *items.Item.__subclasses__(),
+        *(each.record for each in WATCHED_KINDS.values()),
+        *EvictionResponse.__subclasses__(),
+    ):
+        recorded_structs(kind, kinds)
+    without = {items.Item, Instant, EvictionResponse, OutcomeReason}  # ours
+
+    for kind in kinds - without:
+        anonymize._replacing(kind)  # raises LookupError
+
+
+def test_too_many_names_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pseudonyms, "MAX_WORDS", 3)
+
+    with pytest.raises(RecordingError, match="--since"):
+        renamed(*map(Namespace, ("alpha", "beta", "gamma", "delta")))
+
+
+@pytest.mark.parametrize("mode", [PlanMode.RUN, PlanMode.UPSTREAM])
+@pytest.mark.parametrize("seed", range(6))
+def test_plan_says_the_same_of_a_cluster_under_other_names(
+    seed: int, mode: PlanMode, tmp_path: Path
+) -> None:
+    rng, world = Random(seed), SimulatedCluster()
+    draw_cluster(world, rng)
+    cluster = write_cluster(world.store, tmp_path / "cluster.json")
+
+    planned = Planned(draw_policy(rng), [cluster], tmp_path, mode, NOW, 1)
+
+    assert_same_answers(planned)
+    assert names_left(planned) == []
+
+
+def conformance_cases() -> Iterator[Any]:
+    """Yield some of the recorded clusters with a policy that can be read."""
+    if not (FOLDER / "check.py").is_file():
+        yield pytest.param({}, id="none", marks=pytest.mark.skip(reason="there are no recordings"))
+        return
+    for case in check().load([str(FOLDER)])[::13]:
+        if not case["expect"].get("error"):
+            yield pytest.param(case, id=case["name"])
+
+
+@pytest.mark.parametrize("case", tuple(conformance_cases()))
+def test_plan_says_the_same_of_a_recorded_cluster_under_other_names(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    written = check().write(case, str(tmp_path))
+
+    planned = Planned(
+        case["policy"] if isinstance(case["policy"], str) else json.dumps(case["policy"]),
+        [written["cluster"]],
+        tmp_path,
+        PlanMode.UPSTREAM,
+        written["now"],
+        int(written["passes"]),
+    )
+
+    assert_same_answers(planned)
+    assert names_left(planned) == []
