@@ -442,7 +442,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     job_tries.JobTries: {
         **dict.fromkeys(job_tries.JobTries.__struct_fields__, keep),
         "rules": parts,
-        "makes_no_pod": keep,
+        "makes_no_pod": words,  # names another controller of the Job
     },
     job_tries.FailureRule: {
         "action": keep,

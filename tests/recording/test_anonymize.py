@@ -15,12 +15,14 @@ from msgspec import structs
 
 from reactive_desched.errors import RecordingError
 from reactive_desched.model import labels as labels_module
+from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from reactive_desched.model.node_marks import find_mark, is_system_label
 from reactive_desched.model.objects import (
     Annotations,
     Deployment,
+    Job,
     Namespace,
     Node,
     Pod,
@@ -301,18 +303,20 @@ def test_messages_are_left_out_and_times_of_annotations_stay() -> None:
     rules = Annotations(do_not_evict="2026-12-01T00:00:00Z", evict="because acme says so")
     items_before = [
         ObjectFound(AT, "pods", Pod("shop", "web", "u", annotations=rules)),
+        ObjectFound(AT, "jobs", Job("j", tries=JobTries(makes_no_pod="acme.com/kueue has it"))),
         items.PauseSet(AT, "manual", "acme migrates"),
         items.EvictionAnswered(AT, "shop", "web", "u", PdbRefused("acme-budget says no")),
         items.OrderGiven(AT, "pause", "jane@acme.com", {"reason": "acme", "for": "10m"}),
     ]
 
     anonymous: list[Any] = list(anonymized(lambda: items_before, Random(1)))
-    found, pause, answered, order = anonymous
+    found, job, pause, answered, order = anonymous
 
     assert found.obj.annotations.do_not_evict == "2026-12-01T00:00:00Z"
     assert pause.reason == answered.response.message == order.who == "left out"
+    assert not job.obj.tries.makes_pods
     assert order.arguments["for"] == "10m"
-    assert "acme" not in repr([found, pause, answered, order])
+    assert "acme" not in repr([found, job, pause, answered, order])
 
 
 POLICY = """\
