@@ -19,7 +19,7 @@ BACKOFF_PODS = gauge(
 
 
 class BackoffEntry(Struct, frozen=True, gc=False):
-    """Leave the pod alone until then (monotonic seconds), for what came of the last try."""
+    """The result of the last try; the pod is left alone `until` then, in monotonic seconds."""
 
     failures: int
     until: float

@@ -318,7 +318,7 @@ class Disruptions:
     # --- evictions of ours ---
 
     def settle(self, past: PastEviction) -> None:
-        """Record how an eviction of ours ended, whose record `past` is made of."""
+        """Record how an eviction by this controller ended; `past` is made of its record."""
         uid, pod = past.pod_uid, self._deferred.pop(past.pod_uid, None)
         if past.result == EVICTED or (past.result == UNKNOWN and past.reason not in _SEEN_LATER):
             self._uncertain.pop(uid, None)

@@ -150,7 +150,7 @@ class EvictionRateLimiter(EvictionParticipant):
         self._update_paces(now)
 
     def check(self, finding: Finding, now: float) -> Defer | None:
-        """Defer a pod until it has a token in every scope; until then it stands in a queue."""
+        """Defer a pod until every scope has a token for it; it waits in the queue of each scope."""
         empty = self.enter(finding, now)
         return None if empty is None else _rate_limited(finding, empty, now)
 

@@ -168,7 +168,7 @@ def outcome_payload(outcome: Outcome, took_ms: int | None) -> Ending:
 
 
 def follow_up_payload(end: MoveEnd) -> FollowUp:
-    """Return what came of an eviction."""
+    """Return the data of the record that follows up an eviction."""
     replacement = (
         Replacement(name=end.replacement, node=end.node, uid=end.replacement_uid)
         if end.replacement_uid

@@ -475,7 +475,7 @@ class JournalRecorder:
         return known
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Record what came of an eviction, behind its outcome; the caller does not wait."""
+        """Record how the move of an evicted pod ended; the caller does not wait."""
         if (event := self._outcomes.pop(intent_id, None)) is None:
             return
         ended: EvictionEnded = event.data

@@ -125,7 +125,7 @@ class Filterable(Protocol):
     """The members that an EventFilter reads: of a summary of a record, or of the record itself."""
 
     def field_values(self, field: str) -> Collection[str]:
-        """Return what the event goes by in this field of a Filter."""
+        """Return the values of the event that this field of a Filter is compared with."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The clocks that records have beside the time of day: what ages over a restart go by."""
+"""The clocks of records beside the time of day, from which ages over a restart are counted."""
 
 from collections.abc import Callable
 from datetime import datetime

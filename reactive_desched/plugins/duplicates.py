@@ -304,7 +304,7 @@ def _rank(replica: tuple[_Evictability, Pod]) -> tuple[_Evictability, int, str]:
 
 
 def _awaited_pods(group: ReplicaGroup, replicas: "_Replicas", view: View) -> int:
-    """Count the evicted pods that are gone, and for which no pod without a node stands in yet."""
+    """Count the evicted pods that are gone and whose replacement is not created yet."""
     gone = {
         pod.uid
         for owner_uid in replicas.owner_uids(group)

@@ -154,7 +154,7 @@ class ServerClock:
         self._ahead_s: deque[float] = deque(maxlen=_DATES)
 
     def read(self, date: str) -> None:
-        """Read the Date header of a response that came just now; an invalid date is ignored."""
+        """Read the Date header of a response that has just arrived; an invalid date is ignored."""
         if date == self._date:  # later in the same second: nothing new
             return
         self._date = date

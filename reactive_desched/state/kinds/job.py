@@ -70,7 +70,7 @@ class PodFailurePolicy(WireStruct, frozen=True, gc=False):
 
 
 class BatchJobSpec(WireStruct, frozen=True, gc=False):
-    """A Job's spec, as far as it says what becomes of a pod that fails."""
+    """The fields of a Job's spec that decide what follows the failure of a pod."""
 
     backoff_limit: int | None = None
     backoff_limit_per_index: int | None = None
