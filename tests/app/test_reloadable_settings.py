@@ -232,6 +232,9 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.plugin.evictions": (60, rate("plugin"), TokenRate(1, 7)),
     "budgets.plugin.per": ("20s", rate("plugin"), TokenRate(1, 7)),
     "budgets.plugin.burst": (9, rate("plugin"), TokenRate(20 / 60, 9)),
+    "budgets.ended.evictions": (60, rate("ended"), TokenRate(1, 20)),
+    "budgets.ended.per": ("30s", rate("ended"), TokenRate(4, 20)),
+    "budgets.ended.burst": (9, rate("ended"), TokenRate(2, 9)),
     "budgets.growsAboveNodes": (1000, growth, 3),
     "budgets.window": ("9m", lambda controller, _: controller.gates.policy_limits.window_s, 540),
     "budgets.schedules": (

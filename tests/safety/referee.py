@@ -69,8 +69,8 @@ class Eviction(NamedTuple):
     unfit_since: float | None
 
     def in_scope(self, scope: str) -> str:
-        """Name the member of a scope that the eviction counts for."""
-        return "" if scope == "cluster" else str(getattr(self, scope))
+        """Name the member of a scope that the eviction counts for: no pod of a story had ended."""
+        return "" if scope in ("cluster", "ended") else str(getattr(self, scope))
 
 
 class Violation(AssertionError):  # noqa: N818  it is raised as the fact it names
