@@ -29,7 +29,8 @@ from reactive_desched.controller.asked_kinds import effect_without, unasked_in_s
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.executor import EvictionExecutor, IntentOwner
+from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.intent_owner import IntentOwner
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit

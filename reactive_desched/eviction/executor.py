@@ -6,6 +6,7 @@ import anyio
 
 from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
 from reactive_desched.eviction.client import EvictionClient
+from reactive_desched.eviction.intent_owner import IntentOwner
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
@@ -21,18 +22,6 @@ from reactive_desched.model.read_back import outcome_from_lookup
 
 INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """The first wait between two reads of a pod after a request of unknown effect, and the longest."""
-
-
-class IntentOwner:
-    """Decided on intents, and follows their requests; its defaults do nothing."""
-
-    def cancelled(self, intent: Intent) -> Outcome | None:
-        """Return the outcome of an intent that must not be sent after all; None when it may."""
-        del intent
-        return None
-
-    def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
-        """See that the request of an intent is recorded, and sent next unless it is cancelled."""
 
 
 class EvictionExecutor:

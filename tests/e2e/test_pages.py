@@ -119,6 +119,8 @@ class Reading:
 
 
 ITS_OWN_JOURNAL = "unset STATE_DIRECTORY"
+INTO_ITS_FOLDER = "export PIP_NO_DEPS=1 PIP_TARGET=$PWD/site PYTHONPATH=$PWD/site"
+"""What a page installs is not left to the tests that use the same Python later."""
 READINGS = {
     "docs/howto/access.md": Reading(("kubectl apply -k deploy/examples/tokens",)),
     "docs/howto/audit.md": Reading(
@@ -194,6 +196,7 @@ READINGS = {
         }
     ),
     "docs/reference/plan.md": Reading(names={"shop/web-7d4b9c6f5-x2x8p": "$STAYS"}),
+    "docs/howto/write-a-sink.md": Reading((INTO_ITS_FOLDER,)),
     "docs/reference/policy-formats.md": Reading(
         ("mkdir policies", "cp policy.yaml policies/", "cp examples/v1alpha1.yaml old.yaml")
     ),
