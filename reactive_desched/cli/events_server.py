@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from reactive_desched.cli.commands import print_warning
 from reactive_desched.cli.controller_client import UNAUTHORIZED, ControllerClient, os_error_text
-from reactive_desched.cli.proxied_request import proxy_failure
+from reactive_desched.cli.proxied_request import cut_off_on_error, proxy_failure
 from reactive_desched.cli.record_filters import FilterValues
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.errors import ConfigError, StreamFailed
@@ -203,14 +203,15 @@ class _ServerTail:
         if self._last_event_id:
             headers["Last-Event-ID"] = self._last_event_id
         try:
-            async with session.get(
+            request = session.get(
                 self._address,
                 params=query,
                 headers=headers,
                 ssl=self._tls,
                 server_hostname=self._controller.tls_server_name,
                 proxy=None if self._proxy is None else self._proxy.url,
-            ) as response:
+            )
+            async with cut_off_on_error(request) as response:
                 await self._raise_for_status(response)
                 self._has_connected = True
                 reader = SseReader()

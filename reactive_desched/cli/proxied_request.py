@@ -1,7 +1,8 @@
 """Asks a controller through a proxy; without one http.client does, which is loaded sooner."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from ssl import SSLContext
 from typing import NamedTuple
@@ -29,6 +30,24 @@ def proxy_failure(error: Exception, proxy: Proxy) -> str:
     return ""
 
 
+@asynccontextmanager
+async def cut_off_on_error(
+    request: AbstractAsyncContextManager[aiohttp.ClientResponse],
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Send a request, and abort the connection of a response that is not read to its end.
+
+    Closing it over TLS would wait for the server's farewell, longer than this event loop runs.
+    """
+    async with request as response:
+        try:
+            yield response
+        except BaseException:
+            connection = response.connection
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()
+            raise
+
+
 def request_through(
     proxy: Proxy,
     method: str,
@@ -46,9 +65,8 @@ def request_through(
 
     async def ask() -> ProxiedResponse:
         timeout = aiohttp.ClientTimeout(total=timeout_s)
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.request(
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            request = session.request(
                 method,
                 url,
                 data=body,
@@ -57,10 +75,10 @@ def request_through(
                 ssl=True if tls is None else tls,
                 server_hostname=tls_server_name,
                 allow_redirects=False,
-            ) as response,
-        ):
-            answered = {name.lower(): text for name, text in response.headers.items()}
-            return ProxiedResponse(response.status, answered, await response.read())
+            )
+            async with cut_off_on_error(request) as response:
+                answered = {name.lower(): text for name, text in response.headers.items()}
+                return ProxiedResponse(response.status, answered, await response.read())
 
     try:
         answer = asyncio.run(ask())

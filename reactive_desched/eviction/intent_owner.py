@@ -1,4 +1,4 @@
-"""What decides on intents follows their requests through this contract."""
+"""Declares the contract by which who decided on an intent follows its request."""
 
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import Outcome

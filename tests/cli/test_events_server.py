@@ -1,8 +1,13 @@
 """`events tail --server`: the same records, from the stream of a controller."""
 
+import gc
 import signal
+import socket
+import ssl
 import subprocess
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
@@ -16,6 +21,7 @@ from reactive_desched.journal.tail import LiveTail
 from reactive_desched.primitives.listen_address import parse_listen_address
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import Served, serve
+from tests.support.authority import CertificateAuthority
 from tests.support.golden import Golden
 from tests.support.journals import SOURCE
 from tests.support.manual_clock import wait_until
@@ -171,3 +177,29 @@ async def test_what_an_older_server_rejects_is_reported_in_its_words(
         await runner.cleanup()
 
     assert capfd.readouterr().err == golden() + "\n"
+
+
+def test_an_answer_over_tls_that_is_not_read_to_its_end_leaves_no_connection_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = CertificateAuthority()
+    context = authority.server_context(tmp_path, "localhost")
+    trust = str(authority.write(tmp_path / "ca.crt"))
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as server:
+
+        def refuse() -> ssl.SSLSocket:
+            connection = context.wrap_socket(listening.accept()[0], server_side=True)
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 10\r\n\r\nno")
+            return connection  # open, and without a farewell
+
+        refused = server.submit(refuse)
+        url = f"https://localhost:{listening.getsockname()[1]}"
+        assert main(["events", "tail", "--server", url, "--certificate-authority", trust]) == 1
+        with warnings.catch_warnings(record=True) as left:
+            warnings.simplefilter("always")
+            gc.collect()
+        refused.result().close()
+
+    assert "wants a valid token" in capsys.readouterr().err
+    assert not [str(each.message) for each in left if each.category is ResourceWarning]
