@@ -110,6 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     the order of their names, one worker would come to all tests that wait for processes, while
     the others compete for the processors at first and leave them idle in the end.
     """
+    for item in items:
+        _end_it_in_time(item)
     _, workers = _worker(config)
     if workers == 1:
         return
@@ -164,6 +166,17 @@ def pytest_runtest_makereport(
         causes = (repr(each.__cause__ or each) for each in call.excinfo.value.exceptions)
         crash.message = f"{crash.message}: {'; '.join(causes)}"
     return report
+
+
+def _end_it_in_time(item: pytest.Item) -> None:
+    """Have a test on an event loop that hangs end its worker at its time limit, with its name.
+
+    uvloop swallows what the signal of pytest-timeout raises: such a test would hang for ever.
+    """
+    if item.get_closest_marker("anyio") is not None:
+        its = item.get_closest_marker("timeout")
+        limit = {"timeout": its.args[0]} if its is not None and its.args else {}
+        item.add_marker(pytest.mark.timeout(**limit, method="thread"), append=False)
 
 
 def _draw_no_constants_of_the_code() -> None:
