@@ -260,7 +260,8 @@ class Controller(IntentOwner):
 
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next."""
-        self.gates.ledger.request(intent.pod.uid, request_id, sent_at)
+        uid, evictor = intent.pod.uid, intent.options.evictor
+        self.gates.ledger.request(uid, request_id, sent_at, evictor)
 
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""

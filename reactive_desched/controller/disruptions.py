@@ -352,7 +352,7 @@ class Disruptions:
         if self._view.now_s - (past.ended_s or past.requested_s) > LATE_S:
             return False
         if mark is None:
-            return past.by_deletion
+            return evictor_named(past.evictor).is_deletion
         return mark[0] == BY_EVICTION_API and not _is_before(mark[1], past)
 
     def _correct_late(self, past: PastEviction, how: str) -> None:
@@ -452,7 +452,7 @@ def as_past(result: EvictionResult, wall_now: float) -> PastEviction:
         profile=context.profile,
         reason=outcome.reason,
         began_s=result.sent.server_s or 0.0,
-        by_deletion=evictor_named(result.intent.options.evictor).is_deletion,
+        evictor=result.intent.options.evictor,
         is_clean_up=is_clean_up(pod),
     )
 

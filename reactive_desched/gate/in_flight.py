@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from reactive_desched.ledger.eviction import Eviction
-from reactive_desched.ledger.ledger import KEPT_S, EvictionLedger
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Annotations, PodKey
 from reactive_desched.model.opt_outs import EVICTION_IN_PROGRESS as IN_PROGRESS
@@ -31,15 +32,14 @@ EVICTED_IN_BACKGROUND: Final = GateReason(
     "EvictionInBackground",
     "Another program was asked to move the pod, as KubeVirt's live migration, and does so.",
 )
-BACKGROUND_S: Final = KEPT_S
-"""So long a pod with the annotation request-evict-only has from an accepted eviction until another
-program says that it moves the pod, by the annotation eviction-in-progress."""
 
 
 class InFlightEvictions:
     """Refuses pods with an open eviction, and pods just evicted whose deletion no watch has shown.
 
-    Pods that were just evicted are refused for a minute. `clock` is monotonic, in seconds.
+    Pods that were just evicted are refused for a minute. One that another program lets leave, as
+    the evictor or the pod's annotation request-evict-only says, is refused for as long as the
+    evictor gives that program to begin. `clock` is monotonic, in seconds.
     """
 
     name = IN_FLIGHT_GATE
@@ -49,15 +49,17 @@ class InFlightEvictions:
         self._clock = clock
 
     def is_evicting(self, pod: PodKey) -> bool:
-        """Say whether the pod is being evicted, or was evicted within the last minute."""
+        """Say whether the pod is being evicted, or was just evicted and may leave still."""
         eviction = self._ledger.latest(pod)
         return eviction is not None and self._is_evicting(eviction)
 
     def _is_evicting(self, eviction: Eviction) -> bool:
         if eviction.is_under_way:
             return True
-        ended_at = eviction.ended_at
-        return ended_at is not None and eviction.leaves and self._clock() < ended_at + CACHE_LAG_S
+        if (ended_at := eviction.ended_at) is None or not eviction.leaves:
+            return False
+        asked_until = self._asked_until(eviction) if _leaves_later(eviction) else None
+        return asked_until is not None or self._clock() < ended_at + CACHE_LAG_S
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse a pod that leaves already, also one with the evict annotation."""
@@ -78,7 +80,8 @@ class InFlightEvictions:
     def _in_background_of(self, finding: Finding, eviction: Eviction | None) -> Refuse | None:
         """Refuse a pod that another program moves, or was asked to move."""
         pod = finding.pod
-        if not _asks_in_background(pod.annotations):
+        is_asked = eviction is not None and _leaves_later(eviction)
+        if not (is_asked or _asks_in_background(pod.annotations)):
             return None
         wakes, retry_at_s = (WakeOnPod(pod.uid),), None
         if is_set(pod.annotations.eviction_in_progress):
@@ -97,8 +100,13 @@ class InFlightEvictions:
         """Return until when another program that was asked to move the pod has to begin."""
         if eviction.ended_at is None or not eviction.leaves or eviction.is_taken_over:
             return None
-        until = eviction.ended_at + BACKGROUND_S
+        until = eviction.ended_at + evictor_named(eviction.evictor).begins_within_s
         return until if self._clock() < until else None
+
+
+def _leaves_later(eviction: Eviction) -> bool:
+    """Say whether its evictor asks another program to let the pod leave."""
+    return evictor_named(eviction.evictor).accepted is not None
 
 
 def _asks_in_background(annotations: Annotations) -> bool:

@@ -36,7 +36,7 @@ from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.model.disruptions import RememberedEnd
-from reactive_desched.model.evictor_table import evictor_named
+from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import replacing_owner, was_clean_up
 from reactive_desched.model.outcomes import (
@@ -136,7 +136,7 @@ class _Request(Struct, frozen=True, gc=False):
     sequence: str
     who: _Who
     why: _Why
-    by_deletion: bool
+    evictor: str
     is_clean_up: bool
 
 
@@ -210,9 +210,9 @@ class _Found:
             began_s = max(time_s, line.time.timestamp())
             if data.server_time is not None:
                 began_s = data.server_time.timestamp() + SERVER_TIME_ERROR_S
-            deletes = data.what is not None and evictor_named(evictor_of(data.what)).is_deletion
+            evictor = EVICTION if data.what is None else evictor_of(data.what)
             self.requests[line.id] = _Request(
-                *(time_s, began_s, line.sequence, data.who, data.why, deletes),
+                *(time_s, began_s, line.sequence, data.who, data.why, evictor),
                 was_clean_up(data.phase, data.who.owners),
             )
         elif line.type in EVICTION_OUTCOME_TYPES and data.outcome is not None:
@@ -303,7 +303,7 @@ class _Found:
             request.began_s,
             outcome.accepted_s,
             outcome.reason,
-            request.by_deletion,
+            request.evictor,
             request.is_clean_up,
         )
 

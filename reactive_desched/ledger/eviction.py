@@ -13,6 +13,7 @@ from reactive_desched.ledger.scopes import (
     scopes_in,
 )
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import (
@@ -52,8 +53,8 @@ class Eviction:
     instead, its record. `evaluation` has the decision, until there is an outcome. `is_superseded`
     says that the configuration changed since. `profile` is that of the gate. `decided_s` is the
     time of day of the decision, never in the future. `request_id` names its record and
-    `requested_at` when the request was sent, both empty before that; `outcome` and `ended_at` are
-    None while it has no outcome.
+    `requested_at` when the request was sent, both empty before that, and `evictor` names how the
+    pod was asked to leave; `outcome` and `ended_at` are None while it has no outcome.
 
     Where it is not ours, or only its pod is known, `is_followed` is false: limits count it alone.
 
@@ -75,6 +76,7 @@ class Eviction:
         "decided_s",
         "ended_at",
         "evaluation",
+        "evictor",
         "finding",
         "finding_holds",
         "followed_up_at",
@@ -126,6 +128,7 @@ class Eviction:
         self.match_key: MatchKey | None = None
         self.controller_uid = self.replacing_uid = ""
         self.request_id = ""
+        self.evictor = EVICTION
         self.requested_at: float | None = None
         self.outcome: Outcome | None = None
         self.ended_at: float | None = None
@@ -202,9 +205,9 @@ class Eviction:
         """Note that the request of an earlier process may still arrive."""
         self._is_inherited = True
 
-    def name_request(self, request_id: str, sent_at: float) -> None:
-        """Note which record has its request, and when that was sent."""
-        self.request_id = request_id
+    def name_request(self, request_id: str, sent_at: float, evictor: str) -> None:
+        """Note which record has its request, when that was sent, and by which evictor."""
+        self.request_id, self.evictor = request_id, evictor
         self.requested_at = sent_at
 
     def end(self, outcome: Outcome, now: float) -> None:
@@ -343,7 +346,7 @@ def past_eviction(
         name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
         eviction.match_key = past.replacing_uid, name
     eviction.replaced_since_s = max(origin.began_s, past.accepted_s)
-    eviction.request_id = past.request_id
+    eviction.request_id, eviction.evictor = past.request_id, past.evictor
     if past.result:
         eviction.outcome = recorded_outcome(past.result, past.reason)
         eviction.ended_at = past.ended_at(now, wall_now)

@@ -10,6 +10,7 @@ from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.ledger.scopes import ScopeKey
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import MoveEnd
@@ -142,10 +143,12 @@ class EvictionLedger:
             if _is_decided_here(eviction):
                 eviction.supersede()
 
-    def request(self, pod: PodKey, request_id: str, sent_at: float) -> None:
+    def request(
+        self, pod: PodKey, request_id: str, sent_at: float, evictor: str = EVICTION
+    ) -> None:
         """Note the record of a request, which is sent now unless it was cancelled."""
         if (eviction := self.decided_here(pod)) is not None:
-            eviction.name_request(request_id, sent_at)
+            eviction.name_request(request_id, sent_at, evictor)
             for requested in self._requested:
                 requested(eviction)
 

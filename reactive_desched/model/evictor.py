@@ -46,6 +46,8 @@ class Evictor(Struct, frozen=True, kw_only=True):
     not mean that the pod terminates. `found` returns what reading the pod back shows of a request
     whose response was lost, before all that holds of every evictor; None for nothing.
 
+    `begins_within_s` is how long the program that lets a pod leave later has to begin: for so long
+    the pod counts as leaving, and no second request is sent.
     `is_deletion` says that the request deletes the pod: no PodDisruptionBudget is asked, and no
     condition says that it was disrupted. `sets_disruption_target` says that the API server marks
     the pod as evicted through the Eviction API.
@@ -62,6 +64,7 @@ class Evictor(Struct, frozen=True, kw_only=True):
     choice: str = ""
     accepted: LeavesLater | None = None
     found: Callable[[EvictionRequest, PodFound], Outcome | None] = _shows_nothing
+    begins_within_s: float = 600.0
     is_deletion: bool = False
     sets_disruption_target: bool = False
     role: str = ""

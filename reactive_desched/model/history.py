@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.objects import PodKey
 
 
@@ -31,8 +32,8 @@ class PastEviction(Struct, frozen=True, gc=False):
     `follow_up` is None until its replacement was followed to the end. `owner_…` name the topmost
     controller, and `replacing_…` the owner whose new pods replace the evicted one
     (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a person cleared
-    the memory of the owner's moves after this one. `reason` is that of the outcome, `by_deletion`
-    says that the pod was to be deleted, not evicted, and `is_clean_up` that it had ended, as
+    the memory of the owner's moves after this one. `reason` is that of the outcome, `evictor`
+    names how the pod was asked to leave, and `is_clean_up` says that it had ended, as
     `model.moves.is_clean_up` has it.
     """
 
@@ -58,7 +59,7 @@ class PastEviction(Struct, frozen=True, gc=False):
     began_s: float = 0.0
     accepted_s: float = 0.0
     reason: str = ""
-    by_deletion: bool = False
+    evictor: str = EVICTION
     is_clean_up: bool = False
 
     @property

@@ -420,7 +420,7 @@ async def test_a_deletion_corrects_an_outcome_only_where_nothing_explains_it_a_m
     [web] = replicas("web")
     flow = flow_of(limits={"cluster": 5})
     flow.intent_store.adopt(f"request-{web.uid}", "web")
-    flow.controller.restore([past(web.uid, "failed", "FoundRunning", by_deletion=True)])
+    flow.controller.restore([past(web.uid, "failed", "FoundRunning", evictor="Delete")])
     async with flow.running():
         flow.sync_and_resume(*NODES, *deployment(1), web)
         await anyio.sleep(1)

@@ -1,8 +1,14 @@
 import msgspec
+import pytest
 
-from reactive_desched.gate.in_flight import BACKGROUND_S, CACHE_LAG_S, InFlightEvictions
+from reactive_desched.gate.in_flight import CACHE_LAG_S, InFlightEvictions
 from reactive_desched.ledger import ledger as ledger_module
+from reactive_desched.ledger.ledger import KEPT_S
 from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.evictor import Evictor
+from reactive_desched.model.evictor_table import EVICTORS
+from reactive_desched.model.evictors.eviction import EVICTION_API
+from reactive_desched.model.evictors.soft_eviction import SOFT_EVICTION
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import Annotations, Pod
@@ -132,7 +138,7 @@ def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin(
     memory = Memory(clock)
     memory.reserve(LAUNCHER)
     memory.release(LAUNCHER, evicted=True)
-    clock.now += BACKGROUND_S - 1
+    clock.now += EVICTION_API.begins_within_s - 1
 
     refusal = memory.check(Finding(LAUNCHER, "Test", "why"), clock.now)
     assert refusal is not None
@@ -170,3 +176,36 @@ def test_after_a_restart_the_annotation_says_that_a_pod_is_being_moved() -> None
     assert Memory(Clock()).check(Finding(MOVING, "Test", "why"), 0) is not None
     alone = msgspec.structs.replace(LAUNCHER, annotations=Annotations(eviction_in_progress=""))
     assert Memory(Clock()).check(Finding(alone, "Test", "why"), 0) is None
+
+
+def test_a_softly_evicted_pod_leaves_until_the_program_that_was_asked_had_its_time() -> None:
+    clock = Clock()
+    memory = Memory(clock)
+    memory.reserve(WEB.pod)
+    memory.ledger.request(WEB.pod.uid, "r", clock.now, SOFT_EVICTION.name)
+    memory.release(WEB.pod, evicted=True)
+    memory.close(WEB.pod)
+
+    clock.now += SOFT_EVICTION.begins_within_s - 1
+    refusal = memory.check(WEB, clock.now)
+    assert refusal is not None
+    assert (refusal.reason, refusal.retry_at_s) == ("EvictionInBackground", clock.now + 1)
+    assert memory.is_evicting(WEB.pod.uid)
+
+    clock.now += 1.1
+    assert memory.check(WEB, clock.now) is None
+    assert not memory.is_evicting(WEB.pod.uid)
+
+
+def test_a_soft_eviction_that_failed_refuses_nothing() -> None:
+    memory = Memory(Clock())
+    memory.reserve(WEB.pod)
+    memory.ledger.request(WEB.pod.uid, "r", 0.0, SOFT_EVICTION.name)
+    memory.release(WEB.pod, evicted=False)
+
+    assert memory.check(WEB, 0) is None
+
+
+@pytest.mark.parametrize("evictor", EVICTORS.values(), ids=lambda each: each.name)
+def test_the_ledger_keeps_an_eviction_for_as_long_as_its_evictor_waits(evictor: Evictor) -> None:
+    assert evictor.begins_within_s <= KEPT_S

@@ -3,7 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.gate.in_flight import BACKGROUND_S, InFlightEvictions
+from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.model.evictors.eviction import EVICTION_API
+from reactive_desched.model.evictors.soft_eviction import SOFT_EVICTION
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Annotations
@@ -88,6 +90,25 @@ def test_the_time_to_begin_goes_on_over_a_restart() -> None:
     )
     ledger.restore([past], 5.0, NOW_S)
     moved = replace(pod("vm", on="n1"), annotations=Annotations(request_evict_only=""))
-    now += BACKGROUND_S - 80
+    now += EVICTION_API.begins_within_s - 80
 
     assert in_flight.check(Finding(moved, "Test", "why"), 0) is None
+
+
+def test_what_an_earlier_process_evicted_softly_has_the_rest_of_its_time() -> None:
+    now = 5.0
+    ledger = make_ledger()
+    in_flight = InFlightEvictions(ledger, lambda: now)
+    ended_s = NOW_S - 90
+    past = PastEviction(
+        *("r", ended_s, "web", "default", "web", "n1"),
+        ended_s=ended_s,
+        result="evicted",
+        evictor="SoftEviction",
+    )
+    ledger.restore([past], 5.0, NOW_S)
+
+    refusal = in_flight.check(Finding(pod("web", on="n1"), "Test", "why"), 0)
+
+    assert refusal is not None
+    assert refusal.retry_at_s == 5.0 - 90 + SOFT_EVICTION.begins_within_s
