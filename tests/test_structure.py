@@ -387,7 +387,8 @@ def test_every_room_but_the_demo_is_held_to_import_no_simulator() -> None:
 
 def test_every_room_but_the_model_and_what_lies_below_is_forbidden_to_the_simulator() -> None:
     held = contract("The simulator imports only the model")
-    below = {f"reactive_desched.{name}" for name in ("model", "primitives", "errors", "_version")}
+    names = ("model", "text", "primitives", "errors", "_version")
+    below = {f"reactive_desched.{name}" for name in names}
     assert {*held["source_modules"], *held["forbidden_modules"]} == rooms() - below
 
 

@@ -20,9 +20,9 @@ from msgspec import Meta, Struct
 
 from reactive_desched.model.event_types import TYPE_PREFIX, full_type
 from reactive_desched.model.evictor_table import EVICTORS
-from reactive_desched.primitives.ages import format_duration
-from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.timestamps import format_time
+from reactive_desched.text.ages import format_duration
+from reactive_desched.text.counts import agree, and_more, format_count
+from reactive_desched.text.times import format_time
 
 MODE_LIVE: Final = "live"
 MODE_DRY_RUN: Final = "dry_run"
@@ -709,7 +709,7 @@ class PolicyRejected(EventData, frozen=True, gc=False, kw_only=True, rename="cam
 
     def describe(self) -> str:
         """Return the revision that stays, and the first problem."""
-        more = f" and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
+        more = f" {and_more(len(self.problems) - 1)}" if len(self.problems) > 1 else ""
         return f"revision {self.kept} stays: {''.join(self.problems[:1])}{more}"
 
 
@@ -828,7 +828,7 @@ class Checkpoint(
         left_out = "".join(
             f", {format_count(count, noun)} unrecorded" for count, noun in counts if count
         )
-        verb = "is" if self.size == 1 else "are"
+        verb = agree(self.size, "is", "are")
         return f"{format_count(self.size, 'record')} before it {verb} signed for{left_out}"
 
 

@@ -24,9 +24,9 @@ from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.moves.listing import MoveRow, list_moves
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.timestamps import utc_time
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.recent_evictions import RecentEviction, RecentEvictions
+from reactive_desched.text.times import utc_time
 from reactive_desched.web.operator import DebugPage
 
 MAX_MOVES: Final = 20

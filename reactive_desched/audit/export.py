@@ -29,7 +29,7 @@ from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
 from reactive_desched.primitives.bounded_text import printable
-from reactive_desched.primitives.timestamps import format_timestamp
+from reactive_desched.text.times import format_timestamp
 
 COLUMNS: Final = (
     "sequence",

@@ -16,7 +16,7 @@ from reactive_desched.audit.journal_check import has_records, require_journal
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.segments import list_segments
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import format_count
 
 NOTICE_AFTER_S: Final = 1.0
 """Print nothing when the index is built sooner than this."""

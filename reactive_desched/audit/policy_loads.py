@@ -22,7 +22,7 @@ from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.payloads import MAX_POLICY_BYTES, without_secrets
 from reactive_desched.journal.records import AnyEvent, parse_header
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.timestamps import format_timestamp
+from reactive_desched.text.times import format_timestamp
 
 MIN_REVISION_CHARS: Final = 4
 """The beginning of a revision must have so many characters."""

@@ -33,7 +33,7 @@ from reactive_desched.journal.records import AnyEvent, parse_header
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.upkeep import limits
 from reactive_desched.journal.upkeep.limits import RetentionLimits
-from reactive_desched.primitives.timestamps import format_timestamp
+from reactive_desched.text.times import format_timestamp
 
 MAX_OPEN_NAMED: Final = 100
 """So many open intents are named; further ones are only counted."""

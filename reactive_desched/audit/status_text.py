@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from reactive_desched.api.event import format_missing
-from reactive_desched.audit.layout import TextLayout, align_columns, fold
 from reactive_desched.audit.status import (
     IndexStatus,
     JournalStatus,
@@ -12,9 +11,10 @@ from reactive_desched.audit.status import (
     RecordTimes,
     SinkStatus,
 )
-from reactive_desched.primitives.ages import format_duration
 from reactive_desched.primitives.bounded_text import printable
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import format_duration
+from reactive_desched.text.counts import and_more, format_count
+from reactive_desched.text.layout import TextLayout, align, fold
 
 _INDENT = "  "
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -25,7 +25,7 @@ def status_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
     for line in fold(status.journal, layout):
         yield layout.styled("1", line)
     rows = [*_content_rows(status), *_problem_rows(status)]
-    yield from align_columns(rows, layout, _INDENT)
+    yield from align(rows, width=layout.width, indent=_INDENT)
     yield from _open_lines(status, layout)
     yield from _sink_lines(status, layout)
 
@@ -128,9 +128,9 @@ def _open_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
         return
     yield ""
     rows = [("OPEN", "RECORD", "FOR", "NODE", "ID"), *map(_open_row, status.open)]
-    yield from align_columns(rows, layout)
+    yield from align(rows, width=layout.width, indent="")
     if (more := status.open_count - len(status.open)) > 0:
-        yield f"and {more} more"
+        yield and_more(more)
 
 
 def _open_row(eviction: OpenEviction) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _sink_lines(status: JournalStatus, layout: TextLayout) -> Iterator[str]:
         return
     yield ""
     rows = [("SINK", "AT", "BEHIND", "KEPT", "DEAD LETTERS"), *map(_sink_row, status.sinks)]
-    yield from align_columns(rows, layout)
+    yield from align(rows, width=layout.width, indent="")
 
 
 def _sink_row(sink: SinkStatus) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from reactive_desched.api.event import (
     Who,
 )
 from reactive_desched.audit.event_lines import describe_event, format_owners
-from reactive_desched.audit.layout import TextLayout, align_columns, fold, hanging_indent
 from reactive_desched.audit.story import Story, StoryEvent
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.signing.signed_note import parse_note
@@ -32,20 +31,20 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.event_types import short_type
 from reactive_desched.model.moves import end_in_words
 from reactive_desched.model.outcomes import DRY_RUN
-from reactive_desched.primitives.ages import format_duration
 from reactive_desched.primitives.bounded_text import printable
-from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.timestamps import format_time
+from reactive_desched.text.ages import format_duration
+from reactive_desched.text.counts import format_count
+from reactive_desched.text.layout import TextLayout, align, fold, hanging_indent
+from reactive_desched.text.terminal import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, YELLOW
+from reactive_desched.text.times import format_time
 
-_BOLD, _DIM = "1", "2"
-_GREEN, _YELLOW, _RED, _CYAN, _MAGENTA = "32", "33", "31", "36", "35"
 _STYLES: Final = {
-    "change": _CYAN,
-    "finding": _BOLD,
-    "evict": _GREEN,
-    "defer": _YELLOW,
-    "refuse": _RED,
-    "request": _BOLD,
+    "change": CYAN,
+    "finding": BOLD,
+    "evict": GREEN,
+    "defer": YELLOW,
+    "refuse": RED,
+    "request": BOLD,
 }
 _SUCCESS_TYPES: Final = (EVICTION_SUCCEEDED, EVICTION_DRY_RUN)
 _NO_OUTCOME_YET: Final = (
@@ -63,17 +62,19 @@ def story_lines(story: Story, layout: TextLayout) -> Iterator[str]:
     case_events = story.case_events
     data = case_events[0].event.data
     for line in fold(_headline(case_events), layout):
-        yield layout.styled(_BOLD, line)
+        yield layout.styled(BOLD, line)
     yield ""
     if isinstance(data, EventData) and (pod := data.pod) is not None:
-        yield from align_columns(_fact_rows(story, data, pod), layout, _INDENT)
+        yield from align(_fact_rows(story, data, pod), width=layout.width, indent=_INDENT)
         yield ""
     if isinstance(data, PodData):
         yield from _trigger_lines(data.trigger, layout)
     yield from _event_lines(story, layout)
     yield from _text_lines(story, layout)
     yield ""
-    yield from align_columns([*_state_rows(story), *_checkpoint_rows(story)], layout, _INDENT)
+    yield from align(
+        [*_state_rows(story), *_checkpoint_rows(story)], width=layout.width, indent=_INDENT
+    )
 
 
 def _text_lines(story: Story, layout: TextLayout) -> Iterator[str]:
@@ -85,7 +86,7 @@ def _text_lines(story: Story, layout: TextLayout) -> Iterator[str]:
             name += f": there is no text of it: {each.missing}"
         elif each.from_seq != story.case_events[0].seq:
             name += f", by its text in record {each.from_seq}"
-        yield layout.styled(_BOLD, f"{_INDENT}{printable(name)}")
+        yield layout.styled(BOLD, f"{_INDENT}{printable(name)}")
         yield from (f"{_INDENT}{printable(line)}" for line in each.text.splitlines())
 
 
@@ -175,7 +176,7 @@ def _trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
 def _dim_trigger_lines(trigger: Cause, layout: TextLayout) -> Iterator[str]:
     """Say, less loudly, what made us look again."""
     for line in _trigger_lines(trigger, TextLayout(width=layout.width)):
-        yield layout.styled(_DIM, line)
+        yield layout.styled(DIM, line)
 
 
 def _event_lines(story: Story, layout: TextLayout) -> Iterator[str]:
@@ -224,9 +225,9 @@ def _format_line(
 
 def _style(label: str, item: StoryEvent | None) -> str:
     if item is not None and not item.is_of_case:
-        return _MAGENTA
+        return MAGENTA
     if item is not None and isinstance(item.event.data, EvictionEnded):
-        return _GREEN if item.event.type in _SUCCESS_TYPES else _RED
+        return GREEN if item.event.type in _SUCCESS_TYPES else RED
     return _STYLES.get(label, "")
 
 

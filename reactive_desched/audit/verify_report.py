@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from reactive_desched.api.event import format_missing
 from reactive_desched.audit.findings import BadRecord, EpochChange, KeyUse, VerifyReport
 from reactive_desched.primitives.bounded_text import printable
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import format_count
 
 
 def report_lines(report: VerifyReport) -> Iterator[str]:
@@ -58,9 +58,8 @@ def _extent(report: VerifyReport) -> Iterator[str]:
         gone = report.first.sequence - 1
         yield f"  what came before, to {gone}, was removed; a checkpoint stands for it"
     if report.removed:
-        were = "was" if report.removed == 1 else "were"
-        files = format_count(report.removed, "file")
-        yield f"  {files} {were} removed by retention meanwhile"
+        files = format_count(report.removed, "file", "was", "were")
+        yield f"  {files} removed by retention meanwhile"
 
 
 def _keys(report: VerifyReport) -> Iterator[str]:

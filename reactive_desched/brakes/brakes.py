@@ -25,13 +25,13 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.settings.brakes import BrakeSettings
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
 from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
+from reactive_desched.text.counts import format_count
 
 ENGAGED = gauge("brake_engaged", "1 while a brake holds evictions, everywhere or in part.", "brake")
 ENGAGEMENTS = counter("brake_engagements", "How often each brake engaged.", "brake")

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.model.brakes import CLUSTER, MANUAL, BrakeNotice, SavedPause
-from reactive_desched.primitives.timestamps import format_second
+from reactive_desched.text.times import format_second
 
 BY_FILE: Final = "the pause file"
 _NO: Final = frozenset({"", "false"})

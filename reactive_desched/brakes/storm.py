@@ -24,9 +24,9 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import StormBrakeSettings
-from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
 
 FINDING_STORM: Final = GateReason(
     "StormBrake",

@@ -18,7 +18,7 @@ from reactive_desched.cli.commands import (
     with_hyphens,
 )
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
-from reactive_desched.primitives.terminal import wants_colours
+from reactive_desched.text.terminal import wants_colours
 
 _COMMANDS = (
     *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import flag_values, journal_flags, record_filters
 from reactive_desched.cli.commands import print_warning
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import format_count
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -64,8 +64,8 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _print(records: "SearchResult") -> None:
-    from reactive_desched.audit.layout import layout_for
     from reactive_desched.cli.events_table import EventTable
+    from reactive_desched.text.layout import layout_for
 
     if not records.records:
         sys.stderr.write(audit_flags.NO_RECORD_MATCHES)

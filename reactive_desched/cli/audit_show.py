@@ -49,9 +49,9 @@ def add(commands: Commands) -> None:
 def _show(arguments: argparse.Namespace) -> int:
     from reactive_desched.audit.catalogue import as_json
     from reactive_desched.audit.id_resolver import is_record_number, resolve_decision
-    from reactive_desched.audit.layout import layout_for
     from reactive_desched.audit.story import build_story
     from reactive_desched.audit.story_text import story_lines
+    from reactive_desched.text.layout import layout_for
 
     with audit_flags.open_catalogue(arguments) as catalogue:
         found = resolve_decision(catalogue, arguments.id)

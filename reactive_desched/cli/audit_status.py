@@ -38,9 +38,9 @@ def add(commands: Commands) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from reactive_desched.audit.layout import layout_for
     from reactive_desched.audit.status import as_json, journal_status
     from reactive_desched.audit.status_text import status_lines
+    from reactive_desched.text.layout import layout_for
 
     with audit_flags.open_catalogue(arguments) as catalogue:
         found = journal_status(catalogue, datetime.now(UTC))

@@ -162,8 +162,8 @@ def _as_json(report: "VerifyReport") -> str:
 
 
 def _as_text(report: "VerifyReport") -> str:
-    from reactive_desched.audit.layout import fold, layout_for
     from reactive_desched.audit.verify_report import report_lines
+    from reactive_desched.text.layout import fold, layout_for
 
     shown = layout_for(sys.stdout)
     return "".join(f"{part}\n" for line in report_lines(report) for part in fold(line, shown))

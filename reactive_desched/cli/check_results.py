@@ -10,7 +10,7 @@ from reactive_desched.policy.load import PolicyCheckResult
 from reactive_desched.policy.report import MarkedText, Report, Severity
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.tree import SourceMark
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import format_count
 
 if TYPE_CHECKING:
     from reactive_desched.policy.corrections import Correction

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from reactive_desched.primitives.hints import nearest_name, not_one_of, quote
-from reactive_desched.primitives.terminal import columns
+from reactive_desched.text.terminal import columns
 
 
 def print_warning(text: str) -> None:

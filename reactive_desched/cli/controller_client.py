@@ -3,7 +3,8 @@
 import argparse
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -225,6 +226,19 @@ def add_server(command: argparse.ArgumentParser) -> None:
         f"{DEFAULT_SERVER})",
     )
     add_trust(command)
+
+
+def add_output(command: argparse.ArgumentParser) -> None:
+    """Add the flag of a command that writes what a controller answers."""
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+
+
+def write_answer(output: str, answer: Any, lines: Iterable[str]) -> None:
+    """Write an answer as JSON, or as the lines of its table, which are made for that alone."""
+    if output == "json":
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:

@@ -5,13 +5,13 @@ from typing import Final, NamedTuple, TextIO
 
 from reactive_desched.api.event import EventData, PodData
 from reactive_desched.audit.event_lines import describe_event
-from reactive_desched.audit.layout import wrap
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import short_type
 from reactive_desched.primitives.bounded_text import printable
-from reactive_desched.primitives.timestamps import format_time
+from reactive_desched.text.layout import wrap
+from reactive_desched.text.times import format_time
 
 CASE_ID_CHARS: Final = 10
 """So much of a case's id stands in a list: `audit show` takes it."""

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.audit.layout import layout_for
 from reactive_desched.cli.commands import print_warning
 from reactive_desched.cli.events_server import Printer, TailOptions, is_before
 from reactive_desched.cli.events_table import EventTable
@@ -26,6 +25,7 @@ from reactive_desched.journal.start_position import (
     validate_position,
 )
 from reactive_desched.journal.summary import EventFilter, parse_summary
+from reactive_desched.text.layout import layout_for
 
 POLL_S: Final = 0.2
 """A folder is looked at so often; a look that finds nothing costs some microseconds a file."""

@@ -1,7 +1,6 @@
 """`eviction-loops`: lists the workloads that a controller leaves alone as moves did not help."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,8 +9,8 @@ from typing import Any
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.pause import add_person, person
-from reactive_desched.primitives.ages import format_span
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import age_of, time_until
+from reactive_desched.text.counts import and_more, format_count
 
 
 def add(commands: Commands) -> None:
@@ -48,7 +47,7 @@ def _add_list(actions: Any) -> None:  # argparse has no public name for it
         ),
     )
     controller_client.add_server(command)
-    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    controller_client.add_output(command)
     command.set_defaults(command=_list)
 
 
@@ -78,10 +77,7 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
 
 def _list(arguments: argparse.Namespace) -> int:
     answer = controller_client.client_of(arguments).read_page("futile")
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in _table(answer, datetime.now(UTC)))
+    controller_client.write_answer(arguments.output, answer, _table(answer, datetime.now(UTC)))
     return 0
 
 
@@ -95,8 +91,7 @@ def _clear(arguments: argparse.Namespace) -> int:
 
 
 def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
-    from reactive_desched.audit.layout import layout_for
-    from reactive_desched.plan.columns import align
+    from reactive_desched.text.layout import align, layout_for
 
     owners, nodes, width = answer["owners"], answer["nodes"], layout_for(sys.stdout).width
     if not owners and not nodes:
@@ -113,7 +108,7 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
         yield from align([node_heads, *node_rows], width=width, indent="")
     unlisted = answer["total"] - len(owners) + answer["totalNodes"] - len(nodes)
     if unlisted > 0:
-        yield f"{unlisted} more are left alone: -o json has the oldest 500, too"
+        yield f"{and_more(unlisted)}: -o json has the oldest 500, too"
 
 
 def _row(owner: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
@@ -123,8 +118,8 @@ def _row(owner: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         owner["plugin"],
         str(owner["futileMoves"]),
         "left alone" if owner["parked"] else "resting",
-        format_span(now - datetime.fromisoformat(owner["since"])),
-        format_span(datetime.fromisoformat(owner["until"]) - now),
+        age_of(owner["since"], now),
+        time_until(owner["until"], now),
         _last_move(moves[-1]) if moves else "under way",
     )
 
@@ -134,8 +129,8 @@ def _node_row(node: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         node["node"],
         node["plugin"],
         str(node["futileMoves"]),
-        format_span(now - datetime.fromisoformat(node["since"])),
-        format_span(datetime.fromisoformat(node["until"]) - now),
+        age_of(node["since"], now),
+        time_until(node["until"], now),
     )
 
 

@@ -1,7 +1,6 @@
 """`migrations`: the migration jobs that a running controller watches, and what each waits for."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -9,7 +8,8 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
-from reactive_desched.primitives.ages import format_span
+from reactive_desched.text.ages import age_of
+from reactive_desched.text.counts import and_more
 
 JOB_COLUMNS: Final = ("JOB", "POD", "NODE", "MADE BY", "PHASE", "AGE", "MESSAGE")
 
@@ -25,22 +25,18 @@ def add(commands: Commands) -> None:
         examples=("reactive-desched migrations", "reactive-desched migrations -o json"),
     )
     controller_client.add_server(command)
-    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    controller_client.add_output(command)
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
     answer = controller_client.client_of(arguments).read_page("migrations")
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in _table(answer, datetime.now(UTC)))
+    controller_client.write_answer(arguments.output, answer, _table(answer, datetime.now(UTC)))
     return 0
 
 
 def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
-    from reactive_desched.audit.layout import layout_for
-    from reactive_desched.plan.columns import align
+    from reactive_desched.text.layout import align, layout_for
 
     if not answer["enabled"]:
         yield "migration jobs are off: write `migration: {}` into the settings"
@@ -52,7 +48,7 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
     rows += (job_row(job, now) for job in answer["jobs"])
     yield from align(rows, width=layout_for(sys.stdout).width, indent="")
     if (more := answer["total"] - len(answer["jobs"])) > 0:
-        yield f"and {more} more"
+        yield and_more(more)
 
 
 def job_row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
@@ -66,6 +62,6 @@ def job_row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         job["node"],
         job["madeBy"],
         f"{job['phase']} (paused)" if job.get("isPaused") else job["phase"],
-        format_span(now - datetime.fromisoformat(job["created"])),
+        age_of(job["created"], now),
         f"{reason}: {message}" if reason else message,
     )

@@ -1,16 +1,16 @@
 """`pending`: what a running controller would evict and does not yet, and what each waits for."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
 from reactive_desched.cli import controller_client, record_filters
 from reactive_desched.cli.commands import Commands
-from reactive_desched.primitives.ages import format_age, format_span
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import age_of, format_age, time_until
+from reactive_desched.text.counts import agree, format_count
 
 _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
 
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--each", action="store_true", help="a row for each finding, instead of one for each reason"
     )
-    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    controller_client.add_output(command)
     command.set_defaults(command=_call)
 
 
@@ -62,18 +62,14 @@ def _call(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         query["all"] = "true"
     answer = controller_client.client_of(arguments).ask("pending", query)
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer.value, indent=1) + "\n")
-    else:
-        sys.stdout.write(f"{answer.heading(arguments.server)}\n")
-        sys.stdout.writelines(
-            f"{line}\n" for line in _table(answer.value, datetime.now(UTC), each=arguments.each)
-        )
+    table = _table(answer.value, datetime.now(UTC), each=arguments.each)
+    lines = chain((answer.heading(arguments.server),), table)
+    controller_client.write_answer(arguments.output, answer.value, lines)
     return 0
 
 
 def _table(answer: Mapping[str, Any], now: datetime, *, each: bool) -> Iterator[str]:
-    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.text.layout import layout_for
 
     if answer["pause"]:
         yield f"nothing is evaluated now: {answer['pause']}"
@@ -110,13 +106,13 @@ def headline(answer: Mapping[str, Any]) -> Iterator[str]:
     if kept:
         yield (
             f"{format_count(kept, 'more pod', 'stays', 'stay')} where "
-            f"{'it is' if kept == 1 else 'they are'} until a person changes that: see the last rows"
+            f"{agree(kept, 'it is', 'they are')} until a person changes that: see the last rows"
         )
 
 
 def _groups(answer: Mapping[str, Any], now: datetime, width: int | None) -> Iterator[str]:
     """Yield a row for each reason and setting, with an example: the one that waits longest."""
-    from reactive_desched.plan.columns import align
+    from reactive_desched.text.layout import align
 
     rows: list[tuple[str, ...]] = [GROUP_COLUMNS]
     rows += (group_row(each, now) for each in answer["reasons"])
@@ -139,7 +135,7 @@ def group_row(each: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     return (
         str(each["findings"]),
         each["reason"],
-        format_span(now - datetime.fromisoformat(each["since"])),
+        age_of(each["since"], now),
         _next(each, now),
         each["example"],
         message,
@@ -160,7 +156,7 @@ def _wait(time: str, now: datetime) -> str:
 
 
 def _findings(answer: Mapping[str, Any], now: datetime, width: int | None) -> Iterator[str]:
-    from reactive_desched.plan.columns import align
+    from reactive_desched.text.layout import align
 
     findings = answer["findings"]
     rows: list[tuple[str, ...]] = [("POD", "NODE", "PLUGIN", "SINCE", "NEXT", "REASON", "MESSAGE")]
@@ -174,7 +170,7 @@ def _findings(answer: Mapping[str, Any], now: datetime, width: int | None) -> It
 
 def describe_subjects(waiting: int) -> str:
     """Say how many subjects wait to be evaluated."""
-    turn = "its turn" if waiting == 1 else "their turn"
+    turn = agree(waiting, "its turn", "their turn")
     return f"{format_count(waiting, 'subject', 'waits', 'wait')} for quiet, or for {turn}"
 
 
@@ -182,7 +178,7 @@ def next_look(until: str | None, now: datetime) -> str:
     """Say when a blocked finding is evaluated again: by a time, else only at a change."""
     if until is None:
         return "at a change"
-    return f"in {format_span(datetime.fromisoformat(until) - now)}"
+    return f"in {time_until(until, now)}"
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
@@ -196,7 +192,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         f"{finding['namespace']}/{finding['pod']}",
         finding["node"],
         finding["plugin"],
-        format_span(now - datetime.fromisoformat(finding["since"])),
+        age_of(finding["since"], now),
         _next(each, now),
         finding["reason"],
         _message(finding),

@@ -16,8 +16,8 @@ from reactive_desched.cli import (
 from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.cli.policy_convert import write_whole
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.terminal import wants_colours
+from reactive_desched.text.counts import format_count
+from reactive_desched.text.terminal import wants_colours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from reactive_desched.cli.commands import CommandParser, Commands
 from reactive_desched.cli.flag_values import rejecting_parser
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.primitives.terminal import wants_colours
+from reactive_desched.text.terminal import wants_colours
 
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText

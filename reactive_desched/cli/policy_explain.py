@@ -54,8 +54,8 @@ def add(commands: Commands) -> None:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    from reactive_desched.audit.layout import layout_for
     from reactive_desched.errors import ConfigError
+    from reactive_desched.text.layout import layout_for
 
     layout = layout_for(sys.stdout)
     try:
@@ -69,9 +69,9 @@ def _print(arguments: argparse.Namespace) -> int:
 def _lines(name: str | None, width: int) -> Iterator[str]:
     """Yield the explanation; raises ConfigError for a name that there is not."""
     from reactive_desched.errors import ConfigError
-    from reactive_desched.plan.columns import align
     from reactive_desched.policy.field_descriptions import fields_of
     from reactive_desched.primitives.hints import did_you_mean
+    from reactive_desched.text.layout import align
 
     if name is None:
         yield from align([("PLUGIN", "FINDS"), *_plugins()], width=width)
@@ -123,8 +123,8 @@ def _is_below(field: "FieldDescription", path: str) -> bool:
 
 
 def _table(fields: "Sequence[FieldDescription]", width: int) -> Iterator[str]:
-    from reactive_desched.plan.columns import align
     from reactive_desched.policy.field_descriptions import without_links
+    from reactive_desched.text.layout import align
 
     rows = [("FIELD", "DEFAULT", "MEANING")]
     rows += [(each.name, each.default or "-", without_links(each.meaning)) for each in fields]

@@ -11,6 +11,7 @@ from reactive_desched.cli import audit_flags
 from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.cli.policy_texts import exact_text, hidden_places, named_texts
 from reactive_desched.errors import JournalError
+from reactive_desched.text.counts import and_more
 
 if TYPE_CHECKING:
     from reactive_desched.audit.policy_loads import FileChange, FileText, HistoryEntry
@@ -97,8 +98,8 @@ def _history(arguments: argparse.Namespace) -> int:
 
 
 def _print(entries: "Sequence[HistoryEntry]", *, is_whole: bool) -> None:
-    from reactive_desched.audit.layout import align_columns, layout_for
     from reactive_desched.primitives.bounded_text import printable
+    from reactive_desched.text.layout import align, layout_for
 
     header = ("TIME (UTC)", "RECORD", "HOW", "REVISION", "MODE", "WHAT CHANGED")
     rows = [
@@ -113,14 +114,15 @@ def _print(entries: "Sequence[HistoryEntry]", *, is_whole: bool) -> None:
         for each in entries
     ]
     sys.stdout.writelines(
-        f"{line}\n" for line in align_columns([header, *rows], layout_for(sys.stdout))
+        f"{line}\n"
+        for line in align([header, *rows], width=layout_for(sys.stdout).width, indent="")
     )
 
 
 def _described(entry: "HistoryEntry", *, is_whole: bool) -> Iterator[str]:
     if entry.problems:
         more = len(entry.problems) - 1
-        yield entry.problems[0] + (f"; and {more} more" if more else "")
+        yield entry.problems[0] + (f"; {and_more(more)}" if more else "")
         return
     if entry.is_first:
         files = ", ".join(entry.files) or entry.source

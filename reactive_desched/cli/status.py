@@ -1,7 +1,6 @@
 """`status`: what a running controller does now, on one screen."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,15 +15,15 @@ from reactive_desched.cli.pending import (
     group_row,
     headline,
 )
-from reactive_desched.primitives.ages import format_age, format_span
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import age_of, format_age, format_span, time_until
+from reactive_desched.text.counts import and_more, format_count
+from reactive_desched.text.terminal import BOLD, GREEN, RED, YELLOW
 
 MAX_ROWS: Final = 10
 """Rows of one section of the screen; -o json has all that the controller lists."""
 
 _HEAD_WIDTH: Final = 16
-_BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
-_SEVERITIES: Final = {"good": _GREEN, "warn": _YELLOW, "bad": _RED}
+_SEVERITIES: Final = {"good": GREEN, "warn": YELLOW, "bad": RED}
 _MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
 _ENDED: Final = ("Succeeded", "Failed", "Aborted")
@@ -48,20 +47,20 @@ def add(commands: Commands) -> None:
         ),
     )
     controller_client.add_server(command)
-    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    controller_client.add_output(command)
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
     answer = controller_client.client_of(arguments).read_page("status")
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
-    else:
-        from reactive_desched.audit.layout import layout_for
-
-        screen = StatusScreen(answer, layout_for(sys.stdout), arguments.server)
-        sys.stdout.writelines(f"{line}\n" for line in screen.lines())
+    controller_client.write_answer(arguments.output, answer, _lines(answer, arguments.server))
     return 0
+
+
+def _lines(answer: Answer, server: str) -> Iterator[str]:
+    from reactive_desched.text.layout import layout_for
+
+    yield from StatusScreen(answer, layout_for(sys.stdout), server).lines()
 
 
 class StatusScreen:
@@ -94,24 +93,24 @@ class StatusScreen:
         yield from self._record(answer)
 
     def _heading(self, answer: Answer) -> Iterator[str]:
-        uptime = format_span(self._now - datetime.fromisoformat(answer["started"]))
+        uptime = age_of(answer["started"], self._now)
         cluster = _cluster(answer)
         at = f" at {self._server}" if self._server else ""
-        style = _YELLOW if answer["mode"] == "dry_run" else ""
+        style = YELLOW if answer["mode"] == "dry_run" else ""
         credentials = answer.get("credentials")
         yield from self._line(
             "controller", f"{answer['version']} on {answer['host']}{at}, up {uptime}"
         )
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
-            yield from self._line("credentials", f"not renewed: {credentials}", _RED)
+            yield from self._line("credentials", f"not renewed: {credentials}", RED)
         yield from self._line("mode", f"{_MODES[answer['mode']]}; {answer['leadership']}", style)
         policy = answer["policy"]
         profiles = ", ".join(policy["profiles"]) or "none"
         text = f"{policy['file']} revision {policy['revision']}, profiles: {profiles}"
         yield from self._line("policy", text)
         for problem in policy["problems"]:
-            yield from self._line("", f"newer files are rejected: {problem}", _RED)
+            yield from self._line("", f"newer files are rejected: {problem}", RED)
 
     def _condition(self, answer: Answer) -> Iterator[str]:
         held = [each for each in answer["pauses"] if each["reason"]]
@@ -124,19 +123,19 @@ class StatusScreen:
         for reason, names in by_reason.items():
             if reason in state["summary"]:
                 continue
-            yield from self._line("", f"paused by {', '.join(names)}: {reason}", _RED)
+            yield from self._line("", f"paused by {', '.join(names)}: {reason}", RED)
         for each in answer["pauses"]:
             if each["note"] and not each["reason"]:
-                yield from self._line("", f"{each['name']}: {each['note']}", _YELLOW)
+                yield from self._line("", f"{each['name']}: {each['note']}", YELLOW)
         for at, each in enumerate(answer.get("failingPlugins", ())):
             text = f"{each['plugin']} of profile {each['profile']}: {each['message']}"
-            yield from self._line("" if at else "plugins", text, _RED if each["off"] else _YELLOW)
+            yield from self._line("" if at else "plugins", text, RED if each["off"] else YELLOW)
         engaged = [each for each in answer["brakes"] if each["reason"]]
         if not engaged:
             yield from self._line("brakes", "none engaged")
         for at, each in enumerate(engaged):
             text = brake_text(each, self._now)
-            yield from self._line("brakes" if at == 0 else "", text, _RED)
+            yield from self._line("brakes" if at == 0 else "", text, RED)
 
     def _limits(self, limits: Answer) -> Iterator[str]:
         full = [
@@ -145,7 +144,7 @@ class StatusScreen:
         ]
         yield from self._line("rates", "; ".join(full) or "not limited")
         if (ratio := limits["warmUpRatio"]) < 1:
-            yield from self._line("", f"warming up: rates and bursts are at {ratio:.0%}", _YELLOW)
+            yield from self._line("", f"warming up: rates and bursts are at {ratio:.0%}", YELLOW)
         rows = [_bucket_row(each) for each in limits["buckets"]]
         rows += [_window_row(each) for each in limits["windows"]]
         header = ("SCOPE", "NAME", "LEFT", "HELD", "NEXT")
@@ -190,11 +189,11 @@ class StatusScreen:
             yield from self._line("waiting", next(lines))
             for line in lines:
                 yield from self._line("", line)
-            from reactive_desched.plan.columns import align
+            from reactive_desched.text.layout import align
 
             yield from align([GROUP_COLUMNS, *rows[:MAX_ROWS]], width=self._layout.width)
             if len(rows) > MAX_ROWS:
-                yield f"  and {len(rows) - MAX_ROWS} more rows (-o json lists them)"
+                yield f"  {and_more(len(rows) - MAX_ROWS, 'rows')} (-o json lists them)"
         else:
             yield from self._line("waiting", "none")
         for each in pending["flapping"]:
@@ -232,7 +231,7 @@ class StatusScreen:
             text += f", {format_count(journal['openEvictions'], 'eviction')} without outcome"
         yield from self._line("journal", text)
         if journal["fault"]:
-            yield from self._line("", journal["fault"], _RED)
+            yield from self._line("", journal["fault"], RED)
         header = ("SINK", "LAG", "OLDEST", "DEAD LETTERS", "LOST", "STATE")
         rows = [
             (
@@ -248,14 +247,9 @@ class StatusScreen:
         yield from self._table("sinks", header, rows)
 
     def _line(self, head: str, text: str, style: str = "") -> Iterator[str]:
-        from reactive_desched.audit.layout import hanging_indent
+        from reactive_desched.text.layout import titled
 
-        plain = f"{head:<{_HEAD_WIDTH}}"
-        styled = self._layout.styled(_BOLD, plain)
-        for at, line in enumerate(hanging_indent(plain, text, self._layout)):
-            body = line[len(plain) :] if at == 0 else line.lstrip()
-            lead = styled if at == 0 else " " * len(plain)
-            yield f"{lead}{self._layout.styled(style, body)}".rstrip()
+        yield from titled(head, text, self._layout, width=_HEAD_WIDTH, style=style)
 
     def _table(
         self,
@@ -265,26 +259,26 @@ class StatusScreen:
         total: int | None = None,
         what: str = "pods",
     ) -> Iterator[str]:
-        from reactive_desched.plan.columns import align
+        from reactive_desched.text.layout import align
 
         if not rows:
             yield from self._line(title, "none")
             return
         count = "" if total is None else f": {total:,} {what}"
         yield ""
-        yield self._layout.styled(_BOLD, f"{title}{count}")
+        yield self._layout.styled(BOLD, f"{title}{count}")
         yield from align([header, *rows[:MAX_ROWS]], width=self._layout.width)
         if len(rows) > MAX_ROWS:
-            yield f"  and {len(rows) - MAX_ROWS} more rows (-o json lists them)"
+            yield f"  {and_more(len(rows) - MAX_ROWS, 'rows')} (-o json lists them)"
 
     def _age(self, time: str) -> str:
-        return format_span(self._now - datetime.fromisoformat(time))
+        return age_of(time, self._now)
 
 
 def brake_text(brake: Answer, now: datetime) -> str:
     """Say which pods a brake holds, why, since when, and what ends that."""
     scope = "the whole cluster" if brake["scope"] == "cluster" else brake["scope"]
-    since = format_span(now - datetime.fromisoformat(brake["since"]))
+    since = age_of(brake["since"], now)
     text = f"{brake['name']}: holds {scope} for {since}: {brake['reason']}; {brake['release']}"
     if (until := brake.get("until")) is None:
         return text
@@ -327,7 +321,7 @@ def _window_row(each: Answer) -> tuple[str, ...]:
 def _schedule(each: Answer, now: datetime) -> str:
     if each.get("until") is None:
         return f"{each['schedule']}: closed"
-    left = format_span(datetime.fromisoformat(each["until"]) - now)
+    left = time_until(each["until"], now)
     return f"{each['schedule']}: {each['counted']} of {each['limit']} evictions, {left} left"
 
 

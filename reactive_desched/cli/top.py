@@ -10,6 +10,7 @@ from reactive_desched.cli import controller_client, flag_values
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.status import StatusScreen
 from reactive_desched.errors import ConfigError, ControllerUnavailable
+from reactive_desched.text.counts import and_more
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,11 +66,14 @@ def _screen(controller: controller_client.ControllerClient) -> "Text":
     """Return the status as it fits into the terminal: lines below its end are left out."""
     from rich.text import Text
 
-    from reactive_desched.audit.layout import layout_for
+    from reactive_desched.text.layout import layout_for
 
     answer = controller.read_page("status")
     height = shutil.get_terminal_size().lines
     lines = list(StatusScreen(answer, layout_for(sys.stdout), controller.server).lines())
     if len(lines) > height:
-        lines = [*lines[: height - 1], f"{len(lines) - height + 1} more lines: see `status`"]
+        lines = [
+            *lines[: height - 1],
+            f"{and_more(len(lines) - height + 1, 'lines')}: see `status`",
+        ]
     return Text.from_ansi("\n".join(lines))

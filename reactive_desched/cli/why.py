@@ -75,7 +75,7 @@ def _call(arguments: argparse.Namespace) -> int:
 
         sys.stdout.write(msgspec.yaml.encode(answer).decode())
     else:
-        from reactive_desched.audit.layout import layout_for
+        from reactive_desched.text.layout import layout_for
         from reactive_desched.why.text import answer_lines
 
         lines = (*heading, *answer_lines(answer, now, layout_for(sys.stdout)))

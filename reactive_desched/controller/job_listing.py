@@ -12,7 +12,7 @@ from reactive_desched.migration.actions import awaits_arbitration, wants_evictio
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.rounds import JOB_DETAIL
 from reactive_desched.model.migration_jobs import MigrationJob
-from reactive_desched.primitives.timestamps import utc_time
+from reactive_desched.text.times import utc_time
 
 MAX_LISTED: Final = 500
 """Jobs listed in one answer, those that have not ended first; the others are only counted."""

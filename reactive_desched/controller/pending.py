@@ -17,7 +17,7 @@ from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.lazy_sort import lazily_sorted
-from reactive_desched.primitives.timestamps import utc_time
+from reactive_desched.text.times import utc_time
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""

@@ -19,8 +19,8 @@ from reactive_desched.controller.readiness import (
 from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
 from reactive_desched.model.brakes import CLUSTER, BrakeState
 from reactive_desched.model.brakes import MANUAL as MANUAL_BRAKE
-from reactive_desched.primitives.ages import format_age
 from reactive_desched.telemetry.metrics import Metric, gauge
+from reactive_desched.text.ages import format_age
 
 STATE: Final = gauge(
     "state",

@@ -14,6 +14,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import add_resources
 from reactive_desched.model.utilization import REQUESTS, NodeUse, capacity_of
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
+from reactive_desched.text.counts import agree
 
 REQUESTS_OF_PODS: Final = "requests of pods"
 
@@ -108,7 +109,7 @@ def _kept_out(pool: NodeUtilization) -> str:
         (unready, "not ready"),
     )
     texts = [
-        f"{named(names)} {'is' if len(names) == 1 else 'are'} {what}"
+        f"{named(names)} {agree(len(names), 'is', 'are')} {what}"
         for names, what in reasons
         if names
     ]

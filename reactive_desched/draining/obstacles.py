@@ -16,7 +16,7 @@ from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, untolerated
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import agree, format_count
 
 MAX_PODS: Final = 1000
 """So many pods of the nodes that give pods are looked at; the counts are of those."""
@@ -98,7 +98,7 @@ def closed_nodes(why: Mapping[str, str]) -> Iterator[str]:
     for name, reason in why.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        verb = "is no destination" if len(names) == 1 else "are no destinations"
+        verb = agree(len(names), "is no destination", "are no destinations")
         yield f"{named(names)} {verb}: {reason}"
 
 

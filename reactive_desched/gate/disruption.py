@@ -20,9 +20,9 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodDisruptionBudget, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.counts import agree, format_count
 
 MAX_ASSUMED_PDBS = 10_000
 ASSUME_TTL_S = 30.0
@@ -77,7 +77,7 @@ class PdbFilter(EvictionParticipant):
         allowed = format_count(pdb.disruptions_allowed, "disruption")
         message = f"PodDisruptionBudget {pdb.name} allows {allowed} now"
         if assumed and pdb.disruptions_allowed:
-            use = "uses it" if assumed == 1 else "use them"
+            use = agree(assumed, "uses it", "use them")
             message += f", and {format_count(assumed, 'eviction')} under way {use}"
         return _refuse(DISRUPTION_BUDGET, finding, message, now)
 

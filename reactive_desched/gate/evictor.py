@@ -27,8 +27,8 @@ from reactive_desched.model.wakes import (
     WakeOnPod,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.counts import format_count
 
 EVICTABLE: Final = float("-inf")
 PROTECTED: Final = float("inf")

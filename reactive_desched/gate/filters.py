@@ -30,10 +30,10 @@ from reactive_desched.model.wakes import (
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.protections import Protection
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import ReplicaCounts, WakeOnOwner
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.counts import format_count
 
 Rejection = tuple[GateReason, str]
 """Why a pod must not be evicted, and the message that says so."""

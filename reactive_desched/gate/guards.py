@@ -46,11 +46,11 @@ from reactive_desched.model.wakes import (
 )
 from reactive_desched.moves.node_memory import WakeOnAnyNode
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
-from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.timestamps import format_time_of_day
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.counts import format_count
+from reactive_desched.text.times import format_time_of_day
 
 SCORE_AGAIN_AFTER_S: Final = 300.0
 """Where the kube-scheduler would send a pod is looked at again after so long, as pods come and go.

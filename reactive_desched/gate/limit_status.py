@@ -9,7 +9,7 @@ from msgspec import Struct
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.schedules import EvictionSchedules
-from reactive_desched.primitives.timestamps import utc_time
+from reactive_desched.text.times import utc_time
 
 MAX_LISTED: Final = 500
 """Buckets, and windows, listed in one answer: those with the least left."""

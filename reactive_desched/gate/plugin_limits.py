@@ -14,8 +14,8 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
-from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
 
 PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
     "PluginLimit",

@@ -16,8 +16,8 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
 from reactive_desched.policy.policy import WINDOW_S
-from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
 
 CYCLE = inf
 """The window of a sweep: nothing expires."""

@@ -18,9 +18,9 @@ from reactive_desched.model.decisions import Defer, GateReason
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.limits import EvictionSchedule
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
+from reactive_desched.text.counts import agree, format_count
 
 ALLOWED = gauge(
     "schedule_evictions_left",
@@ -148,7 +148,7 @@ class EvictionSchedules(EvictionParticipant):
             message = f"{where} allows no evictions"
             return SCHEDULE_CLOSED.defer(finding, message, retry_at_s, scope_exhausted="cluster")
         count = window.count(opening)
-        were = "was" if count == 1 else "were"
+        were = agree(count, "was", "were")
         message = f"{where} allows {format_count(limit, 'eviction')}, and there {were} {count}"
         return SCHEDULE_SPENT.defer(finding, message, retry_at_s, scope_exhausted="cluster")
 

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from reactive_desched.gate.ordinals import format_ordinal
 from reactive_desched.model.objects import PodKey
-from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.freeing import emptied_mapping
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.text.ages import format_age
 
 PODS_PER_SLICE: Final = 16
 """The turns of so many pods are found in some tenths of a millisecond."""

@@ -20,10 +20,10 @@ from reactive_desched.model.opt_outs import EVICT, EvictWish, evict_wish, is_set
 from reactive_desched.model.rights import LIST_WATCH, Right
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.settings.guards import GuardName
-from reactive_desched.primitives.ages import format_age
 from reactive_desched.state.indexes.gangs import Gangs, WakeOnGang
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.resources import JOBS
+from reactive_desched.text.ages import format_age
 
 _LET_GO: Final = f'the annotation {EVICT}: "true" on the pod lets it go'
 

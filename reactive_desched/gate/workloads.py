@@ -25,11 +25,11 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.pod_importance import STATEFUL_SET, ordinal_of
 from reactive_desched.moves.limits import TOO_MANY_MOVING
-from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaSetsByOwner
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
 
 WITHOUT_REPLICAS: Final = frozenset({"Job", "DaemonSet", "Node"})
 """The controllers whose pods do not stand in for each other."""

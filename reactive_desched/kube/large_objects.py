@@ -15,8 +15,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.json import Decoder
 
 from reactive_desched.primitives.bounded_text import bounded_name
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.kinds.kind import LargeParts
+from reactive_desched.text.counts import format_count
 
 __all__ = ["LARGE_OBJECT_BYTES", "LargeObjectReader", "TrimmedObject"]
 

@@ -17,7 +17,7 @@ from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import OwnerReference, Pod, controller_of
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import format_count
 
 _LARGE: Final = 10
 _SMALL: Final = 4

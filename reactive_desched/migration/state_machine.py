@@ -8,7 +8,6 @@ state is in `actions.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -28,6 +27,7 @@ from reactive_desched.migration.job_state import (
 )
 from reactive_desched.migration.rules import PLACE_DOES_NOT_FIT
 from reactive_desched.model.migration_jobs import JobCondition, JobStatus, MigrationJob, Phase
+from reactive_desched.text.times import format_second
 
 
 class Stage(StrEnum):
@@ -223,5 +223,5 @@ def _status_after(transition: Transition, message: str, state: JobState) -> JobS
 
 def condition(kind: str, status: str, reason: str, message: str, now_s: float) -> JobCondition:
     """Return a condition as of now, in seconds since the epoch."""
-    at = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = format_second(now_s)
     return JobCondition(kind, status, reason, message, at)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.model.utilization import NodeClass, Percentages, Thresholds
-from reactive_desched.primitives.timestamps import format_time_of_day
+from reactive_desched.text.times import format_time_of_day
 
 
 class NodeRole(StrEnum):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.moves.memory import FutileRow, RememberedMove
 from reactive_desched.moves.node_memory import RestingNode
-from reactive_desched.primitives.timestamps import utc_time
+from reactive_desched.text.times import utc_time
 
 MAX_LISTED: Final = 500
 """Rows of one answer, the oldest first; the others are only counted."""

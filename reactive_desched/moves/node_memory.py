@@ -17,7 +17,7 @@ from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 from reactive_desched.policy.settings.moves import MoveSettings
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.counts import format_count
 
 MAX_NODES: Final = 20_000
 """So many nodes' last changes, pods that came to a node by a plugin, and nodes whose moves came to

@@ -46,7 +46,6 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable
 from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.timestamps import format_timestamp
 from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,
     NODES,
@@ -57,6 +56,7 @@ from reactive_desched.state.resources import (
     RESOURCES,
     USAGE_RESOURCES,
 )
+from reactive_desched.text.times import format_timestamp
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII

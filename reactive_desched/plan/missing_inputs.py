@@ -9,8 +9,6 @@ from reactive_desched.model.usage import MetricsSourceKind, NodeMetric, NodeUsag
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy, Profile
 from reactive_desched.policy.protections import Protection
-from reactive_desched.primitives.counts import format_count
-from reactive_desched.primitives.timestamps import format_second
 from reactive_desched.state.kinds.node_metric import NODE_METRIC
 from reactive_desched.state.resources import (
     JOBS,
@@ -21,6 +19,8 @@ from reactive_desched.state.resources import (
     PVCS,
     WATCHED_KINDS,
 )
+from reactive_desched.text.counts import format_count
+from reactive_desched.text.times import format_second
 
 if TYPE_CHECKING:  # a preview without measured use loads no settings
     from reactive_desched.policy.settings.controller_settings import UsageSettings

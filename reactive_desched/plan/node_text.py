@@ -5,7 +5,6 @@ from typing import Final
 
 from reactive_desched.model.resources import format_rounded, parse_amount
 from reactive_desched.model.utilization import NodeClass
-from reactive_desched.plan.columns import align
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.report import DecisionCounts, PlannedDecision
 from reactive_desched.plan.rule_table import (
@@ -17,7 +16,8 @@ from reactive_desched.plan.rule_table import (
     ThresholdPair,
 )
 from reactive_desched.plan.text import TextStyle, gate_table, inputs_lines
-from reactive_desched.primitives.ages import format_age
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.layout import align
 
 __all__ = ["nodes_lines", "table_lines"]
 

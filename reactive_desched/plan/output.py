@@ -1,20 +1,18 @@
 """Writes a report in the form that was asked for."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
 from reactive_desched.plan.report import PlanReport
 from reactive_desched.plan.text import TextStyle, lines
-from reactive_desched.primitives.terminal import columns, wants_colours
+from reactive_desched.text.layout import layout_for
 
 if TYPE_CHECKING:
     from reactive_desched.plan.node_report import NodesReport
 
 __all__ = ["plan_lines", "write"]
-
-_MIN_WIDTH: Final = 60
 
 
 def write(report: "PlanReport | NodesReport", form: str, into: TextIO) -> None:
@@ -48,7 +46,5 @@ def plan_lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
 
 def _text_style(into: TextIO, *, wide: bool) -> TextStyle:
     """Fold and colour on a terminal only, so that what is piped keeps a line for each pod."""
-    if not into.isatty():
-        return TextStyle(wide=wide)
-    width = None if wide else max(columns(), _MIN_WIDTH)
-    return TextStyle(width=width, colours=wants_colours(into), wide=wide)
+    layout = layout_for(into)
+    return TextStyle(None if wide else layout.width, layout.colours, wide)

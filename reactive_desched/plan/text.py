@@ -5,9 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from msgspec import Struct
-
-from reactive_desched.plan.columns import align
 from reactive_desched.plan.files import STDIN
 from reactive_desched.plan.report import (
     DecisionCounts,
@@ -17,8 +14,10 @@ from reactive_desched.plan.report import (
     RunPreview,
     UnaffectedPod,
 )
-from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import and_more, format_count
+from reactive_desched.text.layout import TextLayout, align
+from reactive_desched.text.terminal import BOLD, RED
 
 __all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
@@ -26,23 +25,18 @@ MAX_ROWS: Final = 10
 """Rows of each part of the summary unless it is wide; the others are counted in one line."""
 
 
-class TextStyle(Struct, frozen=True):
-    """The style of text: a `width` folds lines, and `wide` has more columns and every row."""
+class TextStyle(TextLayout, frozen=True):
+    """The layout of text for a plan; `wide` has more columns and every row."""
 
-    width: int | None = None
-    colours: bool = False
     wide: bool = False
 
     def heading(self, text: str) -> str:
         """Highlight a line as a heading."""
-        return self._painted("1", text)
+        return self.styled(BOLD, text)
 
     def alarm(self, text: str) -> str:
         """Highlight a line as an alarm."""
-        return self._painted("1;31", text)
-
-    def _painted(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text
+        return self.styled(f"{BOLD};{RED}", text)
 
 
 def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
@@ -146,7 +140,7 @@ def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
     yield style.heading(f"{format_count(len(waiting), 'finding')} still waiting at the end:")
     yield from align([_columns(style, "POD", "NODE", "OWNER", "FOR"), *rows], width=style.width)
     if len(waiting) > len(shown):
-        yield f"  {len(waiting) - len(shown)} more, see -o wide"
+        yield f"  {and_more(len(waiting) - len(shown))}: see -o wide"
 
 
 def _wait(decision: PlannedDecision) -> str:
@@ -241,7 +235,7 @@ def _count_rows(
     if len(ranked) > len(shown):
         rest = [count for _, count in ranked[len(shown) :]]
         sums = DecisionCounts(*(sum(column) for column in zip(*map(_numbers, rest), strict=True)))
-        yield _row(f"{len(rest)} more, see -o wide", sums)
+        yield _row(f"{and_more(len(rest))}: see -o wide", sums)
 
 
 def _row(name: str, counts: DecisionCounts) -> list[str]:
@@ -294,7 +288,7 @@ def _incomplete_warning(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:
     yield style.alarm("NOT WHOLE: objects are missing here, so the cluster may answer otherwise")
     rows = [[f"{each.kind} {each.name}", each.message] for each in inputs.unread]
     if (more := inputs.unread_count - len(rows)) > 0:
-        rows.append([f"and {more} more", ""])
+        rows.append([and_more(more), ""])
     yield from align(rows, width=style.width)
 
 

@@ -19,12 +19,12 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.primitives.counts import format_count
 from reactive_desched.state.indexes.pod_affinity import (
     AntiAffinityResolved,
     ForbiddenPodsChanged,
     PodAffinity,
 )
+from reactive_desched.text.counts import format_count
 
 MAX_LISTED_CONFLICTS: Final = 32
 """A finding names so many pods that it is against; if there are more, it names none."""

@@ -29,7 +29,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ContainerStatus, Pod, PodCondition, PodStatus
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.primitives.ages import format_age
+from reactive_desched.text.ages import format_age
 
 STATES: Final = (
     "Completed",

@@ -19,6 +19,7 @@ from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.policy.yaml.reader import read_documents
 from reactive_desched.policy.yaml.text import YamlText, decode, mark_of_event
 from reactive_desched.policy.yaml.tree import SourceMark
+from reactive_desched.text.terminal import paint
 
 Severity = Literal["error", "warning"]
 
@@ -113,7 +114,7 @@ class Report:
             yield f"{'':{gutter}} = {self._styled('help', 'help:')} {diagnostic.hint}"
 
     def _styled(self, style: str, text: str) -> str:
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colours else text
+        return paint(_STYLES[style], text) if self._colours else text
 
 
 def error_report(errors: PolicyErrors, *, colours: bool = False) -> str:

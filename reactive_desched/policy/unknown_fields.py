@@ -28,6 +28,7 @@ from reactive_desched.policy.yaml.tree import (
     walk,
 )
 from reactive_desched.primitives.hints import same_ignoring_case
+from reactive_desched.text.counts import agree
 
 WRAPPERS: Final[Mapping[str, str]] = {
     "metadata": "a policy is not a Kubernetes object: it has no metadata and no spec",
@@ -306,7 +307,7 @@ def _leftover_strategies_hint(written: YamlNode, root: YamlNode) -> FieldAdvice:
     lost = sum(isinstance(body, dict) and body.get("enabled") is True for body in bodies)
     effect = "none of it runs"
     if lost:
-        effect = "1 strategy does not run" if lost == 1 else f"{lost} strategies do not run"
+        effect = f"{lost} {agree(lost, 'strategy does', 'strategies do')} not run"
     remedy = "`reactive-desched policy convert` writes them as profiles"
     if find(root, ("profiles",)) is not None:
         remedy = "remove it, or move it to a file of its own with apiVersion: descheduler/v1alpha1"

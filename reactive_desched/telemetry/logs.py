@@ -16,7 +16,7 @@ import msgspec
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.bounded_text import truncate
-from reactive_desched.primitives.terminal import wants_colours
+from reactive_desched.text.terminal import wants_colours
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger, Processor

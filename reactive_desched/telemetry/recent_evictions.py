@@ -12,7 +12,7 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.moves import EndedMove, MoveEnd, awaits_replacement
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.primitives.timestamps import utc_time
+from reactive_desched.text.times import utc_time
 
 MAX_RECENT: Final = 50
 """So many are kept; the oldest is dropped for a new one."""

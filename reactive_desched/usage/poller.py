@@ -14,6 +14,7 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.telemetry.logs import Logger
+from reactive_desched.text.counts import format_count
 from reactive_desched.usage.smoothing import Smoother
 
 __all__ = ["PollTimes", "UsagePoller", "UsageState"]
@@ -136,7 +137,7 @@ class UsagePoller:
         for sample in self._state.samples(self.source.name):
             if sample.node in several:
                 self._state.remove(sample)
-        nodes = _count(len(several), "node has", "nodes have")
+        nodes = format_count(len(several), "node", "has", "have")
         return (
             f"{nodes} several samples, such as {min(several)}: their use is unknown until there is"
             " one for each node"
@@ -153,8 +154,8 @@ class UsagePoller:
         unmeasured = sorted(name for name in self._state.judged_nodes() if name not in answered)
         if not unmeasured:
             return ""
-        samples = _count(len(strangers), "sample is", "samples are")
-        nodes = _count(len(unmeasured), "node has", "nodes have")
+        samples = format_count(len(strangers), "sample", "is", "are")
+        nodes = format_count(len(unmeasured), "node", "has", "have")
         return (
             f'{samples} of no node, such as "{strangers[0]}", and {nodes} none, such as'
             f" {unmeasured[0]}: a sample must have the name of its node"
@@ -186,7 +187,3 @@ def _measured_twice(samples: Iterable[NodeUsage]) -> Collection[str]:
         return ()
     counted = Counter(sample.node for sample in samples)
     return {node for node, count in counted.items() if count > 1}
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"

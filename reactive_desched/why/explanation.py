@@ -40,8 +40,8 @@ from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
-from reactive_desched.primitives.timestamps import format_second, utc_time
 from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.text.times import format_second, utc_time
 
 EVICTING: Final = "evicting"
 MOVED: Final = "moved"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from reactive_desched.audit.layout import TextLayout, align_columns, hanging_indent
-from reactive_desched.primitives.ages import format_age
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import and_more, format_count
+from reactive_desched.text.layout import TextLayout, align, hanging_indent, titled
+from reactive_desched.text.terminal import BOLD, GREEN, RED, YELLOW
 
-_BOLD, _RED, _YELLOW, _GREEN = "1", "31", "33", "32"
-_STYLES: Final = {"waits": _YELLOW, "evicting": _RED, "moved": _RED, "taken": _RED, "stays": _GREEN}
+_STYLES: Final = {"waits": YELLOW, "evicting": RED, "moved": RED, "taken": RED, "stays": GREEN}
 _HEAD_WIDTH: Final = 10
 
 Answer = Mapping[str, Any]
@@ -58,7 +58,7 @@ class _Text:
         yield from self._line(
             "node", f"{answer['node']}, {format_count(answer['total'], 'pod')}, {taints}"
         )
-        yield from self._line("", answer["summary"], "" if answer["covered"] else _YELLOW)
+        yield from self._line("", answer["summary"], "" if answer["covered"] else YELLOW)
         yield from self._paused(answer)
         yield from self._pods(answer)
 
@@ -85,7 +85,7 @@ class _Text:
 
     def _paused(self, answer: Answer) -> Iterator[str]:
         if answer["paused"]:
-            yield from self._line("paused", f"nothing is evicted now: {answer['paused']}", _RED)
+            yield from self._line("paused", f"nothing is evicted now: {answer['paused']}", RED)
 
     def _next(self, answer: Answer) -> Iterator[str]:
         """Say when the pod is evaluated again, and what would change that state.
@@ -150,7 +150,7 @@ class _Text:
             yield from self._table(title, rows)
         else:
             yield ""
-            yield self._layout.styled(_BOLD, title)
+            yield self._layout.styled(BOLD, title)
         if passing:
             yield from hanging_indent("  pass: ", ", ".join(passing), self._layout)
         for gate in profile["gates"]:
@@ -191,20 +191,16 @@ class _Text:
         ]
         yield from self._table(f"pods, {counts or 'none'}", rows if answer["pods"] else [])
         if (more := answer["total"] - len(answer["pods"])) > 0:
-            yield f"  and {more} more pods"
+            yield f"  {and_more(more, 'pods')}"
 
     def _table(self, title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield ""
-        yield self._layout.styled(_BOLD, title)
+        yield self._layout.styled(BOLD, title)
         if rows:
-            yield from align_columns(rows, self._layout, "  ")
+            yield from align(rows, width=self._layout.width, indent="  ")
 
     def _line(self, head: str, text: str, style: str = "") -> Iterator[str]:
-        plain = head.ljust(_HEAD_WIDTH)
-        styled = self._layout.styled(_BOLD, plain)
-        for at, line in enumerate(hanging_indent(plain, text, self._layout)):
-            body = self._layout.styled(style, line[len(plain) :])
-            yield f"{styled if at == 0 else plain and ' ' * len(plain)}{body}".rstrip()
+        yield from titled(head, text, self._layout, width=_HEAD_WIDTH, style=style)
 
     def _age(self, time: str) -> str:
         span: timedelta = self._now - datetime.fromisoformat(time)

@@ -5,13 +5,13 @@ import pytest
 
 from reactive_desched.audit import query_args
 from reactive_desched.audit.catalogue import SearchResult, search
-from reactive_desched.audit.layout import TextLayout, align_columns
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import EventFilter, parse_summary
+from reactive_desched.text.layout import TextLayout, align
 from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
 
@@ -57,17 +57,19 @@ def test_a_record_changed_since_the_index_saw_it_is_not_shown_as_what_it_was(
 def test_a_table_folds_its_last_column_into_the_width() -> None:
     rows = [("A", "B"), ("one", "word " * 20)]
 
-    folded = list(align_columns(rows, TextLayout(width=60)))
+    folded = list(align(rows, width=TextLayout(width=60).width, indent=""))
 
     assert max(map(len, folded)) <= 60
     assert [line[:5] for line in folded[2:]] == ["     "] * len(folded[2:])
-    assert list(align_columns(rows, TextLayout()))[1] == f"one  {'word ' * 20}".rstrip()
+    assert (
+        list(align(rows, width=TextLayout().width, indent=""))[1] == f"one  {'word ' * 20}".rstrip()
+    )
 
 
 def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
     rows = [("A", "B", "C"), ("one " * 12, "two " * 12, "three")]
 
-    shown = list(align_columns(rows, TextLayout(width=60)))
+    shown = list(align(rows, width=TextLayout(width=60).width, indent=""))
 
     assert max(map(len, shown)) <= 60
     assert " ".join(shown).split() == ["A", "B", "C", *["one"] * 12, *["two"] * 12, "three"]

@@ -480,7 +480,7 @@ def test_a_dry_run_is_called_one_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_share_is_nothing_or_all_only_where_it_is_just_that() -> None:
-    from reactive_desched.audit.report.phrases import share
+    from reactive_desched.text.counts import share
 
     assert [share(each, 1000) for each in (0, 1, 5, 714, 996, 1000)] == [
         "0 %", "under 1 %", "1 %", "71 %", "over 99 %", "100 %",

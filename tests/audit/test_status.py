@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from reactive_desched.api import event as api
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.status import JournalStatus, as_json, journal_status
 from reactive_desched.audit.status_text import format_bytes, status_lines
@@ -13,6 +12,7 @@ from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.journal.upkeep import limits
 from reactive_desched.journal.upkeep.limits import RetentionLimits
+from reactive_desched.text.layout import TextLayout
 from tests.support.golden import Golden
 from tests.support.journals import STARTED_AT, some_events, write_journal
 

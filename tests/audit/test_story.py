@@ -9,7 +9,6 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.audit.id_resolver import resolve_decision
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.story import MAX_EVENTS, build_story
 from reactive_desched.audit.story_text import story_lines
@@ -17,6 +16,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal.envelope import Correlation, build_event
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.event_types import full_type
+from reactive_desched.text.layout import TextLayout
 from tests.support.golden import Golden
 from tests.support.journals import SOURCE, STARTED_AT, correlation_of, write_journal
 

@@ -35,7 +35,7 @@ NONE = {"total": 0, "owners": [], "totalNodes": 0, "nodes": []}
         pytest.param({**NONE, "totalNodes": 1, "nodes": [NODE]}, ["NODE", "n1"], id="a node"),
         pytest.param(
             {"total": 1, "owners": [OWNER], "totalNodes": 9, "nodes": [NODE]},
-            ["OWNER", "NODE", "n1", "8", "more"],
+            ["OWNER", "NODE", "n1", "8", "more:"],
             id="both, and more than are listed",
         ),
     ],

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api.reason_codes import REASON_CODES
-from reactive_desched.audit import layout
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main, policy_explain
 from reactive_desched.cli.policy_explain import _meanings
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.text import layout
+from reactive_desched.text.layout import TextLayout
 from tests.support.packages import write_package
 
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main
 from reactive_desched.cli.status import MAX_ROWS, StatusScreen
+from reactive_desched.text.layout import TextLayout
 from tests.support.golden import Golden
 
 T0 = "2026-05-01T12:00:00Z"

@@ -7,7 +7,6 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.migration.cleanup import MAX_ENDED
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.eviction_options import (
@@ -30,9 +29,10 @@ from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudge
 from reactive_desched.model.outcomes import EVICTED, DryRun, LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
-from reactive_desched.primitives.timestamps import utc_time
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.text.layout import TextLayout
+from reactive_desched.text.times import utc_time
 from reactive_desched.why.explanation import Explainer
 from reactive_desched.why.text import answer_lines
 from tests.support.flow import FakeEdgesController

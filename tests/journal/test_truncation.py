@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from reactive_desched.api.event import CHECKPOINT, EPOCH_BEGAN, EVICTION_REQUESTED, EpochBegan
 from reactive_desched.audit.findings import VerifyReport
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.pinned_checkpoint import PinnedCheckpoint, parse_pinned
 from reactive_desched.audit.status import journal_status
@@ -26,6 +25,7 @@ from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.signing.signed_note import parse_key
 from reactive_desched.journal.signing.signer import KEY_FILE, PUBLIC_FILE
+from reactive_desched.text.layout import TextLayout
 
 pytestmark = pytest.mark.anyio
 

@@ -23,8 +23,8 @@ from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
-from reactive_desched.primitives.timestamps import format_timestamp
 from reactive_desched.sim.profiles import Pace
+from reactive_desched.text.times import format_timestamp
 from tests.safety.world import World
 from tests.support.previewed import draw_objects, draw_policy, draw_taints, write_cluster
 

@@ -88,7 +88,7 @@ def test_a_long_summary_is_cut_and_what_was_cut_is_summed_up(world: Any) -> None
     assert ["node", "n12", "2", "0"] in rows
     assert ["node", "n08", "1", "0"] in rows
     assert ["node", "n09", "1", "0"] not in rows
-    assert ["3", "more,", "see", "-o", "wide", "3", "0"] in rows
+    assert ["and", "3", "more:", "see", "-o", "wide", "3", "0"] in rows
     assert "node n09" in shown(report, TextStyle(wide=True))
 
 

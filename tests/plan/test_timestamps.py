@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.plan.command import parse_timestamp
-from reactive_desched.primitives.timestamps import format_timestamp
+from reactive_desched.text.times import format_timestamp
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from reactive_desched.audit.layout import TextLayout
 from reactive_desched.cli import main
 from reactive_desched.journal import history
 from reactive_desched.journal.history import History
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.disruptions import CAUSES, RememberedEnd
 from reactive_desched.model.history import PastEviction, PastFollowUp
+from reactive_desched.text.layout import TextLayout
 from reactive_desched.why.text import answer_lines
 from tests.support.golden import Golden
 

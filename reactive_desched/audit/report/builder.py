@@ -41,7 +41,7 @@ from reactive_desched.audit.rows import micros
 from reactive_desched.audit.status import JournalStatus, journal_status
 from reactive_desched.journal.summary import EventFilter
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN
-from reactive_desched.primitives.timestamps import format_timestamp
+from reactive_desched.text.times import format_timestamp
 
 MAX_BARS: Final = 200
 """So many bars at most show the evictions over time; a longer period has longer bars."""

@@ -50,7 +50,7 @@ from reactive_desched.model.outcomes import (
     UNKNOWN,
 )
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
-from reactive_desched.primitives.timestamps import format_timestamp
+from reactive_desched.text.times import format_timestamp
 
 MAX_GROUPS: Final = 50_000
 """So many workloads, or namespaces, are counted apart; further ones are counted together."""

@@ -5,11 +5,11 @@ from datetime import datetime
 
 from reactive_desched.api.event import format_missing
 from reactive_desched.audit.report.document import Figure, ReportDocument
-from reactive_desched.audit.report.phrases import counted, minute, share, span, times
 from reactive_desched.audit.report.report import PeriodReport
 from reactive_desched.audit.report.sections import Sections
-from reactive_desched.primitives.ages import format_duration
-from reactive_desched.primitives.counts import format_count
+from reactive_desched.text.ages import format_duration, format_ms
+from reactive_desched.text.counts import format_count, share, times
+from reactive_desched.text.times import minute
 
 
 def write_document(report: PeriodReport) -> ReportDocument:
@@ -45,7 +45,7 @@ def _damage(report: PeriodReport) -> Iterator[str]:
             " first and the last record of this period; what they held is not counted."
         )
     if record.damaged_lines:
-        lines = counted(record.damaged_lines, "damaged line")
+        lines = format_count(record.damaged_lines, "damaged line")
         yield f"The whole journal has {lines}; audit verify names the first."
     if record.unreadable:
         unreadable = format_count(record.unreadable, "record", "was", "were")
@@ -67,7 +67,7 @@ def _beginning(report: PeriodReport) -> Iterator[str]:
 def _left_out(report: PeriodReport) -> Iterator[str]:
     record = report.record
     if record.unrecorded_decisions:
-        decisions = counted(record.unrecorded_decisions, "decision")
+        decisions = format_count(record.unrecorded_decisions, "decision")
         yield (
             f"{decisions} not to evict came faster than the journal records them: only their number"
             " is known, and they are in no table below. Every eviction is recorded."
@@ -95,7 +95,7 @@ def _figures(report: PeriodReport) -> Iterator[Figure]:
     judged = moves.helped + moves.futile
     note = f"{moves.helped:,} of {judged:,} that were judged" if judged else "none was judged"
     yield Figure("Moves that helped", share(moves.helped, judged), note)
-    nine = f"nine in ten within {span(ready.p90_ms)}" if ready.count else "none became Ready"
-    yield Figure("Half of replacements Ready in", span(ready.median_ms), nine)
-    findings = f"on {counted(totals.findings, 'finding')}"
+    nine = f"nine in ten within {format_ms(ready.p90_ms)}" if ready.count else "none became Ready"
+    yield Figure("Half of replacements Ready in", format_ms(ready.median_ms), nine)
+    findings = f"on {format_count(totals.findings, 'finding')}"
     yield Figure("Decisions not to evict", f"{totals.blocked:,}", findings)

@@ -14,7 +14,6 @@ from reactive_desched.audit.report.document import (
     ReportSection,
     Table,
 )
-from reactive_desched.audit.report.phrases import NONE, bar_span, counted, minute, share, span, was
 from reactive_desched.audit.report.report import (
     GroupRow,
     HourCount,
@@ -24,9 +23,12 @@ from reactive_desched.audit.report.report import (
     Rows,
 )
 from reactive_desched.model.disruptions import CAUSES
+from reactive_desched.text.ages import format_ms
+from reactive_desched.text.counts import NO_FIGURE, agree, format_count, share
+from reactive_desched.text.times import minute
 
-_MS_IN_S: Final = 1000
 _HOURS: Final = 24
+_MS_IN_S: Final = 1000
 _MOST_PERCENT: Final = 50
 _Row = TypeVar("_Row")
 
@@ -70,7 +72,7 @@ class Sections:
             hour = max(report.hours_of_day, key=self._count_of)
             finding = (
                 f"{self._pods_evicted()}{self._per_day()}. The busiest"
-                f" {bar_span(report.bar_hours)} began at {minute(busiest.start)}, with"
+                f" {_bar_span(report.bar_hours)} began at {minute(busiest.start)}, with"
                 f" {self._count_of(busiest):,}; over all days, most came between {hour.start} and"
                 f" {hour.start[:2]}:59, with {self._count_of(hour):,}."
             )
@@ -83,7 +85,7 @@ class Sections:
 
     def _time_chart(self) -> Chart:
         report = self._report
-        span = bar_span(report.bar_hours)
+        span = _bar_span(report.bar_hours)
         return self._chart(
             f"Evictions per {span}",
             f"One bar for each {span} of the period, in UTC",
@@ -125,7 +127,7 @@ class Sections:
         if report.bar_hours > 1:
             rows = [(minute(each.start), *self._counts_of(each)) for each in report.over_time]
             return Table(
-                f"Evictions per {bar_span(report.bar_hours)} (UTC)",
+                f"Evictions per {_bar_span(report.bar_hours)} (UTC)",
                 (Column("From"), *self._count_columns()),
                 tuple(rows),
                 tuple(each.evicted + each.dry_run for each in report.over_time),
@@ -158,7 +160,7 @@ class Sections:
                 f"{each.not_evicted + each.unknown:,}",
                 f"{each.helped:,}",
                 f"{each.futile:,}",
-                *([minute(each.last) if each.last else NONE] if has_last else []),
+                *([minute(each.last) if each.last else NO_FIGURE] if has_last else []),
             )
             for each in listed
         ]
@@ -196,9 +198,9 @@ class Sections:
             finding = "No replacement became Ready in this period."
         else:
             finding = (
-                f"Of {counted(ready.count, 'replacement')} that became Ready, half were so within"
-                f" {span(ready.median_ms)} of the eviction, nine in ten within"
-                f" {span(ready.p90_ms)}, and the slowest after {span(ready.longest_ms)}."
+                f"Of {format_count(ready.count, 'replacement')} that became Ready, half were so"
+                f" within {format_ms(ready.median_ms)} of the eviction, nine in ten within"
+                f" {format_ms(ready.p90_ms)}, and the slowest after {format_ms(ready.longest_ms)}."
             )
         bars = tuple(
             Bar(label, (count,)) for label, (_, count) in zip(labels, ready.by_bound, strict=True)
@@ -235,11 +237,11 @@ class Sections:
             findings.append("No move of this period could be judged.")
         if moves.not_judged:
             findings.append(
-                f"{counted(moves.not_judged, 'move')} could not be judged, for example because no"
-                " replacement was needed or the controller was restarted."
+                f"{format_count(moves.not_judged, 'move')} could not be judged, for example because"
+                " no replacement was needed or the controller was restarted."
             )
         if moves.unfollowed:
-            evictions = counted(moves.unfollowed, "eviction")
+            evictions = format_count(moves.unfollowed, "eviction")
             findings.append(f"{evictions} had no follow-up by the end of the period.")
         total = sum(moves.results.values())
         ordered = sorted(moves.results.items(), key=lambda each: (-each[1], each[0]))
@@ -268,10 +270,10 @@ class Sections:
             first = refusals.rows[0]
             finding = (
                 f"{first.reason} is the reason of {share(first.count, blocked)} of"
-                f" {counted(blocked, 'recorded decision')} not to evict: {decisions['defer']:,}"
-                f" deferred the eviction to a time, {decisions['refuse']:,} refused it until a"
-                " change. A decision is recorded when its gate or reason changes, not at each"
-                " evaluation."
+                f" {format_count(blocked, 'recorded decision')} not to evict:"
+                f" {decisions['defer']:,} deferred the eviction to a time,"
+                f" {decisions['refuse']:,} refused it until a change. A decision is"
+                " recorded when its gate or reason changes, not at each evaluation."
             )
         listed = _with_pooled(refusals)
         table = Table(
@@ -300,12 +302,12 @@ class Sections:
         else:
             first = limits[0]
             waited = (
-                f"; half of those waited up to {span(first.median_wait_ms)}, the longest"
-                f" {span(first.longest_wait_ms)}" if first.evicted else ""
+                f"; half of those waited up to {format_ms(first.median_wait_ms)}, the longest"
+                f" {format_ms(first.longest_wait_ms)}" if first.evicted else ""
             )  # fmt: skip
             finding = (
-                f"{first.gate} stood in the way of {counted(first.findings, 'finding')}, of which"
-                f" {first.evicted:,} passed every gate later{waited}."
+                f"{first.gate} stood in the way of {format_count(first.findings, 'finding')}, of"
+                f" which {first.evicted:,} passed every gate later{waited}."
             )
             tables.append(
                 Table(
@@ -319,7 +321,7 @@ class Sections:
                         (
                             *(each.gate, f"{each.findings:,}", f"{each.decisions:,}"),
                             f"{each.evicted:,}",
-                            *(span(each.median_wait_ms), span(each.longest_wait_ms)),
+                            *(format_ms(each.median_wait_ms), format_ms(each.longest_wait_ms)),
                         )
                         for each in limits
                     ),
@@ -340,7 +342,7 @@ class Sections:
             ),
             tuple(
                 (
-                    *(each.brake, each.scope, f"{each.times:,}", span(each.engaged_ms)),
+                    *(each.brake, each.scope, f"{each.times:,}", format_ms(each.engaged_ms)),
                     "engaged" if each.is_engaged else "released",
                     f"{each.message} (by {each.by})" if each.by else each.message,
                 )
@@ -362,21 +364,21 @@ class Sections:
         )
         ends = ", ".join(f"{count:,} {way}" for count, way in ways if count)
         finding = (
-            f"{counted(totals.requested, 'eviction')} {was(totals.requested)} requested in this"
+            f"{format_count(totals.requested, 'eviction', 'was', 'were')} requested in this"
             f" period, and {ended:,} ended{f': {ends}' if ends else ''}."
         )
         findings = [finding]
         if opened.count:
             findings.append(
-                f"{counted(opened.count, 'request')} had no outcome by the end of the period."
+                f"{format_count(opened.count, 'request')} had no outcome by the end of the period."
             )
         tables = []
         if ended:
             tables.append(_outcome_table(outcomes, ended))
         if corrected := report.record.corrected:
             findings.append(
-                f"{counted(corrected, 'outcome')} {was(corrected)} corrected by what the pod showed"
-                " later, and the corrected ones count here."
+                f"{format_count(corrected, 'outcome', 'was', 'were')} corrected by what the pod"
+                " showed later, and the corrected ones count here."
             )
         if opened.listed:
             tables.append(_open_request_table(opened))
@@ -386,7 +388,7 @@ class Sections:
         disruptions = self._report.disruptions
         listed = _with_pooled(disruptions)
         total = sum(each.count for each in listed) + disruptions.others_count
-        finding = f"{counted(total, 'pod')} {was(total)} ended by something else."
+        finding = f"{format_count(total, 'pod', 'was', 'were')} ended by something else."
         table = Table(
             "What else ended pods",
             (Column("Cause", CODE), Column("That is"), Column("Pods", COUNT)),
@@ -409,7 +411,7 @@ class Sections:
             finding = "The journal has no record of this period."
         else:
             finding = (
-                f"{counted(record.counted, 'record')} {was(record.counted)} counted, of the numbers"
+                f"{format_count(record.counted, 'record', 'was', 'were')} counted, of the numbers"
                 f" {record.first_sequence:,} to {record.last_sequence:,}; audit verify checks that"
                 " they are unaltered."
             )
@@ -434,7 +436,7 @@ class Sections:
                     tuple((minute(each.time), each.revision, each.mode, each.source, each.version)
                           for each in report.policies),
                     (),
-                    f"and {counted(more, 'earlier one')}" if more else "",
+                    f"and {format_count(more, 'earlier one')}" if more else "",
                 )
             )  # fmt: skip
         return ReportSection("The record", (finding,), (), tuple(tables))
@@ -459,8 +461,9 @@ class Sections:
         return (Column("Would be evicted" if self._is_dry else "Evicted", COUNT),)
 
     def _pods_evicted(self) -> str:
-        pods = counted(self._moved, "pod")
-        return f"{pods} {'would have been' if self._is_dry else was(self._moved)} evicted"
+        pods = format_count(self._moved, "pod")
+        were = "would have been" if self._is_dry else agree(self._moved, "was", "were")
+        return f"{pods} {were} evicted"
 
     def _per_day(self) -> str:
         report = self._report
@@ -483,8 +486,8 @@ MOVE_MEANINGS: Final = {
 
 def _bound_label(bound_s: int | None) -> str:
     if bound_s is None:
-        return f"over {span(READY_BOUNDS_S[-1] * _MS_IN_S)}"
-    return f"up to {span(bound_s * _MS_IN_S)}"
+        return f"over {format_ms(READY_BOUNDS_S[-1] * _MS_IN_S)}"
+    return f"up to {format_ms(bound_s * _MS_IN_S)}"
 
 
 def _outcome_table(outcomes: Rows[ReasonRow], ended: int) -> Table:
@@ -515,7 +518,7 @@ def _open_request_table(opened: OpenRequests) -> Table:
         (*columns, Column("Requested (UTC)")),
         tuple((each.pod, each.node, each.plugin, minute(each.time)) for each in opened.listed),
         (),
-        f"and {counted(more, 'earlier one')}" if more else "",
+        f"and {format_count(more, 'earlier one')}" if more else "",
     )
 
 
@@ -526,4 +529,16 @@ def _with_pooled(rows: Rows[_Row]) -> tuple[_Row, ...]:
 def _rest(rows: Rows[_Row], noun: str, of_what: str) -> str:
     if not rows.others:
         return ""
-    return f"and {counted(rows.others, f'other {noun}')}, with {rows.others_count:,} {of_what}"
+    return f"and {format_count(rows.others, f'other {noun}')}, with {rows.others_count:,} {of_what}"
+
+
+def _bar_span(hours: int) -> str:
+    """Return the length of a bar, such as day."""
+    if hours == 1:
+        return "hour"
+    if hours < _HOURS:
+        return f"{hours} hours"
+    days, weeks = hours // _HOURS, hours // (7 * _HOURS)
+    if days == 1:
+        return "day"
+    return "week" if weeks == 1 else f"{weeks} weeks"

@@ -1,6 +1,6 @@
 """Soft eviction: koordinator's annotation of the pod, on which another program acts."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.rights import Right
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.text.times import format_second
 
 ANNOTATION: Final = "scheduling.koordinator.sh/soft-eviction"
 """koordinator's annotation of a pod that is to be evicted softly: who asked, when, and why."""
@@ -48,9 +49,9 @@ _read: Final = msgspec.json.Decoder(_Asked).decode
 
 
 def _call(request: EvictionRequest, requester: Requester) -> ApiCall:
-    options, asked_at = request.options, datetime.fromtimestamp(requester.now_s, UTC)
+    options = request.options
     value = _SoftEviction(
-        timestamp=asked_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        timestamp=format_second(requester.now_s),
         delete_options=options.delete,
         initiator=options.initiator,
         reason=options.reason or "NotSet",

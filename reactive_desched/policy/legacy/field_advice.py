@@ -30,6 +30,7 @@ from reactive_desched.policy.yaml.tree import (
     YamlNode,
 )
 from reactive_desched.primitives.hints import quote, same_ignoring_case
+from reactive_desched.text.counts import format_count
 
 _BLOCKS: Final[Mapping[str, type[BaseModel]]] = {
     "nodeResourceUtilizationThresholds": LegacyUtilizationThresholds,
@@ -178,7 +179,7 @@ def _block_of(key: str, name: str) -> str | None:
 def _leftover_profiles_hint(written: YamlNode) -> FieldAdvice:
     """Say what is lost when profiles are written under the old version."""
     count = len(written.items) if isinstance(written, SequenceNode) else 0
-    message = f"{count} {'profile' if count == 1 else 'profiles'} would not run: " if count else ""
+    message = f"{format_count(count, 'profile')} would not run: " if count else ""
     return FieldAdvice(
         Rule.OTHER_VERSION_FIELD,
         "is v1alpha2 and not read under v1alpha1",

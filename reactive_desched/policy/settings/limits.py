@@ -14,8 +14,8 @@ from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, fiel
 from reactive_desched.api.args import Seconds, Section, field_error, longer_than_zero
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
-from reactive_desched.primitives.ages import format_age
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.text.ages import format_age
 
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000)]
 

@@ -1,7 +1,9 @@
-"""Formats how long something has lasted, in the words a person would use."""
+"""Durations in the words a person would use: of time that passed, and of time that is left."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+
+from reactive_desched.text.counts import NO_FIGURE
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _MS_IN_S: Final = 1000
@@ -29,6 +31,16 @@ def format_span(span: timedelta) -> str:
     return f"{seconds}s"
 
 
+def age_of(time: str, now: datetime) -> str:
+    """Write how long ago a time was that an answer holds, as kubectl writes ages."""
+    return format_span(now - datetime.fromisoformat(time))
+
+
+def time_until(time: str, now: datetime) -> str:
+    """Write how long it is until a time that an answer holds, as kubectl writes ages."""
+    return format_span(datetime.fromisoformat(time) - now)
+
+
 def format_duration(seconds: float) -> str:
     """Write a duration in two units at most: 12 ms, 4.2 s, 3 min 20 s, 2 d."""
     if seconds < 1:
@@ -40,3 +52,8 @@ def format_duration(seconds: float) -> str:
             count, rest = divmod(int(seconds), size)
             return f"{count} {unit} {rest // part} {smaller}" if rest // part else f"{count} {unit}"
     return ""
+
+
+def format_ms(ms: int | None) -> str:
+    """Write milliseconds as `format_duration` does, whole seconds as such; a dash for none."""
+    return NO_FIGURE if ms is None else format_duration(ms / _MS_IN_S).replace(".0 s", " s")

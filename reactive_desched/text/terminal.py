@@ -5,7 +5,16 @@ import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+BOLD, DIM = "1", "2"
+RED, GREEN, YELLOW, MAGENTA, CYAN = "31", "32", "33", "35", "36"
+"""Styles of text, which are codes of a terminal; they are joined by semicolons."""
+
 _USUAL_COLUMNS: Final = 80
+
+
+def paint(style: str, text: str) -> str:
+    """Return the text with a style; an empty style changes nothing."""
+    return f"\x1b[{style}m{text}\x1b[0m" if style else text
 
 
 def wants_colours(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

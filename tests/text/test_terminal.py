@@ -10,7 +10,7 @@ import termios
 
 import pytest
 
-from reactive_desched.primitives.terminal import columns
+from reactive_desched.text.terminal import columns
 
 
 @pytest.mark.parametrize(("wanted", "found"), [("100", 100), ("1", 1)])

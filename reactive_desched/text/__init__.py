@@ -1,0 +1,1 @@
+"""Text that is made for people: columns, times, durations, counts with their nouns."""

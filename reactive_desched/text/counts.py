@@ -1,0 +1,44 @@
+"""Counts with their nouns, and shares, as messages for people have them."""
+
+from typing import Final
+
+NO_FIGURE: Final = "\N{EN DASH}"
+"""What stands where there is no figure."""
+
+_ALL: Final = 100
+
+
+def format_count(count: int, noun: str, *verbs: str) -> str:
+    """Return a count with its noun: "1 pod", "1,200 pods".
+
+    `verbs` are the verb after one and after several: "is" and "are" give "1 pod is", "2 pods are".
+    """
+    named = f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{named} {agree(count, *verbs)}" if verbs else named
+
+
+def agree(count: int, one: str, several: str) -> str:
+    """Return the word that goes with one, or with several or none: is or are, it or they."""
+    return one if count == 1 else several
+
+
+def times(count: int) -> str:
+    """Say how often: once, or 1,200 times."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def and_more(count: int, what: str = "") -> str:
+    """Say of a list how many more there are, or more of what: and 12 more, and 12 more rows."""
+    return f"and {count:,} more{what and f' {what}'}"
+
+
+def share(part: int, whole: int) -> str:
+    """Return a share in whole percent; 0 and 100 only where it is just that."""
+    if not whole:
+        return NO_FIGURE
+    percent = (200 * part + whole) // (2 * whole)
+    if part and not percent:
+        return "under 1 %"
+    if part < whole and percent == _ALL:
+        return "over 99 %"
+    return f"{percent} %"

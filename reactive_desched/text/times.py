@@ -1,0 +1,33 @@
+"""Times in UTC as people and the API write them; reading them is `primitives.timestamps`."""
+
+from datetime import UTC, datetime
+
+
+def utc_time(epoch_s: float) -> datetime:
+    """Return the moment so many seconds after 1970, to the millisecond."""
+    return datetime.fromtimestamp(round(epoch_s, 3), UTC)
+
+
+def format_timestamp(moment: datetime) -> str:
+    """Write a moment as RFC 3339 in UTC, with what fraction of a second it has."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def format_time_of_day(epoch_s: float) -> str:
+    """Write the time of day in UTC of a moment, in seconds since 1970, to the nearest second."""
+    return datetime.fromtimestamp(round(epoch_s), UTC).strftime("%H:%M:%S")
+
+
+def format_second(epoch_s: float) -> str:
+    """Write a moment, in seconds since 1970, as RFC 3339 in UTC; a fraction is cut off."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_time(time: datetime) -> str:
+    """Write a time in UTC with milliseconds, as lists for people have it."""
+    return time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+
+
+def minute(moment: str) -> str:
+    """Return an RFC 3339 time to the minute; a text that is none stays as it is."""
+    return f"{moment[:10]} {moment[11:16]}" if moment[10:11] == "T" else moment
