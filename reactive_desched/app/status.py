@@ -177,7 +177,7 @@ async def log_states(pipeline: Pipeline, log: Logger) -> None:
             state.name is ControllerState.STARTING and readiness.is_starting()
         )
         stands_by = state.name is ControllerState.STANDBY  # what else it lacks, it need not have
-        causes = "" if stands_by else readiness.message()
+        causes = "" if stands_by else found[1]
         (log.info if is_normal else log.warning)(
             state.name.sentence,
             state=state.name.value,

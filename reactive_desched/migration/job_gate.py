@@ -14,7 +14,7 @@ from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.migration.admission import JobAdmission
 from reactive_desched.migration.in_progress import SCOPES_OF_JOBS
-from reactive_desched.migration.limits import wakes_of
+from reactive_desched.migration.limits import refused, wakes_of
 from reactive_desched.migration.object_limiters import ObjectLimiters
 from reactive_desched.model.changes import MigrationJobEnded
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
@@ -93,10 +93,7 @@ class JobRules:
             message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
             return JOB_FAILED.defer(finding, message, now + wait_s)
         if (rejection := admission.rejects(pod)) is not None:
-            reason, message = rejection
-            setting = f"migration.{reason.setting}" if reason.setting else ""
-            wakes = wakes_of(pod)
-            return reason.refuse(finding, message, wakes, setting=setting)
+            return refused(finding, rejection, wakes_of(pod))
         for check in (
             self._object_limiters.lacks_token,
             self._schedules.check,

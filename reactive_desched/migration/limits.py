@@ -13,7 +13,8 @@ from reactive_desched.gate.filters import Rejection
 from reactive_desched.migration.in_progress import JobsInProgress, PodName
 from reactive_desched.migration.settings import ArbitrationSettings, WorkloadLimit
 from reactive_desched.model.changes import MigrationJobEnded
-from reactive_desched.model.decisions import GateReason
+from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import OwnerReference, Pod, controller_of
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod, WakeOnWorkload
@@ -110,6 +111,13 @@ def wakes_of(pod: Pod) -> tuple[WakeOn, ...]:
     controller = controller_of(pod.owners)
     workload = () if controller is None else (WakeOnWorkload(controller.uid),)
     return WakeOnPod(pod.uid), WakeOnAnyJob(), *workload
+
+
+def refused(finding: Finding, rejection: Rejection, wakes: tuple[WakeOn, ...]) -> Refuse:
+    """Refuse a pod for the reason for which arbitration rejects its job."""
+    reason, message = rejection
+    setting = f"migration.{reason.setting}" if reason.setting else ""
+    return reason.refuse(finding, message, wakes, setting=setting)
 
 
 class WorkloadSize(Struct, frozen=True, gc=False):

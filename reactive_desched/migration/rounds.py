@@ -14,7 +14,7 @@ from reactive_desched.migration.actions import awaits_arbitration, wants_evictio
 from reactive_desched.migration.arbitration import Arbitrator, Forbidden, Held, Passed
 from reactive_desched.migration.job_queue import JobQueue
 from reactive_desched.migration.job_state import Modes, Wait
-from reactive_desched.migration.limits import wakes_of
+from reactive_desched.migration.limits import refused, wakes_of
 from reactive_desched.migration.rules import PLACE_PENDING
 from reactive_desched.migration.settings import eviction_options
 from reactive_desched.migration.state_machine import WAIT_WRITTEN_AFTER_S
@@ -37,8 +37,13 @@ JOB_DETAIL: Final = "job"
 
 def job_of(finding: Finding, view: ClusterView) -> MigrationJob | None:
     """Return the job that a finding is about; None for another finding."""
+    return view.store(MigrationJob).get(_job_name(finding))
+
+
+def _job_name(finding: Finding) -> str:
+    """Return the name of the job that a finding is about; empty for another finding."""
     name = finding.details.get(JOB_DETAIL)
-    return view.store(MigrationJob).get(name) if isinstance(name, str) else None
+    return name if isinstance(name, str) else ""
 
 
 class JobRounds(EvictionParticipant):
@@ -152,20 +157,15 @@ class JobRounds(EvictionParticipant):
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse the pod of a job that arbitration does not let begin."""
-        job = finding.details.get(JOB_DETAIL)
-        found = self._rejections.get(job) if isinstance(job, str) else None
-        if found is None:
+        if (found := self._rejections.get(_job_name(finding))) is None:
             return None
-        (reason, message), is_final = found
+        rejection, is_final = found
         pod = finding.pod
-        wakes = (WakeOnPod(pod.uid),) if is_final else wakes_of(pod)
-        setting = f"migration.{reason.setting}" if reason.setting else ""
-        return reason.refuse(finding, message, wakes, setting=setting)
+        return refused(finding, rejection, (WakeOnPod(pod.uid),) if is_final else wakes_of(pod))
 
     def blocked(self, decision: Defer | Refuse) -> None:
         """Record for what the pod of a job waits."""
-        name = decision.finding.details.get(JOB_DETAIL)
-        if not isinstance(name, str):
+        if not (name := _job_name(decision.finding)):
             return
         before = self._waits.get(name)
         if before is not None and decision.reason == PLACE_PENDING.code:

@@ -25,7 +25,7 @@ _UNDECIDING: Final = frozenset(
 )
 """Sections of the settings that are left out."""
 
-_UNDECIDING_FIELDS: Final = frozenset({"pauseFile", "metricsProviders"})
+_UNDECIDING_FIELD: Final = "pauseFile"
 _PLAIN: Final = re.compile(
     r"[-+]?[0-9.]+(%|[a-zA-Zµ]{1,2})?([0-9.]+(ns|us|µs|ms|[smhd]))*"  # numbers and durations
     r"|[-0-9*/,]+( [-0-9A-Za-z*/,]+){4}"  # cron
@@ -78,7 +78,7 @@ def _members(value: Mapping[str, Any], to: Texts, path: tuple[str, ...]) -> Iter
             yield to.key(key), to.value(each) if isinstance(each, str) else each
         return
     for key, each in value.items():
-        if (not path and key in _UNDECIDING) or key in _UNDECIDING_FIELDS - {"metricsProviders"}:
+        if (not path and key in _UNDECIDING) or key == _UNDECIDING_FIELD:
             continue
         is_field = key in _known_fields() or field in _BY_PLUGIN
         yield key if is_field else to.key(key), _renamed(each, to, (*path, key))

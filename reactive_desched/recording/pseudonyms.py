@@ -133,13 +133,10 @@ class _TextParts:
         if len(words) > 2 * _MAX_WORDS_OF_PART and len(part) <= _LABEL_MAX:
             return self._word(part)
         has_ordinal = len(words) > 1 and words[-2] == "-" and _SHORT_INTEGER.fullmatch(words[-1])
-        last = len(words) - 1
+        begins = 1 if len(words) > 1 and words[0] in _KEPT_FIRST_WORDS else 0
+        ends = len(words) - 1 if has_ordinal else len(words)
         return "".join(
-            word
-            if at % 2 or not word or (at == last and has_ordinal)
-            else word
-            if at == 0 and last and word in _KEPT_FIRST_WORDS
-            else self._word(word)
+            self._word(word) if word and at % 2 == 0 and begins <= at < ends else word
             for at, word in enumerate(words)
         )
 

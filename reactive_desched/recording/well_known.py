@@ -145,15 +145,14 @@ Of the taints that programs set those letters stay by which the settings of reac
 of the labels that programs set those by which they are waited for.
 """
 
-_FORMS: Final = tuple(
-    re.compile("".join(f"({part})" if part != "*" else "(.*)" for part in parts), re.IGNORECASE)
-    for parts in (
-        tuple(re.escape(part) if part != "*" else part for part in re.split(r"(\*)", form) if part)
-        for form in KEPT_KEY_FORMS
-    )
+_PARTS: Final = tuple(
+    tuple(part for part in re.split(r"(\*)", form) if part) for form in KEPT_KEY_FORMS
 )
-_STARS: Final = tuple(
-    tuple(part == "*" for part in re.split(r"(\*)", form) if part) for form in KEPT_KEY_FORMS
+_FORMS: Final = tuple(
+    re.compile(
+        "".join("(.*)" if part == "*" else f"({re.escape(part)})" for part in parts), re.IGNORECASE
+    )
+    for parts in _PARTS
 )
 _WHOLE: Final = frozenset(_RESOURCE_FORMS)
 """Forms of which all stays: what stands for the star is a size or a driver of Kubernetes."""
@@ -162,9 +161,9 @@ _WHOLE: Final = frozenset(_RESOURCE_FORMS)
 @lru_cache(maxsize=4096)  # a cluster has few keys, and each object has them again
 def split_by_form(key: str) -> tuple[tuple[str, bool], ...]:
     """Return the parts of a key that has one of the forms, and whether each stands for a star."""
-    for pattern, stars, form in zip(_FORMS, _STARS, KEPT_KEY_FORMS, strict=True):
+    for pattern, parts, form in zip(_FORMS, _PARTS, KEPT_KEY_FORMS, strict=True):
         if (match := pattern.fullmatch(key)) is not None:
             if form in _WHOLE:
                 return ((key, False),)
-            return tuple(zip(match.groups(), stars, strict=True))
+            return tuple(zip(match.groups(), [part == "*" for part in parts], strict=True))
     return ()

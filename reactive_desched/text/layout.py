@@ -55,8 +55,8 @@ def align(
             yield indent + _GAP.join(cells).rstrip()
         else:
             head = indent + "".join(
-                cell.ljust(width) + _GAP
-                for cell, width in zip(row[:beside], widths[:beside], strict=True)
+                cell.ljust(longest) + _GAP
+                for cell, longest in zip(row[:beside], widths[:beside], strict=True)
             )
             below = _GAP.join(each for each in row[beside:] if each)
             yield from _behind(head, head, below, width, is_below=beside < len(row) - 1)

@@ -1,6 +1,7 @@
 """What else than this controller ends pods is recorded once, and outcomes are corrected by it."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -59,6 +60,16 @@ def flow_of(**settings: Any) -> FakeEdgesController:
     return flow
 
 
+@asynccontextmanager
+async def following(*objects: Any) -> AsyncIterator[FakeEdgesController]:
+    """Run a controller that has had the nodes and these objects in view for a second."""
+    flow = flow_of()
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *objects)
+        await anyio.sleep(1)
+        yield flow
+
+
 def marked(of: Pod, mark: str, at: int | None = None, **status: Any) -> Pod:
     """Return a pod with its DisruptionTarget set."""
     conditions = (RUNNING, PodCondition("DisruptionTarget", "True", mark))
@@ -84,10 +95,7 @@ def causes(flow: FakeEdgesController) -> list[tuple[str, str]]:
 )
 async def test_a_pod_that_is_marked_and_leaves_is_recorded_once(reason: str) -> None:
     web = pod("web", on="n2")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, web)
-        await anyio.sleep(1)
+    async with following(web) as flow:
         flow.deliver(marked(web, reason, NOW_S + 1))
         assert causes(flow) == [], "it is not deleted yet, and may stay"
         gone = leaving(marked(web, reason, NOW_S + 1))
@@ -103,10 +111,7 @@ async def test_a_pod_that_is_marked_and_leaves_is_recorded_once(reason: str) -> 
 async def test_a_pod_that_the_kubelet_ends_is_recorded_though_its_object_stays() -> None:
     web = pod("web", on="n2")
     evicted = marked(web, "TerminationByKubelet", phase="Failed", reason="Evicted")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, web)
-        await anyio.sleep(1)
+    async with following(web) as flow:
         flow.deliver(evicted)
         flow.deliver(leaving(evicted))
         flow.delete(evicted)
@@ -118,10 +123,7 @@ async def test_a_pod_that_the_kubelet_ends_is_recorded_though_its_object_stays()
 async def test_a_pod_that_ends_by_itself_is_not_disrupted() -> None:
     done, failed, mark = pod("done", on="n2"), pod("failed", on="n2"), pod("mark", on="n2")
     taken_back = PodStatus("Running", conditions=(PodCondition("DisruptionTarget", "False"),))
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, done, failed, mark)
-        await anyio.sleep(1)
+    async with following(done, failed, mark) as flow:
         flow.deliver(replace(done, status=PodStatus("Succeeded")))
         flow.deliver(replace(failed, status=PodStatus("Failed")))
         flow.deliver(leaving(replace(failed, status=PodStatus("Failed"))))
@@ -163,10 +165,7 @@ async def test_a_deletion_has_the_cause_that_its_owner_shows(
     owners: tuple[Any, ...], cause: str, *, is_explained: bool
 ) -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *owners, web, other)
-        await anyio.sleep(1)
+    async with following(*owners, web, other) as flow:
         flow.deliver(leaving(web))
 
     [ended] = flow.intent_store.disruptions
@@ -193,10 +192,7 @@ async def test_a_deletion_is_unexplained_only_where_the_owner_would_know(
     owner: str | None, of_state: tuple[Any, ...], cause: str, *, is_explained: bool
 ) -> None:
     web = pod("web", on="n2", owner=owner)
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *of_state, web)
-        await anyio.sleep(1)
+    async with following(*of_state, web) as flow:
         flow.delete(web)
 
     [ended] = flow.intent_store.disruptions
@@ -238,10 +234,7 @@ async def test_what_explains_a_deletion_may_arrive_a_moment_after_it(
     explain: Callable[[FakeEdgesController], None], cause: str
 ) -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, IN_A_NAMESPACE, *deployment(2), web, other)
-        await anyio.sleep(1)
+    async with following(IN_A_NAMESPACE, *deployment(2), web, other) as flow:
         flow.deliver(leaving(web))
         await anyio.sleep(disruptions_module.UNEXPLAINED_S - 0.1)
         assert causes(flow) == [], "it may still be explained"
@@ -255,10 +248,7 @@ async def test_what_explains_a_deletion_may_arrive_a_moment_after_it(
 
 async def test_what_explains_a_deletion_may_be_over_when_it_arrives() -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *deployment(2), web, other)
-        await anyio.sleep(1)
+    async with following(*deployment(2), web, other) as flow:
         rolled_out_and_done(flow)
         await anyio.sleep(1)
         flow.deliver(leaving(web))
@@ -271,10 +261,7 @@ async def test_what_explains_a_deletion_may_be_over_when_it_arrives() -> None:
 
 async def test_the_replacement_of_a_deleted_pod_explains_nothing() -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *deployment(2), web, other)
-        await anyio.sleep(1)
+    async with following(*deployment(2), web, other) as flow:
         flow.deliver(leaving(web))
         flow.deliver(*replicas("next"))
         await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
@@ -286,10 +273,7 @@ async def test_the_replacement_of_a_deleted_pod_explains_nothing() -> None:
 
 async def test_an_owner_that_was_not_seen_yet_is_not_gone() -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, web, other)
-        await anyio.sleep(1)
+    async with following(web, other) as flow:
         flow.delete(web)
         flow.deliver(*deployment(2))
         await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
@@ -303,10 +287,7 @@ async def test_a_deletion_that_nothing_explains_is_known_at_once_and_recorded_a_
     None
 ):
     web = pod("web", on="n2", owner=None)
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, web)
-        await anyio.sleep(1)
+    async with following(web) as flow:
         flow.deliver(leaving(web))
         flow.delete(web)
         seen = flow.controller.disruptions.find("default/web")
@@ -323,10 +304,7 @@ async def test_a_deletion_that_nothing_explains_is_known_at_once_and_recorded_a_
 
 async def test_a_deletion_waits_while_the_watch_is_down_that_may_explain_it() -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *deployment(2), web, other)
-        await anyio.sleep(1)
+    async with following(*deployment(2), web, other) as flow:
         flow.handlers["deployments"].mark_stale("")
         flow.deliver(leaving(web))
         await anyio.sleep(20.9)
@@ -339,10 +317,7 @@ async def test_a_deletion_waits_while_the_watch_is_down_that_may_explain_it() ->
 
 async def test_a_deletion_waits_a_minute_at_most_for_a_watch_that_is_down() -> None:
     web, other = replicas("web", "other")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *deployment(2), web, other)
-        await anyio.sleep(1)
+    async with following(*deployment(2), web, other) as flow:
         flow.handlers["deployments"].mark_stale("")
         flow.deliver(leaving(web))
         await anyio.sleep(disruptions_module.MAX_OUT_OF_SYNC_S - 1)
@@ -356,10 +331,7 @@ async def test_of_too_many_deletions_that_wait_the_oldest_is_recorded_at_once(
 ) -> None:
     monkeypatch.setattr(disruptions_module, "MAX_UNEXPLAINED", 2)
     pods = [pod(name, on="n2", owner=None) for name in "abc"]
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *pods)
-        await anyio.sleep(1)
+    async with following(*pods) as flow:
         flow.delete(*pods)
         assert causes(flow) == [("a", "Deleted")]
         await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
@@ -368,10 +340,7 @@ async def test_of_too_many_deletions_that_wait_the_oldest_is_recorded_at_once(
 
 async def test_what_waits_for_an_explanation_is_recorded_at_the_end_of_the_process() -> None:
     web = pod("web", on="n2", owner=None)
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, web)
-        await anyio.sleep(1)
+    async with following(web) as flow:
         flow.delete(web)
         flow.controller.disruptions.flush()
         assert causes(flow) == [("web", "Deleted")]
@@ -379,10 +348,7 @@ async def test_what_waits_for_an_explanation_is_recorded_at_the_end_of_the_proce
 
 async def test_deletions_are_recorded_in_slices_and_while_evictions_are_paused() -> None:
     pods = [pod(name, on="n2", owner=None) for name in "ab"]
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *pods)
-        await anyio.sleep(1)
+    async with following(*pods) as flow:
         flow.controller.pauses.pause("jane", "a test", None)
         flow.delete(*pods)
         now = anyio.current_time() + disruptions_module.UNEXPLAINED_S
@@ -434,10 +400,7 @@ async def test_a_deletion_corrects_an_outcome_only_where_nothing_explains_it_a_m
 
 async def test_pods_that_we_evict_and_pods_that_never_ran_are_not_disrupted() -> None:
     web, waiting = pod("web", on="n1"), pod("waiting")
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, web, waiting)
-        await anyio.sleep(1)
+    async with following(web, waiting) as flow:
         assert flow.evicted_names == ["web"]
         flow.deliver(leaving(marked(web, BY_EVICTION_API)))
         flow.delete(web, waiting)
@@ -668,10 +631,7 @@ async def test_a_pod_is_remembered_by_its_name_and_uid_until_there_are_too_many(
 ) -> None:
     monkeypatch.setattr(disruptions_module, "MAX_REMEMBERED", 2)
     pods = [pod(name, uid=f"uid-{name}", on="n2") for name in "abc"]
-    flow = flow_of()
-    async with flow.running():
-        flow.sync_and_resume(*NODES, *pods)
-        await anyio.sleep(1)
+    async with following(*pods) as flow:
         flow.delete(*pods)
         await anyio.sleep(disruptions_module.UNEXPLAINED_S + 1)
         ends = flow.controller.disruptions

@@ -135,6 +135,12 @@ def test_a_recording_of_kwokctl_is_a_picture_and_its_changes() -> None:
     assert (gone.verb, gone.obj.uid, gone.at.monotonic_s) == (Verb.DELETED, added.obj.uid, 3.5)
 
 
+def test_a_word_without_quotes_means_what_it_means_to_kubectl() -> None:
+    (_, node, *_), _ = read(KWOK.replace('rack: "on"', 'y: "on"'))
+
+    assert node.obj.labels["true"] == "on"
+
+
 def test_what_a_recording_of_kwokctl_lacks_is_said(golden: Golden) -> None:
     _, notes = read(KWOK)
 
@@ -181,6 +187,7 @@ SET_ORDER = "    $setElementOrder/conditions:\n    - type"
         pytest.param(KWOK.replace("durationNanosecond: 35", "duration: 35"), id="no duration"),
         pytest.param(KWOK + "---\napiVersion: v1\nkind: Node\nmetadata: {}\n", id="late object"),
         pytest.param("a: &a [1]\nb: *a\n", id="an alias"),
+        pytest.param("null: 1\n", id="no key"),
         pytest.param(KWOK.replace(SET_ORDER, "    conditions: 1\n    x: [type", 1), id="cut"),
         pytest.param(
             KWOK.replace(

@@ -8,12 +8,14 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, BinaryIO, Final
 
 from reactive_desched.errors import RecordingError
-from reactive_desched.recording.imports.objects import Json, Note, ObjectReader
+from reactive_desched.policy.yaml.scalars import parse_key, parse_scalar
+from reactive_desched.recording.imports.objects import Json, Note, ObjectReader, later
 from reactive_desched.recording.imports.strategic_merge import merge
 from reactive_desched.recording.items import (
     Instant,
@@ -25,6 +27,7 @@ from reactive_desched.recording.items import (
     Verb,
 )
 from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.text.times import format_timestamp
 
 __all__ = ["PATCH_KIND", "read_kwok"]
 
@@ -68,7 +71,7 @@ class _KwokReader:
         self._at = Instant(began_s, 0.0)
 
     def read(self, file: BinaryIO, note: Note) -> Iterator[Item]:
-        in_picture, counts, unknown = True, dict[str, int](), 0
+        in_picture, unknown = True, 0
         yield PictureBegun(self._at)
         for document in self._documents(file):
             if not self._is_patch(document):
@@ -77,19 +80,17 @@ class _KwokReader:
                         f"an object follows a ResourcePatch; those come last: {_AGAIN}"
                     )
                 if (found := self._found(document)) is not None:
-                    counts[found.resource] = counts.get(found.resource, 0) + 1
                     yield found
                 continue
             if in_picture:
                 in_picture = False
-                yield PictureEnded(self._at, counts)
-            changed = self._changed(document)
-            if changed is not None:
+                yield PictureEnded(self._at, self._objects.counts())
+            if (changed := self._changed(document)) is not None:
                 yield changed
             else:
                 unknown += 1
         if in_picture:
-            yield PictureEnded(self._at, counts)
+            yield PictureEnded(self._at, self._objects.counts())
             note("it has no changes: it is one picture of a cluster, which `plan -f` reads as well")
         for sentence in (*_LACKS, *self._objects.missing()):
             note(sentence)
@@ -120,7 +121,7 @@ class _KwokReader:
                 "this ResourcePatch lacks its target, resource or durationNanosecond; record again"
                 " with kwokctl"
             )
-        self._pass_to(after / _NS)
+        self._at = later(self._at, self._began_s, after / _NS)  # it may be written a little late
         name = str(resource.get("resource"))
         kind = WATCHED_KINDS.get(name)
         if kind is None or kind.group != str(resource.get("group") or ""):
@@ -153,11 +154,6 @@ class _KwokReader:
         self._known[key] = obj
         if len(self._known) > MAX_OBJECTS:
             raise self._error(f"there are more than {MAX_OBJECTS:,} objects; record fewer kinds")
-
-    def _pass_to(self, after_s: float) -> None:
-        """Go on to a time; kwokctl writes a change a little late sometimes."""
-        after_s = max(after_s, self._at.monotonic_s)
-        self._at = Instant(self._began_s + after_s, after_s)
 
     def _documents(self, file: BinaryIO) -> Iterator[Json]:
         import yaml  # type: ignore[import-untyped]  # it ships no types
@@ -224,38 +220,38 @@ class _KwokReader:
             moment = datetime.fromtimestamp(self._began_s + int(match[1]) / _NS, UTC)
         except (OverflowError, ValueError, OSError):
             raise self._error(f"{match[0]} is no time that a clock shows") from None
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return format_timestamp(moment)
 
     def _error(self, message: str) -> RecordingError:
         return RecordingError(f"{self._name}, line {self._line}: {message}")
 
 
+@cache
 def _loader() -> Any:  # PyYAML ships no types
-    """Return a loader that reads what Go's YAML writes: no dates, and no words for truth."""
-    if not _LOADERS:
-        import yaml
+    """Return a loader by which what stands without quotes means what it means to kubectl."""
+    import yaml
 
-        class Loader(yaml.CSafeLoader):  # type: ignore[misc]  # it ships no types
-            """Reads the scalars of JSON alone."""
+    class Loader(yaml.CSafeLoader):  # type: ignore[misc]  # it ships no types
+        """Has `policy.yaml.scalars` read the scalars without a tag."""
 
-            yaml_implicit_resolvers = _json_resolvers(yaml.CSafeLoader)
+        yaml_implicit_resolvers: Mapping[str, Any] = {}  # each such scalar has the tag of a text
 
-        _LOADERS.append(Loader)
-    return _LOADERS[0]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
+            members = [(self._as_text(key), value) for key, value in node.value]
+            return super().construct_mapping(yaml.MappingNode(node.tag, members), deep=deep)
 
+        def _as_text(self, key: Any) -> Any:
+            if not isinstance(key, yaml.ScalarNode) or key.style:
+                return key
+            if (name := parse_key(key.value)) is None:
+                raise ValueError(f"{key.value or 'null'} is no key")
+            return yaml.ScalarNode(key.tag, name, style="'")
 
-_LOADERS: Final[list[Any]] = []
-
-
-def _json_resolvers(loader: Any) -> dict[str, Any]:  # PyYAML ships no types
-    return {
-        first: [
-            (tag, pattern)
-            for tag, pattern in resolvers
-            if tag != "tag:yaml.org,2002:timestamp" and (first in "tTfF" or "bool" not in tag)
-        ]
-        for first, resolvers in loader.yaml_implicit_resolvers.items()
-    }
+    Loader.add_constructor(
+        "tag:yaml.org,2002:str",
+        lambda _, node: node.value if node.style else parse_scalar(node.value),
+    )
+    return Loader
 
 
 def _uncompressed(file: BinaryIO) -> BinaryIO:

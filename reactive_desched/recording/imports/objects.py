@@ -9,10 +9,11 @@ import msgspec
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.model.objects import ClusterObject
+from reactive_desched.recording.items import Instant
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import NODES, PODS, WATCHED_KINDS
 
-__all__ = ["Json", "Note", "ObjectReader"]
+__all__ = ["Json", "Note", "ObjectReader", "later"]
 
 Json = dict[str, Any]
 """A JSON object, as msgspec or YAML read it."""
@@ -28,6 +29,12 @@ _MATTERS: Final = {
     "priorityclasses": "there are no PriorityClasses: a policy that names one cannot be tried",
     "persistentvolumes": "there are no PersistentVolumes: node fit ignores where volumes are",
 }
+
+
+def later(at: Instant, began_s: float, after_s: float) -> Instant:
+    """Return the time so long after a recording began, or `at`, if that is later."""
+    monotonic_s = max(after_s, at.monotonic_s)
+    return Instant(began_s + monotonic_s, monotonic_s)
 
 
 class ObjectReader:
@@ -68,6 +75,10 @@ class ObjectReader:
         self._seen[resource] += 1
         found: ClusterObject = read
         return found
+
+    def counts(self) -> dict[str, int]:
+        """Return how many objects of each resource were decoded so far."""
+        return dict(self._seen)
 
     def missing(self) -> Iterator[str]:
         """Yield what the objects lack for the decisions of a policy."""

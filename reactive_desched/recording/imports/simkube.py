@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.errors import RecordingError
-from reactive_desched.recording.imports.objects import Json, Note, ObjectReader
+from reactive_desched.recording.imports.objects import Json, Note, ObjectReader, later
 from reactive_desched.recording.items import (
     Instant,
     Item,
@@ -58,15 +58,11 @@ def read_simkube(file: BinaryIO, name: str, note: Note) -> Iterator[Item]:
     began_s = float(events[0].ts) if events else 0.0
     at = Instant(began_s, 0.0)
     yield PictureBegun(at)
-    found = [] if not events else [*reader.applied(0, events[0], at)]
-    counts: dict[str, int] = {}
-    for item in found:
-        counts[item.resource] = counts.get(item.resource, 0) + 1
+    for item in reader.applied(0, events[0], at) if events else ():
         yield ObjectFound(at, item.resource, item.obj)
-    yield PictureEnded(at, counts)
+    yield PictureEnded(at, reader.objects.counts())
     for number, event in enumerate(events):
-        after_s = max(event.ts - began_s, at.monotonic_s)
-        at = Instant(began_s + after_s, after_s)
+        at = later(at, began_s, event.ts - began_s)
         if number:
             yield from reader.applied(number, event, at)
         yield from reader.deleted(number, event, at)
