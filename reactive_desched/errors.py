@@ -15,6 +15,7 @@ ReactiveDeschedError
 ├── ConversionError        a converted policy would not say what the old one says
 ├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
 ├── RecordingError         a recording cannot be read, imported or anonymized
+│   └── NotRecorded        it has nothing of the moment that is asked about
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
@@ -70,6 +71,10 @@ class SnapshotUnavailable(ReactiveDeschedError):  # noqa: N818  it is raised as 
 
 class RecordingError(ReactiveDeschedError):
     """A recording cannot be read, imported or anonymized; the text says where and what to do."""
+
+
+class NotRecorded(RecordingError):  # noqa: N818  it is raised as the fact it names
+    """A recording has nothing of the moment that is asked about; the text says what it has."""
 
 
 class JournalError(ReactiveDeschedError):

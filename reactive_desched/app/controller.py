@@ -16,7 +16,7 @@ from reactive_desched.app.components import Components, build_components
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
-from reactive_desched.app.health import add_credential_check, add_sink_check
+from reactive_desched.app.health import add_credential_check, add_recording_check, add_sink_check
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.pausing import Pausing
@@ -48,6 +48,7 @@ from reactive_desched.web.server import Served
 
 if TYPE_CHECKING:
     from reactive_desched.app.election import OpenTerm
+    from reactive_desched.recording.recorder import ClusterRecorder
 
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 """How long evictions under way may take to end at shutdown."""
@@ -96,6 +97,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         status = StatusPage(deps, parts.pipeline, active, credential_error)
         add_credential_check(parts.health, credential_error)
         add_sink_check(parts.health, status.sink_errors)
+        add_recording_check(parts.health, status.recording_fault)
         stream = openings.build_event_stream(deps)
         operator = build_operator(
             parts.pipeline, pausing, FutileMoves(controller, recorder), status
@@ -169,7 +171,8 @@ async def _open_term(
         anyio.create_task_group() as tasks,
     ):
         await pausing.restore(recording.directory)
-        with slot.filled(recording.recorder), status.recording_open(recording):
+        recorder = _recorder_of(deps, parts, recording)
+        with slot.filled(recording.recorder), status.recording_open(recording, recorder):
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
@@ -185,6 +188,11 @@ async def _open_term(
             # jobs -> steps -> API server
             if parts.migration is not None and not deps.dry_run:
                 tasks.start_soon(parts.migration.run)
+            # cluster state -> recording
+            if recorder is not None:
+                from reactive_desched.app.recorder import run_recorder
+
+                tasks.start_soon(run_recorder, recorder, pipeline.controller)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
             try:
@@ -193,6 +201,27 @@ async def _open_term(
                 await _drain(pipeline, drain_limit_s())
                 pipeline.controller.disruptions.flush()
                 tasks.cancel_scope.cancel()
+
+
+def _recorder_of(
+    deps: Dependencies, parts: Components, recording: Recording
+) -> "ClusterRecorder | None":
+    """Build what records the cluster state, where the settings have it recorded."""
+    settings = deps.configuration.settings.recording
+    if not settings.enabled:
+        return None
+    from reactive_desched.app.recorder import build_recorder  # zstd, only where it is needed
+
+    recorder = build_recorder(
+        settings,
+        parts.pipeline.controller,
+        parts.active,
+        recording.directory,
+        recording.cluster,
+        deps.log,
+    )
+    deps.metrics.register(recorder)
+    return recorder
 
 
 def _start_tasks(

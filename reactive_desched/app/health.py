@@ -75,6 +75,18 @@ def add_sink_check(health: Health, errors: Callable[[], Mapping[str, str]]) -> N
     health.add_info_check("sinks", check)
 
 
+def add_recording_check(health: Health, fault: Callable[[], str | None]) -> None:
+    """Show on /readyz why what the controller sees is not recorded; evictions go on without it."""
+
+    def check() -> CheckResult:
+        text = fault()
+        if text is None:
+            return CheckResult(ok=True, message="off, or this process does not lead")
+        return CheckResult(not text, text or "records what the controller sees")
+
+    health.add_info_check("recording", check)
+
+
 def _intentional_pause(controller: Controller, name: str) -> CheckResult:
     result = _pause_check(controller, name)
     return result if result.message else CheckResult(ok=True, message="not paused")

@@ -83,6 +83,7 @@ class Recording(Struct, frozen=True):
     retention: RetentionWorker
     uptime: ReadUptime
     server_time: ReadServerTime
+    cluster: ClusterIdentity = UNKNOWN_CLUSTER
 
     def now(self) -> Moment:
         """Return this moment by every clock that records have."""
@@ -164,7 +165,7 @@ def _build_recording(  # noqa: PLR0913 -- as above
     retention = _retention_worker(
         directory, settings, journal, recorder, [runners[sink.name] for sink in sinks], log
     )
-    return Recording(directory, journal, recorder, runners, retention, uptime, server_time)
+    return Recording(directory, journal, recorder, runners, retention, uptime, server_time, cluster)
 
 
 def _mark_cluster(directory: Path, cluster: ClusterIdentity, log: Logger) -> None:

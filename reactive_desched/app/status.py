@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from msgspec import Struct
@@ -28,6 +28,9 @@ from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.recent_evictions import RecentEviction, RecentEvictions
 from reactive_desched.text.times import utc_time
 from reactive_desched.web.operator import DebugPage
+
+if TYPE_CHECKING:
+    from reactive_desched.recording.recorder import ClusterRecorder
 
 MAX_MOVES: Final = 20
 """Moves under way that are named, those that began first; further ones are only counted."""
@@ -119,11 +122,24 @@ class JournalState(Struct, frozen=True, rename="camel"):
     fault: str
 
 
+class RecorderState(Struct, frozen=True, rename="camel"):
+    """The recording of what the controller sees: its folder, its size, and why it is interrupted.
+
+    `fault` is empty while it is written.
+    """
+
+    directory: str
+    bytes: int
+    interruptions: int
+    fault: str
+
+
 class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `status` shows; `pause` is why nothing is evaluated, empty while it works.
 
     `credentials` says why those for the API server are not renewed, empty while they are.
-    `journal` is None on a standby, and while it is being opened. `recent` has the last evictions of
+    `journal` is None on a standby, and while it is being opened; `recording` also where the
+    settings do not switch it on. `recent` has the last evictions of
     this process, newest first.
     """
 
@@ -153,6 +169,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     pending: PendingSummary
     recent: tuple[RecentEviction, ...]
     journal: JournalState | None
+    recording: RecorderState | None
     sinks: tuple[SinkState, ...]
 
 
@@ -210,6 +227,7 @@ class StatusPage:
         self._wall_clock = wall_clock
         self._started = self._now()
         self._recording: Recording | None = None
+        self._recorder: ClusterRecorder | None = None
         self._cluster: ClusterIdentity = UNKNOWN_CLUSTER
 
     @property
@@ -226,13 +244,19 @@ class StatusPage:
         return str(self._cluster)
 
     @contextmanager
-    def recording_open(self, recording: Recording) -> Iterator[None]:
-        """Show this journal and these sinks while the block lasts."""
-        self._recording = recording
+    def recording_open(
+        self, recording: Recording, recorder: "ClusterRecorder | None" = None
+    ) -> Iterator[None]:
+        """Show this journal, these sinks and this recorder while the block lasts."""
+        self._recording, self._recorder = recording, recorder
         try:
             yield
         finally:
-            self._recording = None
+            self._recording = self._recorder = None
+
+    def recording_fault(self) -> str | None:
+        """Return why what the controller sees is not recorded; None where it is not to be."""
+        return None if self._recorder is None else self._recorder.fault
 
     def sink_errors(self) -> dict[str, str]:
         """Return what keeps each sink from its records, by name; empty when nothing does."""
@@ -280,6 +304,7 @@ class StatusPage:
             pending=pending,
             recent=self._recent.newest_first(),
             journal=None if self._recording is None else _journal_state(self._recording),
+            recording=None if self._recorder is None else _recorder_state(self._recorder),
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
         )
 
@@ -319,6 +344,12 @@ def _journal_state(recording: Recording) -> JournalState:
     open_evictions = len(journal.open_intents)
     return JournalState(
         str(recording.directory), journal.tail.last_seq, open_evictions, journal.fault
+    )
+
+
+def _recorder_state(recorder: "ClusterRecorder") -> RecorderState:
+    return RecorderState(
+        str(recorder.folder), recorder.total_bytes, recorder.interruptions, recorder.fault
     )
 
 

@@ -232,6 +232,10 @@ class StatusScreen:
         yield from self._line("journal", text)
         if journal["fault"]:
             yield from self._line("", journal["fault"], RED)
+        if recording := answer.get("recording"):
+            yield from self._line("recording", recording["directory"])
+            if recording["fault"]:
+                yield from self._line("", f"not written: {recording['fault']}", YELLOW)
         header = ("SINK", "LAG", "OLDEST", "DEAD LETTERS", "LOST", "STATE")
         rows = [
             (

@@ -39,13 +39,15 @@ class PictureBegun(Item, frozen=True, gc=False):
     a picture is made in parts. An object in a later part is as it was after those changes, so that
     what is true at `PictureEnded` is the same whether a reader began before the picture or with it.
     `version` is that of the program, `cluster` and `cluster_uid` say of which cluster it is;
-    `denied` are the resources that the API server denies the controller.
+    `denied` are the resources that the API server denies the controller. With `is_continued` every
+    change since the item before it is in the recording; without, what came between is not known.
     """
 
     version: str = ""
     cluster: str = ""
     cluster_uid: str = ""
     denied: tuple[str, ...] = ()
+    is_continued: bool = False
 
 
 class PictureEnded(Item, frozen=True, gc=False):
@@ -82,9 +84,13 @@ class ObjectChanged(Item, frozen=True, gc=False):
 
 
 class UsageMeasured(Item, frozen=True, gc=False):
-    """A sample of measured use that is in force from now on, for its source and node."""
+    """A sample of measured use that is in force from now on, for its source and node.
+
+    With `is_gone` it is in force no longer, and the node's use by this source is unknown.
+    """
 
     sample: NodeUsage
+    is_gone: bool = False
 
 
 class ResourceDenied(Item, frozen=True, gc=False):

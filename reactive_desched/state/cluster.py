@@ -1,6 +1,7 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from reactive_desched.api.index import NodeInfo, Objects, ObjectT
@@ -15,6 +16,15 @@ from reactive_desched.state.nodes import NodeStore
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.state.store import ControllerStore, Store
+
+_FOLLOWED_KINDS: Final[tuple[type[ClusterObject], ...]] = (
+    *(kind.record for kind in WATCHED_KINDS.values() if kind.record not in (Node, Pod)),
+    NodeUsage,
+)
+
+Follower = Callable[[Any, Any], Sequence[Change]]
+"""What is called with each object before and after it was altered, None where there is none; a Node
+comes as its NodeState. It returns no changes, at once, and raises nothing."""
 
 
 class ClusterState:
@@ -32,7 +42,7 @@ class ClusterState:
         clock: Clock = lambda: 0.0,
         wall_clock: Clock = lambda: 0.0,
     ) -> None:
-        self._indexes = IndexRegistry(self)
+        self._indexes = IndexRegistry(self, _FOLLOWED_KINDS)
         self.index: Final = self._indexes.get  # asked for at every step: no wrapper
         self.index_faults: Final[Mapping[IndexKey, IndexFault]] = self._indexes.faults
         hooks = self._indexes.hooks
@@ -100,6 +110,15 @@ class ClusterState:
         """
         self._indexes.keep(needed, of_plugins)
 
+    @contextmanager
+    def followed_by(self, follower: Follower) -> Iterator[None]:
+        """Call the follower with each object that is altered, while the block lasts."""
+        self._indexes.hooks.follow(follower)
+        try:
+            yield
+        finally:
+            self._indexes.unfollow(follower)
+
     # --- reading ---
 
     def size(self) -> dict[str, int]:
@@ -128,9 +147,13 @@ class ClusterState:
         found: ClusterObject | None = self._stores[WATCHED_KINDS[resource].record].get(key)
         return found
 
+    def unreadable(self) -> frozenset[str]:
+        """Return the resources that the API server does not let us list."""
+        return frozenset(self._unreadable)
+
     def has_followers(self, kind: type[ClusterObject]) -> bool:
         """Say whether an index in use follows the objects of a kind."""
-        return kind in self._indexes.hooks.objects
+        return self._indexes.hooks.reads(kind)
 
     def is_readable(self, resource: str) -> bool:
         """Say whether the API server lets us list it: else a missing object means nothing."""

@@ -4,7 +4,7 @@ An index that raises an exception would answer wrongly from then on. Where only 
 is taken out, and the controller switches those plugins off; of any other the exception is raised.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -39,10 +39,15 @@ class IndexHooks:
 
     Each tuple is replaced as a whole, so an index that is built while hooks run is not called for
     the object that it has already been built from. `failed` takes an index out that raised an
-    exception on an object; the base raises it again.
+    exception on an object; the base raises it again. Each of the `followers` is called after the
+    indexes for every object that is altered, of any kind; `node_version` has what is called for a
+    Node that differs in nothing that matters to a pod.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, followed_kinds: Collection[type[ClusterObject]] = ()) -> None:
+        self._followed_kinds = followed_kinds
+        self.followers: tuple[Hook, ...] = ()
+        self.node_version: tuple[Hook, ...] = ()
         self.pod: tuple[Hook, ...] = ()
         self.pod_status: tuple[Hook, ...] = ()
         self.node: tuple[Hook, ...] = ()
@@ -65,10 +70,29 @@ class IndexHooks:
 
     def collect(self, indexes: Iterable[Index]) -> None:
         """Take the overridden hooks of these indexes, in this order, and no others."""
-        self.pod = self.pod_status = self.node = ()
+        self.pod = self.pod_status = self.node = self.node_version = ()
         self.objects = {}
         for each in indexes:
             self.add(each)
+        for follower in self.followers:
+            self._add_follower(follower)
+
+    def reads(self, kind: type[ClusterObject]) -> bool:
+        """Say whether an index, and not only a follower of everything, follows the kind."""
+        return any(hook not in self.followers for hook in self.objects.get(kind, ()))
+
+    def follow(self, follower: Hook) -> None:
+        """Call a follower with each object before and after a change, from now on."""
+        self.followers = (*self.followers, follower)
+        self._add_follower(follower)
+
+    def _add_follower(self, follower: Hook) -> None:
+        self.pod = (*self.pod, follower)
+        self.pod_status = (*self.pod_status, follower)
+        self.node = (*self.node, follower)
+        self.node_version = (*self.node_version, follower)
+        for kind in self._followed_kinds:
+            self.objects[kind] = (*self.objects.get(kind, ()), follower)
 
     def add(self, index: Index) -> None:
         """Take the overridden hooks of one more index, after those of the others."""
@@ -87,9 +111,12 @@ class IndexRegistry:
     """The indexes over one cluster by class and arguments, dependencies first.
 
     `faults` has those that failed since `keep` was called, and those that need one of them.
+    `followed_kinds` are those that a follower of all changes is called for beside pods and nodes.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, followed_kinds: Collection[type[ClusterObject]] = ()
+    ) -> None:
         self._cluster = cluster
         self._built: dict[IndexKey, Any] = {}  # Any: an index of the key's class
         self._needs: dict[IndexKey, dict[IndexKey, None]] = {}
@@ -97,7 +124,7 @@ class IndexRegistry:
         self._needed: dict[IndexKey, None] = {}
         self._of_plugins: dict[IndexKey, None] = {}
         self.faults: dict[IndexKey, IndexFault] = {}
-        self.hooks: IndexHooks = _IsolatingHooks(self)
+        self.hooks: IndexHooks = _IsolatingHooks(self, followed_kinds)
 
     def get(self, kind: type[IndexT], args: Hashable = None) -> IndexT:
         """Return an index, built from the cluster when it is first asked for."""
@@ -130,6 +157,11 @@ class IndexRegistry:
         kept = self._needed | self._of_plugins
         self._built = {key: index for key, index in self._built.items() if key in kept}
         self._needs = {key: needs for key, needs in self._needs.items() if key in kept}
+        self.hooks.collect(self._built.values())
+
+    def unfollow(self, follower: Hook) -> None:
+        """Call this follower no longer."""
+        self.hooks.followers = tuple(each for each in self.hooks.followers if each is not follower)
         self.hooks.collect(self._built.values())
 
     def take_out(self, index: object, error: Exception, at: object) -> Iterable[Change]:
@@ -192,8 +224,10 @@ class IndexRegistry:
 class _IsolatingHooks(IndexHooks):
     """The hooks of a registry, which takes out the index of one that raises an exception."""
 
-    def __init__(self, registry: IndexRegistry) -> None:
-        super().__init__()
+    def __init__(
+        self, registry: IndexRegistry, followed_kinds: Collection[type[ClusterObject]]
+    ) -> None:
+        super().__init__(followed_kinds)
         self._registry = registry
 
     def failed(self, hook: Hook, error: Exception, at: object) -> Iterable[Change]:

@@ -185,7 +185,7 @@ class NodeStore:
         if old is not None and _equivalent(old, node):
             if old.taints_added_s != node.taints_added_s:
                 self.standing.follow(old, node)
-            return []
+            return self._hooks.call(self._hooks.node_version, before, record.state)
         self.standing.follow(old, node)
         was_eligible = before is not None and before.eligible
         changes: list[Change] = []

@@ -17,6 +17,7 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.policy.settings.controller_settings import ControllerSettings
 from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
 from reactive_desched.policy.settings.limits import PositiveCount
+from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.policy.settings.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.policy.settings.server import ServerSettings
 
@@ -91,6 +92,10 @@ class ReactiveSettings(ControllerSettings):
     )
     journal: Annotated[JournalSettings, NEEDS_RESTART] = Field(
         default=JournalSettings.model_construct(), description="The durable record."
+    )
+    recording: Annotated[RecorderSettings, NEEDS_RESTART] = Field(
+        default=RecorderSettings.model_construct(),
+        description="What the controller sees, kept to be looked at again.",
     )
     logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
         default=LoggingSettings.model_construct(), description="Log lines: their format and level."

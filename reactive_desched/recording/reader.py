@@ -1,0 +1,380 @@
+"""Reads a recording: its items in their order, and the cluster as it was at any moment.
+
+A recording is a folder of segments, as a controller writes them, or one file, as an export or an
+import makes it; each function that takes a path takes both, and `recording_paths` has the files.
+
+- The cluster at a moment T: `state, covered_s = state_at(path, t, on_damage)`. The objects are in
+  `state.objects["pods"]` and so on by their keys, the measured use in `state.samples`.
+- What came after T: `state, later = follow_from(path, t, on_damage)`. Each item of `later` has its
+  time, `item.at`; `state.apply(item)` after it keeps the state at the moment of that item.
+- Everything in its order: `read_items(recording_paths(path), on_damage)`. At its head stands a
+  picture, and in the midst stand others: each segment begins with one (`PictureBegun`). One with
+  `is_continued` repeats what the changes before it have said; a `RecordedState` skips it.
+
+Times are seconds since the epoch. `on_damage` takes each `Damage` as it is found, and reading goes
+on with the next segment: for what is missing until then stands `RecordingInterrupted`, after which
+the state is not known, and `RecordedState.missing` says why, up to the end of the next picture.
+Raised is `NotRecorded` alone, whose text says what the recording has.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain, islice, pairwise
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.errors import NotRecorded
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.recording.frames import Frame, SegmentBegins, read_frames, segment_paths
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    Damage,
+    Instant,
+    Item,
+    ObjectChanged,
+    ObjectFound,
+    PauseSet,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+    ResourceDenied,
+    TermChanged,
+    UsageMeasured,
+    Verb,
+)
+from reactive_desched.recording.rows import RowReader
+from reactive_desched.text.times import format_timestamp
+
+MAX_LAG_S: Final = 60.0
+"""So long after the last frame the state still counts: a recorder writes at least so often."""
+
+OnDamage = Callable[[Damage], None]
+
+
+class RecordedSegment(Struct, frozen=True):
+    """A part of a recording that begins with a picture, and when that began."""
+
+    path: Path
+    offset: int
+    at: Instant
+
+
+def recording_paths(path: Path) -> list[Path]:
+    """Return the files of a recording: a folder's segments, oldest first, or the file itself.
+
+    Raises NotRecorded where there is none.
+    """
+    if path.is_dir():
+        if found := segment_paths(path):
+            return found
+        raise NotRecorded(f"{path} holds no recording: no file in it ends in .rdrec")
+    if not path.exists():
+        raise NotRecorded(f"{path} does not exist, so there is no recording")
+    return [path]
+
+
+def find_segments(paths: Sequence[Path], on_damage: OnDamage) -> list[RecordedSegment]:
+    """Find the segments of these files, without reading more than the first frame of each.
+
+    A file of the recorder has one; one that was exported or imported may have several.
+    """
+    found: list[RecordedSegment] = []
+    for path in paths:
+        of_path = _segments_of(path, on_damage)
+        found += islice(of_path, 1) if path.suffix == _OF_RECORDER and len(paths) > 1 else of_path
+    return found
+
+
+def _segments_of(path: Path, on_damage: OnDamage) -> Iterator[RecordedSegment]:
+    begins: int | None = None
+    for _, each in _frames((path,), on_damage, 0):
+        if isinstance(each, SegmentBegins):
+            begins = each.offset
+        elif begins is not None:
+            yield RecordedSegment(path, begins, each.at)
+            begins = None
+
+
+_OF_RECORDER: Final = ".rdrec"
+
+
+def read_items(
+    paths: Sequence[Path], on_damage: OnDamage, until_s: float | None = None
+) -> Iterator[Item]:
+    """Yield the items of these files in their order, as far as they can be read.
+
+    What comes later than `until_s`, since the epoch, is not read. Behind damage it goes on with the
+    next segment: `RecordingInterrupted` stands where items may be missing.
+    """
+    for item in _read(paths, on_damage, until_s):
+        if isinstance(item, Item):
+            yield item
+
+
+def _read(
+    paths: Sequence[Path], on_damage: OnDamage, until_s: float | None, offset: int = 0
+) -> Iterator[Item | Instant]:
+    """Yield the items, and the time of each frame before its items."""
+    rows, last = RowReader(), Instant(0.0, 0.0)
+    damages: list[Damage] = []
+
+    def damaged(damage: Damage) -> None:
+        damages.append(damage)
+        on_damage(damage)
+
+    limit_s = inf if until_s is None else until_s
+    for path, frame in _frames(paths, damaged, offset):
+        if isinstance(frame, SegmentBegins):
+            if damages:
+                yield RecordingInterrupted(last, _DAMAGED)
+                damages.clear()
+            rows.begin_segment()
+        elif not damages:  # else its rows need those of a frame that is damaged
+            if frame.at.wall_s > limit_s:
+                return
+            yield (last := frame.at)
+            for item in _frame_items(rows, path, frame, damaged):
+                if item.at.wall_s > limit_s:
+                    return
+                last = item.at
+                yield item
+    if damages:
+        yield RecordingInterrupted(last, _DAMAGED)
+
+
+_DAMAGED: Final = "the recording is damaged here"
+
+
+def _frame_items(rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage) -> Iterator[Item]:
+    try:
+        if frame.raw_bytes:  # else it says only that nothing happened
+            yield from rows.read(frame.at, frame.rows())
+    except ValueError as error:
+        on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
+
+
+def _frames(
+    paths: Sequence[Path], on_damage: OnDamage, offset: int
+) -> Iterator[tuple[Path, Frame | SegmentBegins]]:
+    """Yield the frames of the files in turn; of the first those from the segment at `offset` on."""
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                for frame in read_frames(file, path.name, on_damage, offset):
+                    yield path, frame
+        except OSError as error:
+            on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
+        offset = 0
+
+
+class RecordedState:
+    """The cluster after some items, which are applied in their order.
+
+    `objects` has those of each resource by their keys, `samples` the measured use by its key, and
+    `pauses` the reasons of those that hold. `missing` says why the state is not known, as before
+    the first picture; it is empty while it is.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, ClusterObject]] = {}
+        self.samples: dict[str, NodeUsage] = {}
+        self.denied: set[str] = set()
+        self.pauses: dict[str, str] = {}
+        self.configuration: ConfigurationInForce | None = None
+        self.leads = False
+        self.picture: PictureBegun | None = None
+        self.missing = "no picture of the cluster was recorded before"
+        self._is_repeated = False
+
+    def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
+        """Apply the next item."""
+        match item:
+            case ObjectChanged(resource=resource, verb=verb, obj=obj):
+                of_kind = self.objects.setdefault(resource, {})
+                if verb is Verb.DELETED:
+                    of_kind.pop(obj.key, None)
+                else:
+                    of_kind[obj.key] = obj
+            case ObjectFound(resource=resource, obj=obj):
+                if not self._is_repeated:
+                    self.objects.setdefault(resource, {})[obj.key] = obj
+            case UsageMeasured(sample=sample, is_gone=is_gone):
+                if is_gone:
+                    self.samples.pop(sample.key, None)
+                else:
+                    self.samples[sample.key] = sample
+            case PictureBegun():
+                self._begin(item)
+            case PictureEnded():
+                self.missing, self._is_repeated = "", False
+            case RecordingInterrupted(reason=reason):
+                self.missing = f"the recording was interrupted: {reason}"
+            case ConfigurationInForce():
+                self.configuration = item
+            case ResourceDenied(resource=resource, is_denied=is_denied):
+                (self.denied.add if is_denied else self.denied.discard)(resource)
+            case PauseSet(name=name, reason=reason):
+                self.pauses[name] = reason
+            case TermChanged(leads=leads):
+                self.leads = leads
+            case _:
+                pass
+
+    def _begin(self, picture: PictureBegun) -> None:
+        self._is_repeated = picture.is_continued and not self.missing
+        self.picture = picture
+        if self._is_repeated:
+            return
+        self.objects, self.samples = {}, {}
+        self.denied = set(picture.denied)
+        self.pauses, self.configuration, self.leads = {}, None, False
+        self.missing = "its picture is not complete"
+
+
+def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedState, float]:
+    """Return the cluster as it was at this time, and until when the recording says so.
+
+    Raises NotRecorded where it is not in the recording, which names what is.
+    """
+    state, covered_s, _ = _reach(path, wall_s, on_damage, wall_s)
+    return state, covered_s
+
+
+def follow_from(
+    path: Path, wall_s: float, on_damage: OnDamage, until_s: float | None = None
+) -> tuple[RecordedState, Iterator[Item]]:
+    """Return the cluster as it was at this time, and the items that came after it.
+
+    Apply them to the state to have it at a later time. The first read ends at the first of them,
+    each is read when it is asked for, and what comes later than `until_s` is not read. Raises
+    NotRecorded where the recording does not have the cluster at this time.
+    """
+    state, _, later = _reach(path, wall_s, on_damage, until_s)
+    return state, later
+
+
+def _reach(
+    path: Path, wall_s: float, on_damage: OnDamage, until_s: float | None
+) -> tuple[RecordedState, float, Iterator[Item]]:
+    """Read up to a time: from the picture before it, or the one before that if it is not whole."""
+    paths = recording_paths(path)
+    segments = find_segments(paths, lambda _: None)
+    if not segments:
+        raise NotRecorded(f"{path} holds no recording that can be read")
+    before = [each for each in segments if each.at.wall_s <= wall_s]
+    if not before:
+        begins = _time(segments[0].at.wall_s)
+        raise NotRecorded(f"{path} begins at {begins}, and has nothing of {_time(wall_s)}")
+    reached = _reach_from(paths, before[-1], wall_s, on_damage, until_s)
+    if reached[0].missing and len(before) > 1:
+        reached = _reach_from(paths, before[-2], wall_s, on_damage, until_s)
+    state, covered_s, _ = reached
+    if not state.missing and wall_s - covered_s > MAX_LAG_S:
+        state.missing = f"what was seen after {_time(covered_s)} is not recorded"
+    if state.missing:
+        raise NotRecorded(f"{path} has nothing of {_time(wall_s)}: {state.missing}")
+    return reached
+
+
+def _reach_from(
+    paths: Sequence[Path],
+    first: RecordedSegment,
+    wall_s: float,
+    on_damage: OnDamage,
+    until_s: float | None,
+) -> tuple[RecordedState, float, Iterator[Item]]:
+    state, covered_s = RecordedState(), 0.0
+    read = _read(paths[paths.index(first.path) :], on_damage, until_s, first.offset)
+    for each in read:
+        if isinstance(each, Instant):
+            if each.wall_s <= wall_s:
+                covered_s = max(covered_s, each.wall_s)
+        elif each.at.wall_s > wall_s:
+            is_gap = isinstance(each, PictureBegun) and not each.is_continued
+            later = (item for item in read if isinstance(item, Item))
+            return state, covered_s if is_gap else wall_s, chain((each,), later)
+        else:
+            covered_s = max(covered_s, each.at.wall_s)
+            state.apply(each)
+    return state, covered_s, iter(())
+
+
+def _time(wall_s: float) -> str:
+    return format_timestamp(datetime.fromtimestamp(wall_s, UTC))
+
+
+class RecordingSummary(Struct, frozen=True, kw_only=True):
+    """The contents of a recording, by its files: times are seconds since the epoch."""
+
+    first_s: float
+    last_s: float
+    bytes: int
+    segments: int
+    version: str
+    cluster: str
+    interruptions: tuple[tuple[float, float], ...]
+    """Between which times nothing is recorded."""
+    damages: tuple[Damage, ...]
+
+
+def summarize_recording(path: Path) -> RecordingSummary:
+    """Read a recording's frames, but no more rows than the first of each segment.
+
+    Raises NotRecorded where there is none.
+    """
+    paths = recording_paths(path)
+    damages: list[Damage] = []
+    spans: list[tuple[float, float, PictureBegun | None]] = []
+    for each in paths:
+        _read_spans(each, spans, damages.append)
+    if not spans:
+        raise NotRecorded(f"{path} holds no recording that can be read")
+    newest = next((begun for _, _, begun in reversed(spans) if begun is not None), None)
+    gaps = tuple(
+        (before[1], after[0])
+        for before, after in pairwise(spans)
+        if after[2] is None or not after[2].is_continued
+    )
+    return RecordingSummary(
+        first_s=spans[0][0],
+        last_s=spans[-1][1],
+        bytes=sum(each.stat().st_size for each in paths if each.exists()),
+        segments=len(spans),
+        version="" if newest is None else newest.version,
+        cluster="" if newest is None else newest.cluster,
+        interruptions=gaps,
+        damages=tuple(damages),
+    )
+
+
+def _read_spans(
+    path: Path, spans: list[tuple[float, float, PictureBegun | None]], on_damage: OnDamage
+) -> None:
+    """Add when each segment of a file begins and ends, and how its picture begins."""
+    try:
+        with path.open("rb") as file:
+            is_first = False
+            for each in read_frames(file, path.name, on_damage):
+                if isinstance(each, SegmentBegins):
+                    is_first = True
+                elif is_first:
+                    is_first = False
+                    spans.append((each.at.wall_s, each.at.wall_s, _begun(each, path, on_damage)))
+                else:
+                    begins, _, begun = spans[-1]
+                    spans[-1] = begins, each.at.wall_s, begun
+    except OSError as error:
+        on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
+
+
+def _begun(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:
+    try:
+        for item in RowReader().read(frame.at, frame.rows()):
+            return item if isinstance(item, PictureBegun) else None
+    except ValueError as error:
+        on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
+    return None

@@ -1,0 +1,412 @@
+"""Records what the cluster state is given, beside it: nothing waits for the recording.
+
+A follower of the state notes each change; a task turns notes into rows, in slices of the event loop
+of half a millisecond, and a thread compresses and writes them. Where that falls behind, or the disk
+takes nothing, the recording is interrupted, and begins again with a picture some time later.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reactive_desched._version import __version__
+from reactive_desched.api.index import NodeState
+from reactive_desched.model.changes import Change
+from reactive_desched.model.usage import NodeMetric, NodeUsage
+from reactive_desched.recording.items import (
+    Instant,
+    Item,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+    ResourceDenied,
+    UsageMeasured,
+)
+from reactive_desched.recording.rows import RowWriter
+from reactive_desched.recording.segment_file import SegmentFile
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.metrics import Metric, counter, gauge
+
+RECORDED = counter("recording_items", "Changes and other items that were recorded.")
+INTERRUPTIONS = counter(
+    "recording_interruptions", "How often the recording was interrupted; see its status."
+)
+BYTES = gauge("recording_bytes", "Size of the recording on disk.")
+HEALTHY = gauge("recording_healthy", "1 while what the controller sees is recorded.")
+
+MAX_NOTES: Final = 50_000
+"""So many changes wait to be turned into rows; with more the recording is interrupted."""
+FRAME_BYTES: Final = 2**20
+"""A frame is written when its rows are so long, or `FLUSH_S` after its first."""
+FLUSH_S: Final = 5.0
+RETRY_S: Final = 60.0
+"""So long after an interruption the recording begins again."""
+QUIET_S: Final = 30.0
+"""So often the time is written where nothing happens: it says that nothing did."""
+
+_SLICE_S: Final = 0.0005
+_PAUSE_S: Final = 0.005
+_TICK_S: Final = 0.25
+_NOTES_PER_LOOK: Final = 16
+_CLOCK_ERROR_S: Final = 0.001
+
+_ADDED, _MODIFIED, _DELETED = 1, 2, 3
+
+_RESOURCES: Final = {kind.record: name for name, kind in WATCHED_KINDS.items()}
+
+Clock = Callable[[], float]
+
+RunBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]  # what the call returns
+"""Runs a call that blocks beside the event loop, one at a time."""
+
+
+class _DiskWorker:
+    """Runs one call after the other in threads; the caller may go, and leave a thread behind.
+
+    The next call waits until that thread is done: two never use the disk at a time.
+    """
+
+    def __init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(1)
+
+    async def __call__(self, work: Callable[[], Any]) -> Any:  # what the call returns
+        """Return or raise what the call does."""
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+
+
+class RecorderBounds(Struct, frozen=True):
+    """The size and the age at which a recording is shortened, and a segment ends."""
+
+    max_bytes: int
+    max_age_s: float
+    segment_bytes: int
+    segment_age_s: float
+
+
+class ClusterName(Struct, frozen=True):
+    """The cluster that is recorded."""
+
+    name: str = ""
+    uid: str = ""
+
+
+UNNAMED_CLUSTER: Final = ClusterName()
+
+
+class _Interrupted(Exception):  # noqa: N818 -- it ends a segment, and is no error of the program
+    """The recording cannot go on."""
+
+
+class ClusterRecorder:
+    """Records one cluster state while `run` runs; `note` takes what the state does not have.
+
+    `standing` returns the items that hold besides the objects, such as the policy in force: they
+    stand in each picture. `fault` says why nothing is recorded, and is empty while it is.
+    """
+
+    def __init__(  # noqa: PLR0913 -- the parts of the controller that it stands beside
+        self,
+        state: ClusterState,
+        folder: Path,
+        bounds: RecorderBounds,
+        standing: Callable[[Instant], Iterator[Item]],
+        *,
+        clock: Clock,
+        wall_clock: Clock,
+        log: Logger,
+        cluster: ClusterName = UNNAMED_CLUSTER,
+        run_blocking: "RunBlocking | None" = None,
+    ) -> None:
+        self._state = state
+        self._folder = folder
+        self._bounds = bounds
+        self._standing = standing
+        self._clock = clock
+        self._wall = wall_clock
+        self._log = log
+        self._cluster = cluster
+        self._file = SegmentFile(folder, bounds.max_bytes, bounds.max_age_s)
+        self._run_blocking = run_blocking or _DiskWorker()
+        self._notes: deque[_Note] = deque()
+        self._denied: frozenset[str] = frozenset()
+        self._rows = RowWriter()
+        self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
+        self._is_following = False
+        self._has_overflowed = False
+        self._stood: dict[tuple[type[Item], str], Item] = {}
+        self.fault = "it has not begun"
+        self.recorded = 0
+        self.interruptions = 0
+        self.total_bytes = 0
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the recording."""
+        return self._folder
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how much was recorded, and whether it is."""
+        yield RECORDED.value(self.recorded)
+        yield INTERRUPTIONS.value(self.interruptions)
+        yield BYTES.value(self.total_bytes)
+        yield HEALTHY.value(not self.fault)
+
+    def note(self, make: Callable[[Instant], Item]) -> None:
+        """Record an item that is seen now."""
+        if self._is_following and len(self._notes) < MAX_NOTES:
+            self._notes.append((self._clock(), None, make))
+
+    def _follow(self, old: Any, new: Any) -> tuple[Change, ...]:  # objects of any kind
+        """Note a change of the state: this is on the way of each change."""
+        if len(self._notes) < MAX_NOTES:
+            self._notes.append((self._clock(), old, new))
+        else:
+            self._has_overflowed = True
+        return ()
+
+    async def run(self) -> None:
+        """Record until cancelled; what the disk does not take in time is left out."""
+        try:
+            while True:
+                reason = await self._record_until_interrupted()
+                self.interruptions += 1
+                self.fault = reason
+                self._log.warning("the recording is interrupted", message=reason)
+                await anyio.sleep(RETRY_S)
+        finally:
+            self.fault = "it has ended"
+            with anyio.move_on_after(_LAST_WRITE_S, shield=True):
+                await self._run_blocking(self._file.close)
+
+    async def _record_until_interrupted(self) -> str:
+        """Record segment after segment; return why it cannot go on."""
+        self._notes.clear()
+        self._has_overflowed = False
+        self._rows = RowWriter()
+        try:
+            with self._state.followed_by(self._follow):
+                self._is_following = True
+                is_continued = False
+                while True:
+                    await self._record_segment(is_continued=is_continued)
+                    is_continued = True
+        except OSError as error:
+            return f"{self._folder}: {error.strerror or error}"
+        except _Interrupted as error:
+            await self._write_end(str(error))
+            return str(error)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(_LAST_WRITE_S, shield=True):
+                self._write_notes(inf)
+                await self._write_end("the controller stopped")
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
+            return f"{type(error).__name__}: {error}"
+        finally:
+            self._is_following = False
+            self._notes.clear()
+            self._rows = RowWriter()
+
+    async def _write_end(self, reason: str) -> None:
+        """Write that the recording ends here, if the disk takes it."""
+        with suppress(OSError, _Interrupted):
+            self._rows.add(RecordingInterrupted(self._now(), reason))
+            await self._flush()
+
+    async def _record_segment(self, *, is_continued: bool) -> None:
+        """Write a picture, and then what changes, until the segment is long enough."""
+        await self._drain()
+        await self._flush()
+        self._rows = RowWriter()
+        at = self._notes_begin()
+        await self._in_thread(partial(self._file.begin, at))
+        await self._write_picture(at, is_continued=is_continued)
+        if self.fault:
+            self.fault = ""
+            self._log.info("what the controller sees is recorded", folder=str(self._folder))
+        began, written, flushed = self._clock(), 0, self._clock()
+        while written < self._bounds.segment_bytes:
+            await anyio.sleep(_TICK_S)
+            written += await self._drain()
+            self._write_standing()
+            now = self._clock()
+            has_rows = self._rows.at is not None
+            if now - flushed >= (FLUSH_S if has_rows else QUIET_S):
+                written += await self._flush(writes_time=True)
+                flushed = now
+            if now - began >= self._bounds.segment_age_s:
+                return
+
+    async def _write_picture(self, at: Instant, *, is_continued: bool) -> None:
+        """Write every object, in slices; what changes meanwhile is written where it happens."""
+        self._denied = self._state.unreadable()
+        rows = self._rows
+        begun = PictureBegun(
+            at,
+            __version__,
+            self._cluster.name,
+            self._cluster.uid,
+            tuple(sorted(self._denied)),
+            is_continued=is_continued,
+        )
+        rows.add(begun)
+        self._write_notes(inf)  # what changed before the picture was begun
+        self._stood.clear()
+        self._write_standing()
+        counts = dict.fromkeys(WATCHED_KINDS, 0)
+        for sample in list(self._state.store(NodeUsage)):
+            rows.add(UsageMeasured(self._now(), sample))
+        await self._end_slice()
+        for resource in WATCHED_KINDS:
+            for batch in self._state.key_batches(resource):
+                keys = iter(batch)
+                while True:
+                    self._write_notes(inf)  # they come before what is found now
+                    found = self._write_objects(resource, keys)
+                    counts[resource] += found
+                    await self._end_slice()
+                    if not found:
+                        break
+        rows.add(PictureEnded(self._now(), {name: each for name, each in counts.items() if each}))
+        await self._flush()
+
+    def _write_objects(self, resource: str, keys: Iterator[str]) -> int:
+        """Write objects for one slice; return how many."""
+        now = self._now()
+        get, add, clock = self._state.get, self._rows.add_object, self._clock
+        ends, count = now.monotonic_s + _SLICE_S, 0
+        for key in keys:
+            count += 1
+            if (obj := get(resource, key)) is not None:
+                add(now, resource, 0, obj)
+            if count % _NOTES_PER_LOOK == 0 and clock() >= ends:
+                break
+        self._rows.encode()
+        return count
+
+    async def _drain(self) -> int:
+        """Turn the notes into rows, in slices; return how many bytes were written meanwhile."""
+        written = 0
+        while self._notes:
+            self._write_notes(self._clock() + _SLICE_S)
+            written += await self._end_slice()
+        return written
+
+    async def _end_slice(self) -> int:
+        """Let others run; return how many bytes were written meanwhile."""
+        if self._has_overflowed:
+            raise _Interrupted("changes come faster than they are recorded")
+        if len(self._rows) >= FRAME_BYTES:
+            return await self._flush()
+        await anyio.sleep(_PAUSE_S)
+        return 0
+
+    def _write_notes(self, ends: float) -> None:
+        """Turn notes into rows until the slice ends, in monotonic seconds."""
+        notes, rows = self._notes, self._rows
+        self._check_denied()
+        offset_s = self._wall() - self._clock()
+        if abs(offset_s - self._offset_s) > _CLOCK_ERROR_S:
+            self._offset_s = offset_s  # the time of day was set, or this is the beginning
+        for number in range(1, len(notes) + 1):
+            seen_s, old, new = notes.popleft()
+            at = Instant(seen_s + self._offset_s, seen_s)
+            self._write_note(rows, at, old, new)
+            if number % _NOTES_PER_LOOK == 0 and self._clock() >= ends:
+                break
+        rows.encode()
+
+    def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
+        if callable(new) and old is None:
+            rows.add(new(at))
+            self.recorded += 1
+            return
+        old, new = _plain(old), _plain(new)
+        obj = old if new is None else new
+        if obj is None or (old is not None and new is not None and _is_same(old, new)):
+            return
+        self.recorded += 1
+        if isinstance(obj, NodeUsage) and not isinstance(obj, NodeMetric):
+            rows.add(UsageMeasured(at, obj, is_gone=new is None))
+            return
+        verb = _DELETED if new is None else _ADDED if old is None else _MODIFIED
+        rows.add_object(at, _RESOURCES[type(obj)], verb, obj)
+
+    def _write_standing(self) -> None:
+        """Write what holds besides the objects, as far as it was not written before."""
+        at = self._now()
+        for item in self._standing(at):
+            key = type(item), str(getattr(item, "name", ""))
+            if self._stood.get(key) != (timeless := replace(item, at=_NO_TIME)):
+                self._stood[key] = timeless
+                self._rows.add(item)
+        self._rows.encode()
+
+    def _check_denied(self) -> None:
+        denied = self._state.unreadable()
+        if denied != self._denied:
+            at = self._now()
+            for resource in sorted(denied ^ self._denied):
+                self._rows.add(ResourceDenied(at, resource, is_denied=resource in denied))
+            self._denied = denied
+
+    def _notes_begin(self) -> Instant:
+        """Return when what is not written yet begins."""
+        now = self._now()
+        if not self._notes:
+            return now
+        seen_s = self._notes[0][0]
+        return Instant(now.wall_s - now.monotonic_s + seen_s, seen_s)
+
+    def _now(self) -> Instant:
+        return Instant(self._wall(), self._clock())
+
+    async def _flush(self, *, writes_time: bool = False) -> int:
+        """Write the rows, or the time alone; return how many bytes were written."""
+        taken = self._rows.take()
+        if taken is None:
+            if not writes_time:
+                return 0
+            taken = self._now(), b""
+        written: int = await self._in_thread(partial(self._file.write, *taken))
+        self.total_bytes = self._file.total_bytes
+        return written
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:  # what the work returns
+        """Run what blocks on the disk; a disk that hangs interrupts the recording."""
+        with anyio.move_on_after(_SLOW_DISK_S):
+            return await self._run_blocking(work)
+        raise _Interrupted(f"the disk took longer than {_SLOW_DISK_S:.0f} s")
+
+
+_SLOW_DISK_S: Final = 20.0
+_LAST_WRITE_S: Final = 2.0
+
+_NO_TIME: Final = Instant(0.0, 0.0)
+
+_Note = tuple[float, Any, Any]
+
+
+def _plain(obj: Any) -> Any:  # an object of any kind; a Node comes with its eligibility
+    return obj.node if isinstance(obj, NodeState) else obj
+
+
+def _is_same(old: Any, new: Any) -> bool:  # of any kind
+    """Say whether two versions differ in nothing but their version, as after a heartbeat."""
+    if old is new:
+        return True
+    if isinstance(new, NodeUsage):
+        return bool(old == new)
+    same: bool = replace(old, resource_version=new.resource_version) == new
+    return same

@@ -1,0 +1,330 @@
+"""Items as rows of a frame, and back.
+
+Pods of one template share their labels, spec, status and owners. Each such part is written once in
+a segment, with a number, and each pod has the numbers: 150,000 pods take the place of their names.
+Rows are arrays, to which later versions may append; objects of other kinds are written by the names
+of their fields, so a field that is new has its default in an old recording.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from reactive_desched.model.labels import Labels
+from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec, PodStatus
+from reactive_desched.model.outcomes import EvictionResponse
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    EvictionAnswered,
+    Instant,
+    Item,
+    ObjectChanged,
+    ObjectFound,
+    OrderGiven,
+    PauseSet,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+    ResourceDenied,
+    TermChanged,
+    UsageMeasured,
+    Verb,
+)
+from reactive_desched.state.resources import PODS, WATCHED_KINDS
+
+MAX_PARTS: Final = 30_000
+"""So many parts have numbers at a time; then all are forgotten, and written again when needed."""
+
+_FOUND: Final = 0
+_VERBS: Final = (Verb.ADDED, Verb.MODIFIED, Verb.DELETED)
+_VERB_NUMBERS: Final = {verb: number for number, verb in enumerate(_VERBS, start=1)}
+
+_PART_TYPES: Final[tuple[Any, ...]] = (
+    Labels,
+    Annotations,
+    tuple[OwnerReference, ...],
+    PodSpec,
+    PodStatus,
+    Mapping[str, int],
+)
+_LABELS, _ANNOTATIONS, _OWNERS, _SPEC, _STATUS, _RESIZE = range(6)
+
+_OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
+    kind.__name__: kind
+    for kind in (
+        ConfigurationInForce,
+        OrderGiven,
+        PauseSet,
+        PictureBegun,
+        PictureEnded,
+        RecordingInterrupted,
+        ResourceDenied,
+        TermChanged,
+    )
+}
+_ANSWERED: Final = EvictionAnswered.__name__
+_MEASURED: Final = UsageMeasured.__name__
+_RESPONSES: Final[Mapping[str, type[EvictionResponse]]] = {
+    kind.__name__: kind for kind in EvictionResponse.__subclasses__()
+}
+
+
+class _PartRow(Struct, frozen=True, gc=False, array_like=True, tag=0):
+    number: int
+    kind: int
+    value: Raw
+
+
+class _PodRow(Struct, frozen=True, gc=False, array_like=True, tag=1):
+    """A pod; `after_us` is how long after the frame's time, `verb` 0 for one of a picture."""
+
+    after_us: int
+    verb: int
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    node: str
+    labels: int
+    annotations: int
+    owners: int
+    spec: int
+    status: int
+    pvc_names: tuple[str, ...]
+    created_s: int
+    start_delay_s: int | None
+    deletion_s: int | None
+    condition_transitions: tuple[int | None, ...]
+    resize_delta: int
+    generation: int
+
+
+class _ObjectRow(Struct, frozen=True, gc=False, array_like=True, tag=2):
+    after_us: int
+    verb: int
+    resource: str
+    value: Raw
+
+
+class _ItemRow(Struct, frozen=True, gc=False, array_like=True, tag=3):
+    after_us: int
+    name: str
+    value: Raw
+    response: str = ""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise NotImplementedError(f"{type(value).__name__} stands in no object that is kept")
+
+
+_Row = tuple[object, ...]
+
+
+class RowWriter:
+    """Writes the items of one segment as rows; `take` returns those since it was called before."""
+
+    def __init__(self) -> None:
+        self._encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+        self._numbers: dict[int, int] = {}
+        self._kept: list[object] = []  # a part's id is its own only while the part is there
+        self._next_number = 0
+        self._rows: list[_Row] = []
+        self._encoded = bytearray()
+        self._count = 0
+        self.at: Instant | None = None
+
+    def __len__(self) -> int:
+        """Count the bytes of rows that were not taken, but for those of the last step."""
+        return len(self._encoded)
+
+    def add(self, item: Item) -> None:
+        """Write one item."""
+        match item:
+            case ObjectFound(at=at, resource=resource, obj=obj):
+                self.add_object(at, resource, _FOUND, obj)
+            case ObjectChanged(at=at, resource=resource, verb=verb, obj=obj):
+                self.add_object(at, resource, _VERB_NUMBERS[verb], obj)
+            case UsageMeasured(at=at, sample=sample):
+                state = "gone" if item.is_gone else ""
+                self._rows.append((3, self._after(at), _MEASURED, sample, state))
+            case EvictionAnswered(at=at, response=response):
+                fields = msgspec.structs.asdict(item)
+                del fields["at"]
+                name = type(response).__name__
+                self._rows.append((3, self._after(at), _ANSWERED, fields, name))
+            case _:
+                fields = msgspec.structs.asdict(item)
+                del fields["at"]
+                self._rows.append((3, self._after(item.at), type(item).__name__, fields))
+
+    def add_object(self, at: Instant, resource: str, verb: int, obj: Any) -> None:  # of any kind
+        """Write one object; `verb` is 0 for one of a picture."""
+        after = self._after(at)
+        if resource != PODS:
+            self._rows.append((2, after, verb, resource, obj))
+            return
+        pod: Pod = obj
+        part = self._part
+        row = (
+            1,
+            after,
+            verb,
+            pod.namespace,
+            pod.name,
+            pod.uid,
+            pod.resource_version,
+            pod.node,
+            part(_LABELS, pod.labels),
+            part(_ANNOTATIONS, pod.annotations),
+            part(_OWNERS, pod.owners),
+            part(_SPEC, pod.spec),
+            part(_STATUS, pod.status),
+            pod.pvc_names,
+            pod.created_s,
+            pod.start_delay_s,
+            pod.deletion_s,
+            pod.condition_transitions,
+            part(_RESIZE, pod.resize_delta),
+            pod.generation,
+        )
+        self._rows.append(row)
+
+    def _after(self, at: Instant) -> int:
+        if self.at is None:
+            self.at = at
+        return round((at.monotonic_s - self.at.monotonic_s) * 1e6)
+
+    def _part(self, kind: int, value: object) -> int:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return number
+        if len(self._kept) >= MAX_PARTS:
+            self._numbers.clear()
+            self._kept.clear()
+        number = self._numbers[id(value)] = self._next_number
+        self._next_number += 1
+        self._kept.append(value)
+        self._rows.append((0, number, kind, value))
+        return number
+
+    def encode(self) -> None:
+        """Turn what was added into bytes: the step that a slice of the event loop ends with."""
+        if rows := self._rows:
+            encoded = self._encode(rows)
+            count = len(rows)
+            self._encoded += encoded[1 if count < 2**4 else 3 if count < 2**16 else 5 :]
+            self._count += count
+            self._rows = []
+
+    def take(self) -> tuple[Instant, bytes] | None:
+        """Return the rows since the last call, and the time of the first, or None."""
+        self.encode()
+        at = self.at
+        if not self._count or at is None:
+            return None
+        taken = b"\xdd" + self._count.to_bytes(4, "big") + self._encoded
+        self._encoded, self._count, self.at = bytearray(), 0, None
+        return at, taken
+
+
+_ROWS: Final = msgspec.msgpack.Decoder(list[_PartRow | _PodRow | _ObjectRow | _ItemRow])
+_PART_DECODERS: Final = tuple(map(msgspec.msgpack.Decoder, _PART_TYPES))
+
+
+class RowReader:
+    """Reads the rows of a recording as items; equal parts of pods become one object.
+
+    The numbers of parts are those of one segment: `begin_segment` forgets them.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Any] = {}  # of the types in _PART_TYPES
+        self._shared: tuple[dict[bytes, Any], ...] = tuple({} for _ in _PART_TYPES)
+        self._decoders: dict[str, Callable[[Raw], Any]] = {}
+
+    def begin_segment(self) -> None:
+        """Forget the numbers of parts."""
+        self._parts.clear()
+
+    def read(self, at: Instant, rows: bytes) -> Iterator[Item]:
+        """Yield the items of a frame whose first was seen at this time; raises ValueError."""
+        try:
+            decoded = _ROWS.decode(rows)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ValueError(f"cannot be read: {error}") from error
+        try:
+            for row in decoded:
+                if isinstance(row, _PartRow):
+                    self._keep_part(row)
+                else:
+                    yield self._item(at, row)
+        except (msgspec.MsgspecError, KeyError, IndexError, TypeError, RecursionError) as error:
+            raise ValueError(f"has a row that cannot be read: {error}") from error
+
+    def _keep_part(self, row: _PartRow) -> None:
+        raw = bytes(row.value)
+        shared = self._shared[row.kind]
+        part = shared.get(raw)
+        if part is None:
+            part = shared[raw] = _PART_DECODERS[row.kind].decode(raw)
+        self._parts[row.number] = part
+
+    def _item(self, frame: Instant, row: "_PodRow | _ObjectRow | _ItemRow") -> Item:
+        after_s = row.after_us / 1e6
+        at = Instant(frame.wall_s + after_s, frame.monotonic_s + after_s)
+        if isinstance(row, _PodRow):
+            pod = self._pod(row)
+            if row.verb == _FOUND:
+                return ObjectFound(at, PODS, pod)
+            return ObjectChanged(at, PODS, _VERBS[row.verb - 1], pod)
+        if isinstance(row, _ObjectRow):
+            obj = self._decode(row.resource, WATCHED_KINDS[row.resource].record, row.value)
+            if row.verb == _FOUND:
+                return ObjectFound(at, row.resource, obj)
+            return ObjectChanged(at, row.resource, _VERBS[row.verb - 1], obj)
+        return self._other(at, row)
+
+    def _pod(self, row: _PodRow) -> Pod:
+        parts = self._parts
+        return Pod(
+            row.namespace,
+            row.name,
+            row.uid,
+            row.resource_version,
+            row.node,
+            parts[row.labels],
+            parts[row.annotations],
+            parts[row.owners],
+            parts[row.spec],
+            parts[row.status],
+            row.pvc_names,
+            row.created_s,
+            row.start_delay_s,
+            row.deletion_s,
+            row.condition_transitions,
+            parts[row.resize_delta],
+            row.generation,
+        )
+
+    def _other(self, at: Instant, row: _ItemRow) -> Item:
+        if row.name == _MEASURED:
+            sample = self._decode(_MEASURED, NodeUsage, row.value)
+            return UsageMeasured(at, sample, is_gone=row.response == "gone")
+        fields = msgspec.msgpack.decode(row.value)
+        if row.name == _ANSWERED:
+            response = msgspec.convert(fields.pop("response"), _RESPONSES[row.response])
+            return EvictionAnswered(at, response=response, **fields)
+        return msgspec.convert({"at": at, **fields}, _OTHER_ITEMS[row.name])
+
+    def _decode(self, name: str, kind: Any, raw: Raw) -> Any:  # an object of the kind
+        decode = self._decoders.get(name)
+        if decode is None:
+            decode = self._decoders[name] = msgspec.msgpack.Decoder(kind).decode
+        return decode(raw)

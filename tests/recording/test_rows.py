@@ -1,0 +1,140 @@
+"""Tests of the rows of a recording: what is written is what is read."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.objects import (
+    Annotations,
+    ClusterObject,
+    CSINode,
+    OwnerReference,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
+from reactive_desched.model.outcomes import Accepted, DryRun, EvictionResponse, NotFound, PdbRefused
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.recording import rows
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    EvictionAnswered,
+    Instant,
+    Item,
+    ObjectChanged,
+    ObjectFound,
+    OrderGiven,
+    PauseSet,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+    ResourceDenied,
+    TermChanged,
+    UsageMeasured,
+    Verb,
+)
+from reactive_desched.recording.rows import RowReader, RowWriter
+from reactive_desched.testing.builders import node, pod
+
+AT = Instant(1_800_000_000.0, 70.0)
+
+
+def later(seconds: float) -> Instant:
+    return Instant(AT.wall_s + seconds, AT.monotonic_s + seconds)
+
+
+def written_and_read(*frames: Sequence[Item]) -> list[Item]:
+    writer, reader, found = RowWriter(), RowReader(), list[Item]()
+    for items in frames:
+        for item in items:
+            writer.add(item)
+        taken = writer.take()
+        assert taken is not None, "there are items"
+        found += reader.read(*taken)
+    return found
+
+
+ITEMS: tuple[Item, ...] = (
+    PictureBegun(AT, "1.2.3", "prod", "uid-1", ("nodemetrics",), is_continued=True),
+    PictureEnded(later(1), {"pods": 2}),
+    UsageMeasured(later(2), NodeUsage("KubernetesMetrics", "n1", {"cpu": 5}, 3.5, {"a/b": {}}, 60)),
+    UsageMeasured(later(3), NodeUsage("KubernetesMetrics", "n1", {}, 3.5), is_gone=True),
+    ResourceDenied(later(4), "pods"),
+    ConfigurationInForce(later(5), "policy: ü", "settings", "abc", "policy.yaml"),
+    PauseSet(later(6), "manual", "a person"),
+    OrderGiven(later(7), "pause", "ann", {"reason": "a change"}),
+    TermChanged(later(8), leads=True, identity="a"),
+    EvictionAnswered(later(9), "shop", "web-1", "uid", Accepted()),
+    EvictionAnswered(later(10), "shop", "web-1", "uid", PdbRefused("no", 10.0)),
+    RecordingInterrupted(later(11), "the disk"),
+)
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: type(item).__name__)
+def test_an_item_is_read_as_it_was_written(item: Item) -> None:
+    assert written_and_read([item]) == [item]
+
+
+def test_each_type_of_item_can_be_written() -> None:
+    written = {type(item) for item in ITEMS} | {ObjectFound, ObjectChanged}
+
+    assert written == set(Item.__subclasses__())
+
+
+def test_each_answer_of_the_api_server_can_be_written() -> None:
+    assert set(rows._RESPONSES.values()) == set(EvictionResponse.__subclasses__())
+    assert {Accepted, DryRun, NotFound} <= set(rows._RESPONSES.values())
+
+
+POD = replace(
+    pod("web", on="n1", labels={"app": "web"}),
+    spec=PodSpec(requests={"cpu": 100}),
+    status=PodStatus("Running", conditions=(PodCondition("Ready", "True"),)),
+    annotations=Annotations(evict="true", groups=(("a", "b"),)),
+    owners=(OwnerReference("ReplicaSet", "web", "u", True, "apps/v1"),),
+    pvc_names=("data",),
+    start_delay_s=3,
+    condition_transitions=(None, 4),
+    resize_delta={"cpu": 5},
+    generation=2,
+    resource_version=7,
+)
+
+
+@pytest.mark.parametrize(
+    ("resource", "obj"),
+    [
+        ("pods", POD),
+        ("nodes", node("n1", "gpu:NoSchedule")),
+        ("csinodes", CSINode("n1", "u", 3, {"ebs": 25})),
+    ],
+)
+def test_an_object_is_read_as_it_was_written(resource: str, obj: ClusterObject) -> None:
+    found = ObjectFound(AT, resource, obj)
+    changes = [ObjectChanged(later(n), resource, verb, obj) for n, verb in enumerate(Verb)]
+
+    assert written_and_read([found, *changes]) == [found, *changes]
+
+
+def test_pods_of_one_template_share_their_parts_in_later_frames_too() -> None:
+    other = replace(POD, name="web-2", uid="uid-2")
+
+    first, second = written_and_read(
+        [ObjectFound(AT, "pods", POD)], [ObjectFound(AT, "pods", other)]
+    )
+
+    assert isinstance(first, ObjectFound)
+    assert isinstance(second, ObjectFound)
+    assert second.obj == other
+    assert second.obj.spec is first.obj.spec  # type: ignore[attr-defined]  # they are pods
+
+
+def test_parts_are_written_again_where_there_are_too_many_to_be_numbered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "MAX_PARTS", 7)
+    pods = [replace(pod(f"p{n}", labels={"n": str(n)}), spec=PodSpec(priority=n)) for n in range(9)]
+    items = [ObjectFound(AT, "pods", each) for each in (*pods, *pods)]
+
+    assert written_and_read(items[:5], items[5:]) == items
