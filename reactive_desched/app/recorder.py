@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.recorder import RecorderSettings
+from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     Instant,
@@ -19,9 +19,6 @@ from reactive_desched.recording.items import (
 )
 from reactive_desched.recording.recorder import ClusterName, ClusterRecorder, RecorderBounds
 from reactive_desched.telemetry.logs import Logger
-
-FOLDER: Final = "recording"
-"""The folder of a recording in that of the journal."""
 
 
 def build_recorder(
@@ -41,7 +38,7 @@ def build_recorder(
     )
     return ClusterRecorder(
         controller.state,
-        Path(settings.directory) if settings.directory else journal / FOLDER,
+        Path(settings.directory) if settings.directory else journal / RECORDING_FOLDER,
         bounds,
         standing_items(controller, lambda: active.configuration),
         clock=time.monotonic,

@@ -58,16 +58,17 @@ def certain_journal_directory(arguments: argparse.Namespace) -> Path:
 
 def _choose(arguments: argparse.Namespace) -> tuple[Path, str]:
     """Return the journal's folder, and what to say where it may be another cluster's."""
+    cluster = getattr(arguments, "cluster", None)  # not every command has that flag
     if arguments.journal:
-        if arguments.cluster:
+        if cluster:
             raise ConfigError("--journal and --cluster each name a journal: leave one of them out")
         return Path(arguments.journal), ""
     from reactive_desched.journal import choice, paths
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 
     journals = paths.known_journals(os.environ)
-    if arguments.cluster:
-        return choice.journal_of_named(journals, arguments.cluster).directory, ""
+    if cluster:
+        return choice.journal_of_named(journals, cluster).directory, ""
     options = KubeConfigOptions(arguments.kubeconfig, arguments.context)
     is_service = bool(os.environ.get("STATE_DIRECTORY"))  # one controller has it for itself
     chosen = choice.journal_of_kubeconfig(

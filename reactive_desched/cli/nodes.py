@@ -13,15 +13,16 @@ def add(commands: Commands) -> None:
         "For each plugin of the policy that compares the use of nodes with thresholds, list what "
         "each node has, what its pods request and what was measured, its class, and what one sweep "
         "would move. It only reads: the objects come from files, or are listed once from a "
-        "cluster.",
+        "cluster; with --at, from a recording of it.",
         epilog="exit status: 0 whatever was found, 1 the objects cannot be read completely, 2 an "
         "error in the policy, the settings or the flags",
         examples=(
             "reactive-desched nodes --policy policy.yaml",
             "reactive-desched nodes --policy policy.yaml --profile balance -o wide",
+            "reactive-desched nodes --at 2026-05-01T03:12:00Z",
         ),
     )
-    policy_flags.add(command)
+    policy_flags.add(command, required=False)
     command.add_argument("--profile", metavar="NAME", help="show this profile of the policy only")
     snapshot_flags.add(command)
     snapshot_flags.add_preview(command)

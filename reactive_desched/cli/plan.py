@@ -17,16 +17,17 @@ def add(commands: Commands) -> None:
     command.describe(
         "List what the controller would evict from now on, when, and why other pods would stay; "
         "with --as, what `run --once` or the SIG descheduler would. It only reads: the objects "
-        "come from files, or are listed once from a cluster.",
+        "come from files, or are listed once from a cluster; with --at, from a recording of it.",
         epilog="exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an "
         "error in the policy, the settings or the flags, or --pod names no pod",
         examples=(
             "reactive-desched plan --policy policy.yaml",
             _FROM_KUBECTL,
             "reactive-desched plan --policy policy.yaml --all --pod shop/web-7d4b9c6f5-x2x8p",
+            "reactive-desched plan --at 2h",
         ),
     )
-    policy_flags.add(command)
+    policy_flags.add(command, required=False)
     command.add_argument("--profile", metavar="NAME", help="run this profile of the policy only")
     snapshot_flags.add(command)
     command.add_argument(

@@ -33,6 +33,34 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
 
 
+def add_at(command: argparse.ArgumentParser) -> None:
+    """Describe the flags by which a command looks at an earlier moment."""
+    command.add_argument(
+        "--at",
+        metavar="TIME",
+        help="as of this moment of a recording: an RFC 3339 time, or how long ago, such as 2h",
+    )
+    command.add_argument(
+        "--recording",
+        metavar="PATH",
+        help="with --at: a recording's folder, an exported file, or the folder of a journal"
+        " (default: that of --journal, or of the kubeconfig's cluster)",
+    )
+
+
+def recording_of(arguments: argparse.Namespace) -> str | None:
+    """Return where the recording of --at is; None without that flag. Raises ConfigError."""
+    if arguments.at is None:
+        if arguments.recording is not None:
+            raise ConfigError("--recording needs --at TIME: the moment to look at")
+        return None
+    if arguments.recording is not None:
+        return str(arguments.recording)
+    from reactive_desched.cli.journal_flags import journal_directory
+
+    return str(journal_directory(arguments))
+
+
 def add_preview(command: argparse.ArgumentParser) -> None:
     """Describe whose decisions to preview, and in which form to write them."""
     command.add_argument(
@@ -45,6 +73,7 @@ def add_preview(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--now", metavar="TIME", help="judge as of this RFC 3339 time (default: the present)"
     )
+    add_at(command)
     command.add_argument(
         "--passes",
         metavar="N",
@@ -92,6 +121,8 @@ def options_of(arguments: argparse.Namespace, **more: Any) -> "PlanOptions":  # 
     """Return what these flags and those of a policy say, with more of the options' fields."""
     from reactive_desched.plan.command import PlanOptions
 
+    if arguments.policy is None and arguments.at is None:
+        raise ConfigError("--policy FILE is missing; with --at TIME the recorded one counts")
     return PlanOptions(
         policy=arguments.policy,
         settings=arguments.settings,
@@ -100,6 +131,8 @@ def options_of(arguments: argparse.Namespace, **more: Any) -> "PlanOptions":  # 
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
         now=arguments.now,
+        at=arguments.at,
+        recording=recording_of(arguments),
         journal=arguments.journal,
         **more,
     )

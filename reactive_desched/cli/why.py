@@ -20,7 +20,8 @@ def add(commands: Commands) -> None:
         "says, which nodes fit, when it is looked at again, and what became of earlier evictions "
         "of its workload; or the state of each pod of a node or workload. Without --policy a "
         "running controller answers; with --policy the answer is what a controller would say that "
-        "starts now on the cluster of the kubeconfig, or of files. "
+        "starts now on the cluster of the kubeconfig, or of files. With --at it is what one would "
+        "have said that starts at that moment, by the policy and the journal of then. "
         f"{controller_client.WHERE}",
         epilog="exit status: 0 an answer came, 1 no controller answers or the objects cannot be "
         "read, 2 a wrong argument, or there is no such pod",
@@ -28,6 +29,7 @@ def add(commands: Commands) -> None:
             "reactive-desched why shop/web-7d4b9c6f5-x2x8p",
             "reactive-desched why node/node-17 --policy policy.yaml",
             "reactive-desched why deploy/web -n shop -o json",
+            "reactive-desched why shop/web-7d4b9c6f5-x2x8p --at 2026-05-01T03:12:00Z",
         ),
     )
     what = command.add_mutually_exclusive_group(required=True)
@@ -52,11 +54,12 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--journal",
         metavar="DIR",
-        help="with --policy: count the earlier evictions that this journal records",
+        help="with --policy or --at: count the earlier evictions that this journal records",
     )
     command.add_argument(
         "--now", metavar="TIME", help="with --policy: as of this RFC 3339 time (default: now)"
     )
+    snapshot_flags.add_at(command)
     command.add_argument("-o", "--output", choices=["table", "json", "yaml"], default="table")
     command.set_defaults(command=_call)
 
@@ -87,11 +90,14 @@ def _answer(
     arguments: argparse.Namespace, question: dict[str, str]
 ) -> tuple[Any, datetime, tuple[str, ...]]:
     """Return the answer, as of when it is, and who gave it."""
-    if arguments.policy is None:
+    if arguments.policy is None and arguments.at is None:
+        snapshot_flags.recording_of(arguments)  # which is an error without --at
         _check_no_snapshot(arguments)
         answer = controller_client.client_of(arguments).ask("why", question)
         return answer.value, datetime.now(UTC), (answer.heading(arguments.server), "")
-    return (*_look(arguments, question), ())
+    if arguments.at is not None and arguments.server != controller_client.DEFAULT_SERVER:
+        raise ConfigError("--server means nothing with --at: a recording answers; leave one out")
+    return _look(arguments, question)
 
 
 def _question(arguments: argparse.Namespace) -> dict[str, str]:
@@ -120,8 +126,10 @@ def _check_no_snapshot(arguments: argparse.Namespace) -> None:
         )
 
 
-def _look(arguments: argparse.Namespace, question: dict[str, str]) -> tuple[Any, datetime]:
-    """Answer as a controller that starts now on this cluster would."""
+def _look(
+    arguments: argparse.Namespace, question: dict[str, str]
+) -> tuple[Any, datetime, tuple[str, ...]]:
+    """Answer as a controller that starts now, or at the moment of --at, on this cluster would."""
     import time
 
     from reactive_desched.plan.command import look
@@ -135,4 +143,5 @@ def _look(arguments: argparse.Namespace, question: dict[str, str]) -> tuple[Any,
         progress.finish()
     for warning in looked_at.warnings:
         sys.stderr.write(f"warning: {warning}\n")
-    return explain(looked_at, question), looked_at.moment
+    heading = (looked_at.heading, "") if looked_at.heading else ()
+    return explain(looked_at, question), looked_at.moment, heading

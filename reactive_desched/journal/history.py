@@ -161,8 +161,9 @@ class _Found:
     or not the clock was set since.
     """
 
-    def __init__(self, now: Moment) -> None:
+    def __init__(self, now: Moment, until_s: float | None = None) -> None:
         self._now = now
+        self._until_s = until_s
         self.requests: dict[str, _Request] = {}
         self.outcomes: dict[str, _Outcome] = {}
         self.follow_ups: dict[str, PastFollowUp] = {}
@@ -178,6 +179,8 @@ class _Found:
             return None
         try:
             line = _line_decoder.decode(raw)
+            if self._until_s is not None and line.time.timestamp() > self._until_s:
+                return None
             if line.type == FUTILE_CLEARED:
                 owner_uid = _cleared_decoder.decode(line.data).owner_uid
                 self.cleared[owner_uid] = max(line.sequence, self.cleared.get(owner_uid, ""))
@@ -315,15 +318,17 @@ def read_history(
     counts_for_s: float = 0.0,
     max_evictions: int = MAX_PAST_EVICTIONS,
     max_bytes: int = MAX_HISTORY_BYTES,
+    until_s: float | None = None,
 ) -> History:
     """Return the evictions that were requested in the day before `now`, dry runs left out.
 
     Where limits count an eviction for longer than a day, `counts_for_s` seconds, it is that time.
-    At most `max_evictions`, the newest ones.
+    At most `max_evictions`, the newest ones. What was recorded after `until_s`, in seconds since
+    the epoch, is left out, as if it had not happened.
     A file that cannot be read ends where no more of it can be had; damaged lines are left out.
     Blocks; raises OSError where the folder cannot be read.
     """
-    since_s, found = now.time_s - max(HISTORY_S, counts_for_s), _Found(now)
+    since_s, found = now.time_s - max(HISTORY_S, counts_for_s), _Found(now, until_s)
     bytes_read, begins_s, is_whole = 0, now.time_s, True
     segments = list_segments(directory)
     for segment in reversed(segments):

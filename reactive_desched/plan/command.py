@@ -56,7 +56,7 @@ from reactive_desched.state.resources import (
     RESOURCES,
     USAGE_RESOURCES,
 )
-from reactive_desched.text.times import format_timestamp
+from reactive_desched.text.times import format_timestamp, utc_time
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -78,6 +78,7 @@ def parse_timestamp(text: str) -> datetime:
 if TYPE_CHECKING:
     from reactive_desched.journal.history import History
     from reactive_desched.plan.node_report import NodesReport
+    from reactive_desched.plan.recorded_moment import RecordedMoment
 
 __all__ = ["PlanOptions", "build_nodes_report", "build_report", "look", "run", "run_nodes"]
 
@@ -87,13 +88,15 @@ _FETCH: Final = f"kubectl get {','.join(sorted(PLAN_RESOURCES))} -A -o json"
 class PlanOptions(Struct, frozen=True, kw_only=True):
     """The arguments of `plan`; no `files` means a live cluster, no `now` the present moment.
 
-    `mode` is whose decisions to preview; a dry run of upstream may make several `passes`.
+    With `at` it is the cluster of that moment, which the `recording` has, and without a `policy`
+    the one in force then. `mode` is whose decisions to preview; a dry run of upstream may make
+    several `passes`.
     `profile` names the only one to run, `journal` a journal whose evictions count. `only` has the
     words that choose among pods and plugins, as `PodSelection` takes them. `show_unaffected` asks
     for the pods nothing was decided about, `show_nodes` for how nodes stand beside thresholds.
     """
 
-    policy: str
+    policy: str | None = None
     mode: PlanMode = PlanMode.RUN
     settings: str | None = None
     lenient: bool = False
@@ -101,6 +104,8 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     kubeconfig: str | None = None
     context: str | None = None
     now: str | None = None
+    at: str | None = None
+    recording: str | None = None
     passes: int = 1
     bounds: RunBounds = RunBounds()
     profile: str | None = None
@@ -112,16 +117,21 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
 
 
 class LoadedSnapshot(Struct, frozen=True):
-    """A snapshot; of a live cluster with the address of its server."""
+    """A snapshot; of a live cluster with the address of its server.
+
+    `recorded` is the moment that it shows, where it comes from a recording.
+    """
 
     snapshot: Snapshot
     server: str | None = None
+    recorded: "RecordedMoment | None" = None
 
 
 class LookedAt(Struct, frozen=True):
     """A cluster as it was read, the configuration, and what a journal has of earlier evictions.
 
-    `ends` are the ends of pods by something else that it has.
+    `ends` are the ends of pods by something else that it has. `heading` says which moment of a
+    recording it is, and is empty for a cluster of now.
     """
 
     configuration: Configuration
@@ -130,6 +140,7 @@ class LookedAt(Struct, frozen=True):
     past: Sequence[PastEviction]
     ends: Sequence[RememberedEnd]
     warnings: tuple[str, ...]
+    heading: str = ""
 
 
 class SweptSnapshot(Struct, frozen=True):
@@ -253,13 +264,14 @@ def look(options: PlanOptions, progress: Progress) -> LookedAt:
 
     Raises as `build_report`.
     """
-    moment = None if options.now is None else parse_timestamp(options.now)
-    configuration = _configuration(options)
+    configuration, loaded, moment = _read_inputs(options, progress)
     policy = configuration.policy
-    loaded = _load_snapshot(options, configuration, progress)
-    moment = moment or datetime.now(UTC)
     loaded = _without_stale_samples(options, configuration, loaded, moment)
-    history = _history(options, configuration, moment.timestamp())
+    history = _history(
+        replace(options, journal=options.journal or _journal_beside(options, loaded)),
+        configuration,
+        moment.timestamp(),
+    )
     return LookedAt(
         configuration,
         loaded.snapshot.measured_by(policy.metrics_sources),
@@ -267,19 +279,23 @@ def look(options: PlanOptions, progress: Progress) -> LookedAt:
         () if history is None else history.evictions,
         () if history is None else history.ends,
         tuple(_warnings(configuration, policy, loaded, options.mode)),
+        "" if loaded.recorded is None else loaded.recorded.heading,
     )
 
 
-def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
-    moment = None if options.now is None else parse_timestamp(options.now)
-    configuration = _configuration(options)
-    policy = _selected_profiles(configuration.policy, options)
-    if options.only:
-        from reactive_desched.plan.pod_selection import check_plugins
+def _journal_beside(options: PlanOptions, loaded: LoadedSnapshot) -> str | None:
+    """Return the journal of the controller that recorded, where its own policy is looked at."""
+    if loaded.recorded is None or options.policy is not None:
+        return None
+    from reactive_desched.plan.recorded_moment import journal_beside
 
-        check_plugins(options.only, policy)
-    loaded = _load_snapshot(options, configuration, progress)
-    moment = moment or datetime.now(UTC)
+    found = journal_beside(loaded.recorded.path)
+    return None if found is None else str(found)
+
+
+def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
+    configuration, loaded, moment = _read_inputs(options, progress)
+    policy = _selected_profiles(configuration.policy, options)
     loaded = _without_stale_samples(options, configuration, loaded, moment)
     measured = loaded.snapshot.measured_by(policy.metrics_sources)
     result = _decide(options, replace(configuration, policy=policy), measured, moment, progress)
@@ -296,6 +312,45 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
             *map(_plugin_warning, result.plugin_faults),
         ),
     )
+
+
+def _read_inputs(
+    options: PlanOptions, progress: Progress
+) -> tuple[Configuration, LoadedSnapshot, datetime]:
+    """Return the policy, the cluster and the moment as of which it is judged.
+
+    What is wrong with the policy, or with what was asked of it, is said before a cluster is read.
+    """
+    moment = None if options.now is None else parse_timestamp(options.now)
+    recorded = None if options.at is None else _read_recorded(options)
+    configuration = _configuration(options, recorded)
+    policy = _selected_profiles(configuration.policy, options)
+    if options.only:
+        from reactive_desched.plan.pod_selection import check_plugins
+
+        check_plugins(options.only, policy)
+    if recorded is not None:
+        snapshot = recorded.snapshot(_cluster_resources(options, configuration))
+        loaded = LoadedSnapshot(snapshot, recorded=recorded)
+        return configuration, loaded, datetime.fromtimestamp(recorded.at_s, UTC)
+    loaded = _load_snapshot(options, configuration, progress)
+    return configuration, loaded, moment or datetime.now(UTC)
+
+
+def _read_recorded(options: PlanOptions) -> "RecordedMoment":
+    """Read the cluster at the moment of --at; raises ConfigError, and NotRecorded."""
+    from reactive_desched.plan.recorded_moment import find_recording, moment_of, read_moment
+
+    assert options.at is not None, "a moment is asked for"
+    assert options.recording is not None, "where it is not named, a default is"
+    others = {
+        "-f": options.files,
+        "--now": options.now,
+    }
+    if flags := [flag for flag, value in others.items() if value]:
+        raise ConfigError(f"{flags[0]} means nothing with --at; leave one of them out")
+    at_s = moment_of(options.at, time.time())
+    return read_moment(find_recording(Path(options.recording)), at_s)
 
 
 def _plugin_warning(fault: PluginFault) -> str:
@@ -347,15 +402,25 @@ def _history(options: PlanOptions, configuration: Configuration, now_s: float) -
 
     counts_for_s = configuration.controller.budgets.counts_for_s
     directory, now = Path(options.journal), Moment(now_s)
+    read = partial(read_history, directory, now, counts_for_s=counts_for_s)
+    if options.at is not None:
+        read = partial(read, until_s=now_s)
     try:
-        return read_history(directory, now, counts_for_s=counts_for_s)
+        return read()
     except OSError as error:
         raise ConfigError(
             f"--journal: {options.journal} cannot be read: {error.strerror}"
         ) from error
 
 
-def _configuration(options: PlanOptions) -> Configuration:
+def _configuration(options: PlanOptions, recorded: "RecordedMoment | None" = None) -> Configuration:
+    if options.policy is None:
+        assert recorded is not None, "only a recording has a policy of its own"
+        if options.settings is not None:
+            raise ConfigError("--settings needs --policy: the recorded policy has its own settings")
+        from reactive_desched.plan.recorded_moment import configuration_of
+
+        return configuration_of(recorded, plugin_registry())
     files = [options.policy, *([options.settings] if options.settings else [])]
     return load_runnable(files, plugin_registry(), lenient=options.lenient)
 
@@ -401,7 +466,7 @@ def _without_stale_samples(
         return loaded
     usage = configuration.controller.usage
     fresh = loaded.snapshot.with_fresh_samples(usage, moment.timestamp())
-    return LoadedSnapshot(fresh, loaded.server)
+    return replace(loaded, snapshot=fresh)
 
 
 def _load_live_snapshot(
@@ -412,15 +477,8 @@ def _load_live_snapshot(
 
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
     from reactive_desched.plan.live_snapshot import read_live_snapshot
-    from reactive_desched.plan.needed_resources import needed_resources
 
-    node_fit = options.mode.node_fit(configuration)
-    spared = frozenset[str]() if _needs_owners(options, configuration) else OWNER_RESOURCES
-    resources = needed_resources(configuration.policy, node_fit, spared)
-    if _reads_jobs(options, configuration):
-        resources += sorted(MIGRATION_RESOURCES)
-    if options.show_nodes:
-        resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
+    resources = _cluster_resources(options, configuration)
     kube = KubeConfigOptions(options.kubeconfig, options.context)
     read = partial(
         read_live_snapshot,
@@ -436,6 +494,20 @@ def _load_live_snapshot(
         return LoadedSnapshot(*anyio.run(read))
     except ConfigError as error:
         raise ConfigError(f"{error}; or pass -f FILE with what {_FETCH} wrote") from error
+
+
+def _cluster_resources(options: PlanOptions, configuration: Configuration) -> list[str]:
+    """Return what is read of a whole cluster: what no decision asks about is left out."""
+    from reactive_desched.plan.needed_resources import needed_resources
+
+    node_fit = options.mode.node_fit(configuration)
+    spared = frozenset[str]() if _needs_owners(options, configuration) else OWNER_RESOURCES
+    resources = needed_resources(configuration.policy, node_fit, spared)
+    if _reads_jobs(options, configuration):
+        resources += sorted(MIGRATION_RESOURCES)
+    if options.show_nodes:
+        resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
+    return resources
 
 
 def _needs_owners(options: PlanOptions, configuration: Configuration) -> bool:
@@ -479,7 +551,9 @@ def _warnings(
         yield f"{resource} cannot be listed: {effect_without(resource)}"
     yield from dict.fromkeys(snapshot.usage_problems.values())
     yield from missing_nodes(snapshot)
-    if loaded.server is None:
+    if loaded.recorded is not None:
+        yield from loaded.recorded.notes()
+    elif loaded.server is None:
         yield from missing_inputs(policy, snapshot)
         if mode is PlanMode.RUN:
             yield from missing_owners(snapshot)
@@ -503,6 +577,10 @@ def _describe_inputs(
         now=now,
         files=options.files,
         server=loaded.server,
+        recording=None if loaded.recorded is None else str(loaded.recorded.path),
+        last_change=None
+        if loaded.recorded is None
+        else format_timestamp(utc_time(loaded.recorded.changed_s)),
         policy=PolicyRef(policy.source, policy.revision),
         node_fit=options.mode.node_fit(configuration),
         passes=options.passes,

@@ -143,8 +143,9 @@ class UnreadableObject(ReportPart, frozen=True, gc=False):
 
 
 class PlanInputs(ReportPart, frozen=True, gc=False):
-    """The files, or the `server` of a live cluster, that were judged, and the time.
+    """The files, the `server` of a live cluster, or the `recording` that was judged, and the time.
 
+    `last_change` is when the recorded cluster last changed before that time.
     `whole` is false when objects are known to be missing: `unread_count` of them could not be
     read, of which `unread` names the first hundred, or a list was one page of several. `objects`
     counts what else was read, by resource, `ignored` what is of no interest, by kind; `repeated`
@@ -165,6 +166,8 @@ class PlanInputs(ReportPart, frozen=True, gc=False):
     repeated: int
     unread_count: int
     unread: tuple[UnreadableObject, ...]
+    recording: str | None = None
+    last_change: str | None = None
 
 
 class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):

@@ -256,8 +256,9 @@ def inputs_lines(
             f"{inputs.nodes.total} nodes, {inputs.nodes.counting} of them ready and selected",
         ],
         ["", _objects({"pods": inputs.pods, **inputs.objects})],
-        ["in", f"the cluster at {inputs.server}" if inputs.server else _names(inputs.files)],
+        ["in", _source(inputs)],
         ["as of", f"{inputs.now}, node fit as {inputs.node_fit}"],
+        *([["last change", f"{inputs.last_change}, before that"]] if inputs.last_change else ()),
         ["policy", f"{inputs.policy.file}, revision {inputs.policy.revision}"],
     ]
     if preview is not None:
@@ -269,6 +270,12 @@ def inputs_lines(
     yield from align(rows, width=style.width, indent="")
     if not inputs.whole:
         yield from _incomplete_warning(inputs, style)
+
+
+def _source(inputs: PlanInputs) -> str:
+    if inputs.recording:
+        return f"the recording {inputs.recording}"
+    return f"the cluster at {inputs.server}" if inputs.server else _names(inputs.files)
 
 
 def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:

@@ -17,6 +17,9 @@ from msgspec import Struct
 
 from reactive_desched.recording.items import Damage, Instant
 
+RECORDING_FOLDER: Final = "recording"
+"""The folder of a recording in that of the journal."""
+
 MAGIC: Final = b"rdrec\x00\x00\x01"
 """How each segment begins; the last byte is the format, which a reader of another refuses."""
 

@@ -176,7 +176,8 @@ class RecordedState:
 
     `objects` has those of each resource by their keys, `samples` the measured use by its key, and
     `pauses` the reasons of those that hold. `missing` says why the state is not known, as before
-    the first picture; it is empty while it is.
+    the first picture; it is empty while it is. `changed_s` is when it last changed, in seconds
+    since the epoch: no earlier than its picture.
     """
 
     def __init__(self) -> None:
@@ -188,10 +189,13 @@ class RecordedState:
         self.leads = False
         self.picture: PictureBegun | None = None
         self.missing = "no picture of the cluster was recorded before"
+        self.changed_s = 0.0
         self._is_repeated = False
 
     def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
         """Apply the next item."""
+        if not isinstance(item, PictureBegun | ObjectFound | PictureEnded):
+            self.changed_s = item.at.wall_s
         match item:
             case ObjectChanged(resource=resource, verb=verb, obj=obj):
                 of_kind = self.objects.setdefault(resource, {})
@@ -229,7 +233,7 @@ class RecordedState:
         self.picture = picture
         if self._is_repeated:
             return
-        self.objects, self.samples = {}, {}
+        self.objects, self.samples, self.changed_s = {}, {}, picture.at.wall_s
         self.denied = set(picture.denied)
         self.pauses, self.configuration, self.leads = {}, None, False
         self.missing = "its picture is not complete"

@@ -404,7 +404,6 @@ def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(["plan"], id="no policy"),
         pytest.param(["plan", "--policy", "p", "-o", "xml"], id="no such form"),
         pytest.param(
             ["plan", "--policy", "p", "--passes", "0"],

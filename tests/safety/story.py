@@ -694,13 +694,19 @@ Teller = Callable[[Story], Awaitable[None]]
 
 
 async def live(
-    directory: Path, config: Configuration, chance: Random, choices: Random, tell: Teller
+    directory: Path,
+    config: Configuration,
+    chance: Random,
+    choices: Random,
+    tell: Teller,
+    *,
+    records: bool = False,
 ) -> World:
     """Let a world live while a story is told there, and come to rest; raises Violation.
 
     The world goes its own way by `chance`, and `choices` are what the steps are about.
     """
-    world = World(directory, config, chance)
+    world = World(directory, config, chance, records=records)
     story = Story(world, choices)
 
     async def play() -> None:
@@ -725,10 +731,20 @@ def read_policy(text: str) -> Configuration:
     return load_sources([SourceText(text, "drawn policy")], _registry())
 
 
-def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
+def play_story(
+    rng: Random,
+    directory: Path,
+    *,
+    steps: int = 80,
+    records: bool = False,
+    actions: Sequence[str] = ACTIONS,
+    after_step: Callable[[World], Awaitable[None]] | None = None,
+) -> World:
     """Play the story that a source of randomness draws; raises Violation.
 
-    The error has notes: the policy, and the last steps with the time at which each was played.
+    With `records` the controller records what it sees; `after_step` is called after each step,
+    which are drawn from the `actions`. The error has notes: the policy, and the last steps with the
+    time at which each was played.
     """
     text = policy_text(rng)
     config = read_policy(text)
@@ -739,12 +755,14 @@ def play_story(rng: Random, directory: Path, *, steps: int = 80) -> World:
         nonlocal log
         log = story.log
         for _ in range(steps):
-            await story.play(rng.choice(ACTIONS))
+            await story.play(rng.choice(actions))
+            if after_step is not None:
+                await after_step(story.world)
 
     try:
         clock = MockClock(autojump_threshold=0)
         options = {"clock": clock}
-        run = partial(live, directory, config, rng, rng, tell)
+        run = partial(live, directory, config, rng, rng, tell, records=records)
         return anyio.run(run, backend="trio", backend_options=options)
     except BaseException as error:
         error.add_note("\n".join([text, *log[-80:]]))

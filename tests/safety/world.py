@@ -21,6 +21,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from reactive_desched.api.event import Uptime
+from reactive_desched.app.recorder import run_recorder, standing_items
 from reactive_desched.app.recording import journal_config
 from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
 from reactive_desched.controller.controller import Controller
@@ -59,6 +60,8 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster
 from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.objects import Obj
@@ -77,6 +80,7 @@ REQUEST_TIMEOUT_S: Final = 60.0
 FAST_S: Final = 0.001
 UNEVEN: Final = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
 DECISIONS: Final = TokenRate(1000, 1000)
+RECORDED: Final = RecorderBounds(2**28, 1e9, 2**20, 300.0)
 _T = TypeVar("_T")
 
 
@@ -155,6 +159,7 @@ class Life:
         self._lost: set[str] = set()
         self.began_at = anyio.current_time()
         self.told = Knowledge()
+        self.cluster_recorder = self._build_cluster_recorder() if world.records else None
 
     @property
     def controller(self) -> Controller:
@@ -172,6 +177,26 @@ class Life:
             clock=anyio.current_time,
             wall_clock=world.wall_now,
         )
+
+    def _build_cluster_recorder(self) -> ClusterRecorder:
+        world = self._world
+        return ClusterRecorder(
+            self.controller.state,
+            world.directory / RECORDING_FOLDER,
+            RECORDED,
+            standing_items(self.controller, lambda: world.config),
+            clock=anyio.current_time,
+            wall_clock=world.wall_now,
+            log=world.log,
+            run_blocking=self._write_recording,
+        )
+
+    async def _write_recording(self, work: Callable[[], Any]) -> Any:
+        """Write what is recorded, as a disk that is there does."""
+        await anyio.lowlevel.checkpoint()
+        if self.has_crashed:
+            raise OSError(5, "the machine is gone")
+        return work()
 
     async def run(self) -> None:
         """Live until crashed or stopped."""
@@ -219,6 +244,8 @@ class Life:
             self.list_all_again(world.list_lag_s)
             tasks.start_soon(end_startup_pause, self.controller, recorder, world, world.log, read)
             tasks.start_soon(adopt_disruptions, self.controller)
+            if self.cluster_recorder is not None:
+                tasks.start_soon(run_recorder, self.cluster_recorder, self.controller)
 
     def stop(self, *, crash: bool) -> None:
         """Have everything end at once, or, as `run` does, the tasks first and then the journal."""
@@ -299,11 +326,21 @@ class _Watching(Observer):
 
 
 class World(EvictionClient):
-    """The cluster, the API server's eviction endpoint, and the present life."""
+    """The cluster, the API server's eviction endpoint, and the present life.
+
+    With `records` each process records what it sees, beside the journal.
+    """
 
     def __init__(
-        self, directory: Path, config: Configuration, rng: Random, pace: Pace = UNEVEN
+        self,
+        directory: Path,
+        config: Configuration,
+        rng: Random,
+        pace: Pace = UNEVEN,
+        *,
+        records: bool = False,
     ) -> None:
+        self.records = records
         self.directory = directory
         self.start_s = START_S
         self.config = config

@@ -1,0 +1,169 @@
+"""The cluster at an earlier moment, read from a recording: a source of snapshots beside files."""
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reactive_desched.errors import ConfigError, NotRecorded
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.registry import Registry
+from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.timestamps import TIMESTAMP_FORMATS_HELP, parse_timestamp
+from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
+from reactive_desched.recording.items import ConfigurationInForce, Damage
+from reactive_desched.recording.reader import RecordedState, state_at, summarize_recording
+from reactive_desched.text.counts import format_count
+from reactive_desched.text.times import format_second
+
+__all__ = [
+    "RecordedMoment",
+    "configuration_of",
+    "find_recording",
+    "journal_beside",
+    "moment_of",
+    "read_moment",
+]
+
+_MAX_GAPS: Final = 5
+_SETTINGS: Final = "the recorded settings"
+_POLICY: Final = "the recorded policy"
+
+
+class RecordedMoment(Struct, frozen=True):
+    """A recording and what it has of one moment; `changed_s` is when the last change before it was.
+
+    Both times are seconds since the epoch.
+    """
+
+    path: Path
+    at_s: float
+    state: RecordedState
+    damages: tuple[Damage, ...] = ()
+
+    @property
+    def changed_s(self) -> float:
+        """Return the time of the last change before this moment."""
+        return self.state.changed_s
+
+    @property
+    def heading(self) -> str:
+        """Say for people which moment of which recording it is."""
+        return (
+            f"as of {format_second(self.at_s)} in the recording {self.path}; the last change before"
+            f" it was at {format_second(self.changed_s)}"
+        )
+
+    def snapshot(self, resources: Collection[str]) -> Snapshot:
+        """Return the objects of these resources, and what was measured."""
+        builder = SnapshotBuilder()
+        for resource in resources:
+            if resource in self.state.denied:
+                builder.add_forbidden(resource, "the API server denied it at that time")
+            for obj in self.state.objects.get(resource, {}).values():
+                builder.add(resource, obj)
+        return replace(builder.build(), samples=tuple(self.state.samples.values()))
+
+    def notes(self) -> Iterator[str]:
+        """Say what held evictions at this moment, and what of the recording is damaged."""
+        if not self.state.leads and self.state.configuration is not None:
+            yield "the controller that recorded this did not lead then: it evicted nothing"
+        for name, reason in self.state.pauses.items():
+            if reason:
+                yield f"evictions were held then: {name}: {reason}"
+        if self.damages:
+            count = format_count(len(self.damages), "place")
+            yield f"the recording is damaged in {count}, first in {self.damages[0]}"
+
+
+def moment_of(text: str, now_s: float) -> float:
+    """Return the moment that --at names, in seconds since the epoch; raises ConfigError.
+
+    It is a time, or an age such as `2h`, which counts back from now.
+    """
+    try:
+        found = parse_timestamp(
+            text.removesuffix("ago").strip(), datetime.fromtimestamp(now_s, UTC)
+        )
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"--at: {quote(text)} is not {TIMESTAMP_FORMATS_HELP}") from error
+    return found.timestamp()
+
+
+def find_recording(named: Path) -> Path:
+    """Return the recording that a path names: a file, its folder, or a journal that has one.
+
+    Raises NotRecorded, which says how to have one.
+    """
+    if named.is_dir() and not segment_paths(named):
+        inner = named / RECORDING_FOLDER
+        if inner.is_dir() and segment_paths(inner):
+            return inner
+        raise NotRecorded(
+            f"{named} holds no recording, nor does its folder {RECORDING_FOLDER}; `run` writes one"
+            " with recording.enabled: true in its settings, and --recording PATH names another"
+        )
+    if not named.exists():
+        raise NotRecorded(
+            f"there is no recording at {named}; name its folder, an exported file, or the"
+            " journal's folder with --recording PATH"
+        )
+    return named
+
+
+def journal_beside(recording: Path) -> Path | None:
+    """Return the journal in whose folder a recording lies; None where there is none."""
+    with suppress(OSError):
+        if recording.is_dir() and list_segments(recording.parent):
+            return recording.parent
+    return None
+
+
+def read_moment(path: Path, at_s: float) -> RecordedMoment:
+    """Return what a recording has of a moment; raises NotRecorded, which says what it has."""
+    damages: list[Damage] = []
+    try:
+        state, _ = state_at(path, at_s, damages.append)
+    except NotRecorded as error:
+        raise NotRecorded(f"{error}; {_held(path)}") from error
+    return RecordedMoment(path, at_s, state, tuple(damages))
+
+
+def _held(path: Path) -> str:
+    """Say which moments a recording has, where another was asked for."""
+    try:
+        held = summarize_recording(path)
+    except NotRecorded:
+        return "name another with --recording PATH"
+    gaps = "".join(
+        f", not from {format_second(begins)} to {format_second(ends)}"
+        for begins, ends in held.interruptions[-_MAX_GAPS:]
+    )
+    damage = f"; it is damaged in {held.damages[0]}" if held.damages else ""
+    whole = f"{format_second(held.first_s)} to {format_second(held.last_s)}"
+    return f"name a time from {whole}{gaps}{damage}"
+
+
+def configuration_of(moment: RecordedMoment, registry: Registry) -> Configuration:
+    """Return the policy and the settings in force then; raises PolicyErrors, and NotRecorded."""
+    recorded = moment.state.configuration
+    if recorded is None:
+        raise NotRecorded(
+            f"{moment.path} does not say which policy was in force at {format_second(moment.at_s)}:"
+            " name one with --policy"
+        )
+    return load_sources(_texts(recorded), registry)
+
+
+def _texts(recorded: ConfigurationInForce) -> Iterator[SourceText]:
+    yield SourceText(recorded.policy, recorded.source or _POLICY)
+    if recorded.settings:
+        yield SourceText(recorded.settings, _SETTINGS)

@@ -1,0 +1,189 @@
+"""`plan`, `nodes` and `why` with --at: which moment is shown, and what is said without one."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.recording.reader import find_segments, summarize_recording
+from reactive_desched.text.times import format_second
+from tests.safety.story import play_story
+from tests.safety.world import World
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
+    """Let a controller record a short story beside its journal."""
+    folder = tmp_path_factory.mktemp("journal")
+    steps = ("taint_some", "wait", "cordon")
+    world = play_story(Random(4), folder, steps=6, records=True, actions=steps)
+    return folder, world
+
+
+@pytest.fixture
+def journal(story: tuple[Path, World], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(story[0], tmp_path / "journal"))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(list(words))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def middle(journal: Path) -> str:
+    """Return a moment that the recording has."""
+    found = summarize_recording(journal / "recording")
+    return format_second((found.first_s + found.last_s) / 2)
+
+
+@pytest.mark.parametrize("words", [("plan",), ("nodes",)], ids=" ".join)
+@pytest.mark.parametrize("where", ["", "recording"])
+def test_a_moment_is_judged_by_the_policy_that_was_in_force(
+    words: tuple[str, ...], where: str, journal: Path, run: Run
+) -> None:
+    at = middle(journal)
+    status, out, _ = run(*words, "--at", at, "--recording", str(journal / where), "-o", "json")
+
+    looked_at = json.loads(out)["lookedAt"]
+    assert status == 0
+    assert looked_at["now"] == at
+    assert looked_at["recording"] == str(journal / "recording")
+    assert looked_at["lastChange"] <= at
+    assert looked_at["policy"]["file"] == "drawn policy"
+
+
+def test_the_journal_that_is_named_has_the_recording_too(journal: Path, run: Run) -> None:
+    status, out, _ = run("plan", "--at", middle(journal), "--journal", str(journal))
+
+    assert status == 0
+    assert f"the recording {journal}/recording" in out
+    assert "last change" in out
+
+
+def test_another_policy_is_tried_on_a_moment(journal: Path, tmp_path: Path, run: Run) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n", "utf-8")
+    where = ("--at", middle(journal), "--recording", str(journal))
+
+    _, out, _ = run("plan", *where, "--policy", str(policy), "-o", "json")
+
+    assert json.loads(out)["lookedAt"]["policy"]["file"] == str(policy)
+
+
+def test_why_answers_as_of_the_moment(journal: Path, run: Run) -> None:
+    at = ("--at", middle(journal), "--recording", str(journal))
+    _, out, _ = run("plan", *at, "--all", "-o", "json")
+    report = json.loads(out)
+    pod = (report["others"] or report["decisions"])[0]["pod"]
+
+    status, out, _ = run("why", f"{pod['namespace']}/{pod['name']}", *at)
+
+    assert status == 0
+    assert out.startswith(f"as of {middle(journal)} in the recording {journal}/recording;")
+    assert pod["name"] in out
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("1970-01-02", "begins at"),
+        ("2100-01-01T00:00:00Z", "the controller stopped"),
+    ],
+)
+def test_a_moment_that_is_not_recorded_is_refused_with_what_is(
+    at: str, words: str, journal: Path, run: Run
+) -> None:
+    status, out, err = run("plan", "--at", at, "--recording", str(journal))
+
+    assert (status, out) == (1, "")
+    assert words in err
+    found = summarize_recording(journal / "recording")
+    assert f"from {format_second(found.first_s)} to {format_second(found.last_s)}" in err
+
+
+@pytest.mark.parametrize("made", ["nothing", "a folder", "an empty journal"])
+def test_where_there_is_no_recording_it_is_said_how_to_have_one(
+    made: str, tmp_path: Path, run: Run
+) -> None:
+    where = tmp_path / "here"
+    if made != "nothing":
+        where.mkdir()
+    if made == "an empty journal":
+        (where / "recording").mkdir()
+    status, _, err = run("plan", "--at", "2h", "--recording", str(where))
+
+    assert status == 1
+    assert str(where) in err
+    assert "--recording PATH" in err
+
+
+@pytest.mark.parametrize("at", ["noon", "", "2 fortnights", "2026-13-01", "-2h"])
+def test_what_is_no_moment_is_refused_with_examples(at: str, journal: Path, run: Run) -> None:
+    status, _, err = run("plan", f"--at={at}", "--recording", str(journal))
+
+    assert status == 2
+    assert "--at" in err
+    assert "2026-05-01T12:00:00Z" in err
+
+
+def test_an_age_counts_back_from_now(journal: Path, run: Run) -> None:
+    status, _, err = run("plan", "--at", "2h ago", "--recording", str(journal))
+
+    assert status == 1  # the story plays in the future of this machine
+    assert "begins at" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--at", "2h", "-f", "x.json"),
+        ("plan", "--at", "2h", "--now", "2026-05-01T12:00:00Z"),
+        ("plan", "--recording", "x", "--policy", "p.yaml"),
+        ("plan", "--at", "2h", "--settings", "s.yaml"),
+        ("plan",),
+        ("why", "a/b", "--recording", "x"),
+        ("why", "a/b", "--at", "2h", "--server", "http://127.0.0.1:1"),
+    ],
+    ids=" ".join,
+)
+def test_flags_that_contradict_a_moment_are_refused(
+    words: tuple[str, ...], journal: Path, run: Run
+) -> None:
+    more: Any = () if "--recording" in words or "--at" not in words else ("--recording", journal)
+    at = [middle(journal) if word == "2h" else word for word in words]
+    status, _, err = run(*at, *map(str, more))
+
+    assert status == 2
+    assert "--" in err
+
+
+def test_a_damaged_segment_is_named_and_the_moments_of_others_are_shown(
+    journal: Path, run: Run
+) -> None:
+    segments = sorted((journal / "recording").glob("*.rdrec"))
+    begins = [each.at.wall_s for each in find_segments(segments, lambda _: None)]
+    raw = bytearray(segments[0].read_bytes())
+    raw[-10] ^= 0xFF
+    segments[0].write_bytes(bytes(raw))
+    where = ("--recording", str(journal))
+
+    status, out, err = run("plan", "--at", format_second(begins[1] - 1), *where)
+    assert (status, out) == (1, "")
+    assert "the recording is damaged here" in err
+    assert segments[0].name in err
+
+    status, _, err = run("plan", "--at", format_second(begins[-1] + 2), *where)
+    assert status == 0
+    assert "damaged" not in err

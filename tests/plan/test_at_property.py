@@ -1,0 +1,85 @@
+"""What is asked of a controller's cluster is answered later, with --at, as it was answered then."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import anyio
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.plan.command import LookedAt, PlanOptions, build_report, look
+from reactive_desched.plan.controller_run import run_controller
+from reactive_desched.plan.mode import RunBounds
+from reactive_desched.plan.progress import Progress
+from reactive_desched.plan.report import PlannedDecision
+from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
+from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.text.times import format_timestamp
+from reactive_desched.why.offline import explain
+from tests.safety.story import ACTIONS, play_story
+from tests.safety.world import World
+
+STEADY = [each for each in ACTIONS if "clock" not in each]
+"""Where the time of day is set, one of it may stand for two moments."""
+
+NEVER_AGAIN_S = 0.00037
+"""Nothing else happens at a moment that is so much later than another."""
+
+
+def cluster_of(controller: Controller) -> Snapshot:
+    """Return what a list of everything would return that equals the controller's own state."""
+    builder = SnapshotBuilder()
+    for resource, kind in WATCHED_KINDS.items():
+        for obj in controller.state.store(kind.record):
+            builder.add(resource, obj)
+    return builder.build()
+
+
+class Asked(msgspec.Struct):
+    at: str
+    decisions: tuple[PlannedDecision, ...]
+    question: dict[str, str]
+    why: object
+    pods: list[object]
+
+
+async def ask(world: World, asked: list[Asked]) -> None:
+    """Ask now, if what a controller sees is recorded."""
+    await anyio.sleep(NEVER_AGAIN_S)
+    life = world.life
+    if life is None or life.cluster_recorder is None or life.cluster_recorder.fault:
+        return
+    now_s = round(world.wall_now(), 6)
+    snapshot = cluster_of(life.controller)
+    result = run_controller(world.config, snapshot, now_s, RunBounds(), Progress())
+    moment = datetime.fromtimestamp(now_s, UTC)
+    looked_at = LookedAt(world.config, snapshot, moment, (), (), ())
+    pod = world.rng.choice(snapshot.pods)
+    question = {"pod": f"{pod.namespace}/{pod.name}"}
+    why = explain(looked_at, question)
+    at = format_timestamp(moment)
+    asked.append(Asked(at, result.decisions, question, why, [*snapshot.pods]))
+    await anyio.sleep(NEVER_AGAIN_S)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) -> None:
+    asked: list[Asked] = []
+
+    async def after_step(world: World) -> None:
+        await ask(world, asked)
+
+    play_story(
+        Random(seed), tmp_path, steps=12, records=True, actions=STEADY, after_step=after_step
+    )
+
+    assert len(asked) > 3
+    for then in asked:
+        options = PlanOptions(at=then.at, recording=str(tmp_path))
+        looked_at = replace(look(options, Progress()), past=(), ends=())
+        assert [*looked_at.snapshot.pods] == then.pods
+        assert build_report(options, Progress()).decisions == then.decisions
+        assert explain(looked_at, then.question) == then.why
