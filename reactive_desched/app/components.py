@@ -12,6 +12,7 @@ from msgspec import Struct
 from reactive_desched.app import openings
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
+from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
 from reactive_desched.app.migration import MigrationRunner, build_migration
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
@@ -48,6 +49,7 @@ class Components(Struct, frozen=True):
     interned: InternTables
     health: Health
     pulse: EventLoopPulse
+    notes: InputNotes
 
 
 async def build_components(
@@ -59,16 +61,13 @@ async def build_components(
     events: EventRecorder,
 ) -> Components:
     """Build the parts, in several turns of the loop; `recorder` is filled with the journal open."""
-    evictor, probe, interned = (
-        ApiEvictor(session),
-        ServerProbe(session, SystemClock()),
-        InternTables(reads_all=False),
-    )
+    evictor, probe = ApiEvictor(session), ServerProbe(session, SystemClock())
+    interned, notes = InternTables(reads_all=False), InputNotes()
     await checkpoint()  # a millisecond each
     pipeline = build_pipeline(
         deps.configuration,
         recorder=recorder,
-        evictor=DryRunEvictor() if deps.dry_run else evictor,
+        evictor=NotedEvictionClient(DryRunEvictor() if deps.dry_run else evictor, notes),
         observer=deps.observer,
         work_available=work_available,
         suspend=SuspendDetector(boottime),
@@ -99,6 +98,7 @@ async def build_components(
         interned,
         health,
         pulse,
+        notes,
     )
 
 

@@ -17,6 +17,7 @@ from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
 from reactive_desched.app.health import add_credential_check, add_recording_check, add_sink_check
+from reactive_desched.app.input_notes import NotedConfigurable
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.pausing import Pausing
@@ -100,7 +101,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         add_recording_check(parts.health, status.recording_fault)
         stream = openings.build_event_stream(deps)
         operator = build_operator(
-            parts.pipeline, pausing, FutileMoves(controller, recorder), status
+            parts.pipeline, pausing, FutileMoves(controller, recorder), status, parts.notes
         )
         live_page = deps.configuration.settings.server.ui
         served = Served(parts.health, metrics, stream, operator, live_page)
@@ -192,7 +193,7 @@ async def _open_term(
             if recorder is not None:
                 from reactive_desched.app.recorder import run_recorder
 
-                tasks.start_soon(run_recorder, recorder, pipeline.controller)
+                tasks.start_soon(run_recorder, recorder, pipeline.controller, parts.notes)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
             try:
@@ -219,6 +220,7 @@ def _recorder_of(
         recording.directory,
         recording.cluster,
         deps.log,
+        dry_run=deps.dry_run,
     )
     deps.metrics.register(recorder)
     return recorder
@@ -247,7 +249,8 @@ def _start_tasks(
     # files -> controller.reconfigure
     if deps.reload is not None:
         files, initial = deps.reload.files, deps.reload.initial_fingerprint
-        reloader = ConfigReloader(files, initial, parts.active, controller, recorder, log)
+        noted = NotedConfigurable(controller, parts.notes, dry_run=deps.dry_run)
+        reloader = ConfigReloader(files, initial, parts.active, noted, recorder, log)
         tasks.start_soon(reloader.run)
     # state -> log
     tasks.start_soon(log_states, pipeline, log)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from reactive_desched.app.futile import FutileMoves
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.node_overview import overview
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.status import StatusPage
@@ -14,13 +15,17 @@ from reactive_desched.web.operator import DebugPage, Operator
 
 
 def build_operator(
-    pipeline: Pipeline, pausing: Pausing, futile: FutileMoves, status: StatusPage
+    pipeline: Pipeline,
+    pausing: Pausing,
+    futile: FutileMoves,
+    status: StatusPage,
+    notes: InputNotes,
 ) -> Operator:
     """Return what commands may ask of this controller, and have it do."""
     controller, description = pipeline.controller, pipeline.description
     return Operator(
         cluster=status.cluster_text,
-        orders=(*pausing.orders, *futile.orders),
+        orders=tuple(map(notes.of_order, (*pausing.orders, *futile.orders))),
         pages=(
             status.page,
             DebugPage(

@@ -1,17 +1,19 @@
 """Opens the recording of what the controller sees, for a term of leadership."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.input_notes import InputNotes, in_force
 from reactive_desched.controller.controller import Controller
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import (
-    ConfigurationInForce,
+    BrakesHeld,
     Instant,
     Item,
     PauseSet,
@@ -28,6 +30,8 @@ def build_recorder(
     journal: Path,
     cluster: ClusterIdentity,
     log: Logger,
+    *,
+    dry_run: bool,
 ) -> ClusterRecorder:
     """Build what records a controller, beside its journal unless the settings name a folder."""
     bounds = RecorderBounds(
@@ -40,7 +44,9 @@ def build_recorder(
         controller.state,
         Path(settings.directory) if settings.directory else journal / RECORDING_FOLDER,
         bounds,
-        standing_items(controller, lambda: active.configuration),
+        standing_items(
+            controller, lambda: active.configuration, socket.gethostname(), dry_run=dry_run
+        ),
         clock=time.monotonic,
         wall_clock=time.time,
         log=log,
@@ -49,36 +55,28 @@ def build_recorder(
 
 
 def standing_items(
-    controller: Controller, configuration: Callable[[], Configuration]
+    controller: Controller,
+    configuration: Callable[[], Configuration],
+    identity: str,
+    *,
+    dry_run: bool,
 ) -> Callable[[Instant], Iterator[Item]]:
-    """Return what yields the configuration in force, the term and the pauses at a moment."""
+    """Return what yields the configuration in force, the term, brakes and pauses at a moment."""
 
     def standing(at: Instant) -> Iterator[Item]:
-        yield in_force(at, configuration())
-        yield TermChanged(at, leads=not controller.pauses.leadership.is_standby)
+        yield in_force(at, configuration(), dry_run=dry_run)
+        yield TermChanged(at, leads=not controller.pauses.leadership.fault, identity=identity)
+        yield BrakesHeld(at, controller.pauses.saved_brakes(), controller.pauses.pause_file())
         for name, status in controller.readiness.pauses.items():
             yield PauseSet(at, name, status.reason)
 
     return standing
 
 
-def in_force(at: Instant, configuration: Configuration) -> ConfigurationInForce:
-    """Return a configuration as a recording has it."""
-    texts = [
-        each.text if isinstance(each.text, str) else each.text.decode(errors="replace")
-        for each in configuration.sources
-    ]
-    policy = configuration.policy
-    return ConfigurationInForce(
-        at,
-        texts[0] if texts else "",
-        texts[1] if len(texts) > 1 else "",
-        policy.revision,
-        policy.source,
-    )
-
-
-async def run_recorder(recorder: ClusterRecorder, controller: Controller) -> None:
+async def run_recorder(
+    recorder: ClusterRecorder, controller: Controller, notes: InputNotes
+) -> None:
     """Record from the end of the initial sync on, until cancelled."""
     await controller.readiness.synced.wait()
-    await recorder.run()
+    with notes.taken_by(recorder.note), controller.readiness.followed_by(notes.pause_set):
+        await recorder.run()

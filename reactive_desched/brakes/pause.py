@@ -59,6 +59,11 @@ class ManualPause:
         return self._command
 
     @property
+    def file_text(self) -> str:
+        """Return the text of the pause file; empty where there is none."""
+        return self._file_text
+
+    @property
     def reason(self) -> str:
         """Return who paused, why and until when; empty without a pause."""
         if (pause := self._command) is not None:

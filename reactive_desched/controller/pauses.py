@@ -121,6 +121,10 @@ class EvictionPauses:
         self._brakes.set_pause_file(text)
         self.check()
 
+    def pause_file(self) -> str:
+        """Return what the pause file says; empty where there is none."""
+        return self._brakes.pause.file_text
+
     def _update_brakes(self, now: float) -> None:
         """Engage and release brakes, record that, and evaluate again what they held.
 

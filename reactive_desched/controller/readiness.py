@@ -13,7 +13,8 @@
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct
@@ -65,6 +66,9 @@ class PauseStatus(Struct, frozen=True):
         return f"{self.reason}; {how_to_grant((self.right,))}"
 
 
+PauseFollower = Callable[[str, str], None]
+"""What is called with the name of a pause and its reason, empty where it has ended."""
+
 _RESUMED: Final = PauseStatus()
 _STARTING: Final = PauseStatus("the controller is starting")
 _NOT_OPEN: Final = PauseStatus(NOT_OPEN)
@@ -104,6 +108,16 @@ class Readiness:
             **dict.fromkeys(self._sync_pauses, _NOT_LISTED),
         }
         self._reason = self._first_reason()
+        self._followers: tuple[PauseFollower, ...] = ()
+
+    @contextmanager
+    def followed_by(self, follower: PauseFollower) -> Iterator[None]:
+        """Call the follower with each pause that is set or ended, while the block lasts."""
+        self._followers = (*self._followers, follower)
+        try:
+            yield
+        finally:
+            self._followers = tuple(each for each in self._followers if each is not follower)
 
     @property
     def reason(self) -> str:
@@ -156,6 +170,7 @@ class Readiness:
         for name in self._sync_pauses:
             if self._pauses[name] == _RESUMED:
                 self._pauses[name] = PauseStatus(reason)
+                self._call_followers(name)
         self._report()
         self.epoch.advance(reason)
 
@@ -190,9 +205,14 @@ class Readiness:
     def _set(self, name: str, status: PauseStatus) -> None:
         if self._pauses[name] != status:
             self._pauses[name] = status
+            self._call_followers(name)
             if name in self._sync_pauses and not self.synced.is_set():
                 self._check_synced()
             self._report()
+
+    def _call_followers(self, name: str) -> None:
+        for follower in self._followers:
+            follower(name, self._pauses[name].reason)
 
     def _check_synced(self) -> None:
         if not any(self._pauses[name].reason for name in self._sync_pauses):

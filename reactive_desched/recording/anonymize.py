@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from reactive_desched.model import (
+    brakes,
     job_tries,
     labels,
     migration_jobs,
@@ -24,7 +25,7 @@ from reactive_desched.model import (
 )
 from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
 from reactive_desched.recording import items
-from reactive_desched.recording.anonymize_policy import rename_document
+from reactive_desched.recording.anonymize_policy import rename_document, rename_selector
 from reactive_desched.recording.items import Item, Items
 from reactive_desched.recording.pseudonyms import Pseudonyms, Texts, Vocabulary
 
@@ -221,6 +222,19 @@ def document(to: _Renaming, value: str) -> str:
     return rename_document(value, to.texts)
 
 
+def annotation_map(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
+    """Rewrite the values of annotations that rules read."""
+    return {key: annotation(to, said) or "" for key, said in value.items()}
+
+
+def flags(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
+    """Rewrite the selector among flags of the command line; others are words of ours."""
+    return {
+        name: rename_selector(said, to.texts) if name == "nodeSelector" else said
+        for name, said in value.items()
+    }
+
+
 def arguments(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
     """Rewrite the arguments of an order; numbers and times stay."""
     return {name: annotation(to, said) or "" for name, said in value.items()}
@@ -272,6 +286,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "settings": document,
         "revision": nothing,
         "source": nothing,
+        "flags": flags,
     },
     items.PauseSet: {**_ITEM, "name": keep, "reason": words},
     items.OrderGiven: {**_ITEM, "order": keep, "who": words, "arguments": arguments},
@@ -283,6 +298,12 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "uid": uid,
         "response": part,
     },
+    items.BrakesHeld: {**_ITEM, "saved": part, "pause_file": words},
+    brakes.SavedBrakes: {"pause": part, "storm": words},
+    brakes.SavedPause: {"by": words, "reason": words},
+    items.PodLookedUp: {**_ITEM, "namespace": text, "name": text, "lookup": part},
+    outcomes.PodNotFound: {},
+    outcomes.PodFound: {"uid": uid, "disruption": keep, "annotations": annotation_map},
     items.RecordingInterrupted: {**_ITEM, "reason": words},
     # answers of the API server
     outcomes.Accepted: {},

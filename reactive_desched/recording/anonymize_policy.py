@@ -18,7 +18,7 @@ from reactive_desched.policy.yaml.reader import read_documents
 from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, YamlNode
 from reactive_desched.recording.pseudonyms import Texts
 
-__all__ = ["rename_document"]
+__all__ = ["rename_document", "rename_selector"]
 
 _UNDECIDING: Final = frozenset(
     {"client", "server", "leaderElection", "journal", "logging", "events", "sinks", "recording"}
@@ -97,7 +97,8 @@ def _leaf(value: str, to: Texts, path: tuple[str, ...]) -> str:
     return value if value in _known_words() or _PLAIN.fullmatch(value) else to.text(value)
 
 
-def _selector(value: str, to: Texts) -> str:
+def rename_selector(value: str, to: Texts) -> str:
+    """Return a selector of labels with what stands for its keys and values."""
     try:
         selector = parse_selector(value)
     except SelectorError:
@@ -128,7 +129,7 @@ _RENAMINGS: Final[Mapping[str, Callable[[str, Texts], str]]] = {
     **dict.fromkeys(_KEY_FIELDS, lambda value, to: to.key(value)),
     **dict.fromkeys(_VALUE_FIELDS, lambda value, to: to.value(value)),
     **dict.fromkeys(_TAINT_FIELDS, _taint),
-    **dict.fromkeys(_SELECTOR_FIELDS, _selector),
+    **dict.fromkeys(_SELECTOR_FIELDS, rename_selector),
     **dict.fromkeys(_OWNER_KIND_FIELDS, _owner_kind),
 }
 

@@ -11,8 +11,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.objects import ClusterObject
-from reactive_desched.model.outcomes import EvictionResponse
+from reactive_desched.model.outcomes import EvictionResponse, PodLookup
 from reactive_desched.model.usage import NodeUsage
 
 
@@ -103,13 +104,15 @@ class ResourceDenied(Item, frozen=True, gc=False):
 class ConfigurationInForce(Item, frozen=True, gc=False):
     """The policy and the settings that decide from now on: their texts, and where they came from.
 
-    A secret in the settings is none: those name the files of secrets.
+    A secret in the settings is none: those name the files of secrets. `flags` has those of the
+    command line that decide besides them, such as dryRun and nodeSelector, with their values.
     """
 
     policy: str
     settings: str = ""
     revision: str = ""
     source: str = ""
+    flags: Mapping[str, str] = {}
 
 
 class PauseSet(Item, frozen=True, gc=False):
@@ -122,8 +125,22 @@ class PauseSet(Item, frozen=True, gc=False):
     reason: str = ""
 
 
+class BrakesHeld(Item, frozen=True, gc=False):
+    """The pause of a person and the storm that hold from now on, as they would outlive a restart.
+
+    `pause_file` is the text of the pause file, empty where there is none.
+    """
+
+    saved: SavedBrakes = SavedBrakes()
+    pause_file: str = ""
+
+
 class OrderGiven(Item, frozen=True, gc=False):
-    """An order of a person: `order` says what, such as pause or resume, `who` gave it."""
+    """An order of a person, before it is carried out: `order` is its name, such as pause.
+
+    `who` gave it, and `arguments` are the members of its body as texts. An order that cannot be
+    carried out has no effect, and stands here all the same.
+    """
 
     order: str
     who: str = ""
@@ -138,12 +155,24 @@ class TermChanged(Item, frozen=True, gc=False):
 
 
 class EvictionAnswered(Item, frozen=True, gc=False):
-    """The API server's answer to an eviction request: a replay gets the same answer."""
+    """The API server's answer to an eviction request, when it came.
+
+    `sent_s` is when the request was sent, in monotonic seconds.
+    """
 
     namespace: str
     name: str
     uid: str
     response: EvictionResponse
+    sent_s: float = 0.0
+
+
+class PodLookedUp(Item, frozen=True, gc=False):
+    """The pod that the API server has of a name, read after a request of unknown effect."""
+
+    namespace: str
+    name: str
+    lookup: PodLookup
 
 
 class RecordingInterrupted(Item, frozen=True, gc=False):

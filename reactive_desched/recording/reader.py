@@ -31,6 +31,7 @@ from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording.frames import Frame, SegmentBegins, read_frames, segment_paths
 from reactive_desched.recording.items import (
+    BrakesHeld,
     ConfigurationInForce,
     Damage,
     Instant,
@@ -175,9 +176,9 @@ class RecordedState:
     """The cluster after some items, which are applied in their order.
 
     `objects` has those of each resource by their keys, `samples` the measured use by its key, and
-    `pauses` the reasons of those that hold. `missing` says why the state is not known, as before
-    the first picture; it is empty while it is. `changed_s` is when it last changed, in seconds
-    since the epoch: no earlier than its picture.
+    `pauses` the reasons of those that hold, empty where one has ended. `missing` says why the state
+    is not known, as before the first picture; it is empty while it is. `changed_s` is when it last
+    changed, in seconds since the epoch: no earlier than its picture.
     """
 
     def __init__(self) -> None:
@@ -186,6 +187,7 @@ class RecordedState:
         self.denied: set[str] = set()
         self.pauses: dict[str, str] = {}
         self.configuration: ConfigurationInForce | None = None
+        self.brakes: BrakesHeld | None = None
         self.leads = False
         self.picture: PictureBegun | None = None
         self.missing = "no picture of the cluster was recorded before"
@@ -225,6 +227,8 @@ class RecordedState:
                 self.pauses[name] = reason
             case TermChanged(leads=leads):
                 self.leads = leads
+            case BrakesHeld():
+                self.brakes = item
             case _:
                 pass
 
@@ -236,6 +240,7 @@ class RecordedState:
         self.objects, self.samples, self.changed_s = {}, {}, picture.at.wall_s
         self.denied = set(picture.denied)
         self.pauses, self.configuration, self.leads = {}, None, False
+        self.brakes = None
         self.missing = "its picture is not complete"
 
 

@@ -164,8 +164,12 @@ class ClusterRecorder:
 
     def note(self, make: Callable[[Instant], Item]) -> None:
         """Record an item that is seen now."""
-        if self._is_following and len(self._notes) < MAX_NOTES:
+        if not self._is_following:
+            return
+        if len(self._notes) < MAX_NOTES:
             self._notes.append((self._clock(), None, make))
+        else:
+            self._has_overflowed = True
 
     def _follow(self, old: Any, new: Any) -> tuple[Change, ...]:  # objects of any kind
         """Note a change of the state: this is on the way of each change."""
@@ -209,6 +213,7 @@ class ClusterRecorder:
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(_LAST_WRITE_S, shield=True):
                 self._write_notes(inf)
+                self._write_standing()
                 await self._write_end("the controller stopped")
             raise
         except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
@@ -329,8 +334,7 @@ class ClusterRecorder:
 
     def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
         if callable(new) and old is None:
-            rows.add(new(at))
-            self.recorded += 1
+            self._write_item(new(at))
             return
         old, new = _plain(old), _plain(new)
         obj = old if new is None else new
@@ -347,11 +351,19 @@ class ClusterRecorder:
         """Write what holds besides the objects, as far as it was not written before."""
         at = self._now()
         for item in self._standing(at):
-            key = type(item), str(getattr(item, "name", ""))
-            if self._stood.get(key) != (timeless := replace(item, at=_NO_TIME)):
-                self._stood[key] = timeless
-                self._rows.add(item)
+            self._write_item(item, stands=True)
         self._rows.encode()
+
+    def _write_item(self, item: Item, *, stands: bool = False) -> None:
+        """Write an item; one that stands is left out where the last of its kind said the same."""
+        key = type(item), str(getattr(item, "name", ""))
+        if stands or key in self._stood:
+            timeless = replace(item, at=_NO_TIME)
+            if self._stood.get(key) == timeless:
+                return
+            self._stood[key] = timeless
+        self._rows.add(item)
+        self.recorded += 1
 
     def _check_denied(self) -> None:
         denied = self._state.unreadable()

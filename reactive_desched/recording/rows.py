@@ -14,9 +14,10 @@ from msgspec import Raw, Struct
 
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec, PodStatus
-from reactive_desched.model.outcomes import EvictionResponse
+from reactive_desched.model.outcomes import EvictionResponse, PodFound, PodLookup, PodNotFound
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording.items import (
+    BrakesHeld,
     ConfigurationInForce,
     EvictionAnswered,
     Instant,
@@ -27,6 +28,7 @@ from reactive_desched.recording.items import (
     PauseSet,
     PictureBegun,
     PictureEnded,
+    PodLookedUp,
     RecordingInterrupted,
     ResourceDenied,
     TermChanged,
@@ -55,6 +57,7 @@ _LABELS, _ANNOTATIONS, _OWNERS, _SPEC, _STATUS, _RESIZE = range(6)
 _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
     kind.__name__: kind
     for kind in (
+        BrakesHeld,
         ConfigurationInForce,
         OrderGiven,
         PauseSet,
@@ -66,9 +69,14 @@ _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
     )
 }
 _ANSWERED: Final = EvictionAnswered.__name__
+_LOOKED_UP: Final = PodLookedUp.__name__
 _MEASURED: Final = UsageMeasured.__name__
 _RESPONSES: Final[Mapping[str, type[EvictionResponse]]] = {
     kind.__name__: kind for kind in EvictionResponse.__subclasses__()
+}
+_LOOKUPS: Final[Mapping[str, type[PodLookup]]] = {
+    PodFound.__name__: PodFound,
+    PodNotFound.__name__: PodNotFound,
 }
 
 
@@ -154,11 +162,11 @@ class RowWriter:
             case UsageMeasured(at=at, sample=sample):
                 state = "gone" if item.is_gone else ""
                 self._rows.append((3, self._after(at), _MEASURED, sample, state))
-            case EvictionAnswered(at=at, response=response):
+            case EvictionAnswered(at=at, response=answer) | PodLookedUp(at=at, lookup=answer):
                 fields = msgspec.structs.asdict(item)
                 del fields["at"]
-                name = type(response).__name__
-                self._rows.append((3, self._after(at), _ANSWERED, fields, name))
+                name = type(answer).__name__
+                self._rows.append((3, self._after(at), type(item).__name__, fields, name))
             case _:
                 fields = msgspec.structs.asdict(item)
                 del fields["at"]
@@ -321,6 +329,9 @@ class RowReader:
         if row.name == _ANSWERED:
             response = msgspec.convert(fields.pop("response"), _RESPONSES[row.response])
             return EvictionAnswered(at, response=response, **fields)
+        if row.name == _LOOKED_UP:
+            lookup = msgspec.convert(fields.pop("lookup"), _LOOKUPS[row.response])
+            return PodLookedUp(at, lookup=lookup, **fields)
         return msgspec.convert({"at": at, **fields}, _OTHER_ITEMS[row.name])
 
     def _decode(self, name: str, kind: Any, raw: Raw) -> Any:  # an object of the kind

@@ -184,3 +184,17 @@ def test_a_normal_start_and_a_standby_are_no_reason_for_a_warning() -> None:
 
     bench.readiness.pause("sync/pods", "403: no")
     assert not bench.readiness.is_starting()
+
+
+def test_a_follower_is_called_with_each_pause_that_is_set_or_ended_while_it_follows() -> None:
+    bench = Bench()
+    seen: list[tuple[str, str]] = []
+    with bench.readiness.followed_by(lambda name, reason: seen.append((name, reason))):
+        bench.readiness.pause(BRAKE, "no node is Ready")
+        bench.readiness.pause(BRAKE, "no node is Ready")
+        bench.readiness.resume(BRAKE)
+        bench.readiness.pause_sync("suspended")
+    bench.readiness.resume("sync/nodes")
+
+    assert seen[:2] == [(BRAKE, "no node is Ready"), (BRAKE, "")]
+    assert set(seen[2:]) == {("sync/nodes", "suspended"), ("sync/pods", "suspended")}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.model.brakes import SavedBrakes, SavedPause
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
@@ -14,10 +15,19 @@ from reactive_desched.model.objects import (
     PodSpec,
     PodStatus,
 )
-from reactive_desched.model.outcomes import Accepted, DryRun, EvictionResponse, NotFound, PdbRefused
+from reactive_desched.model.outcomes import (
+    Accepted,
+    DryRun,
+    EvictionResponse,
+    NotFound,
+    PdbRefused,
+    PodFound,
+    PodNotFound,
+)
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import rows
 from reactive_desched.recording.items import (
+    BrakesHeld,
     ConfigurationInForce,
     EvictionAnswered,
     Instant,
@@ -28,6 +38,7 @@ from reactive_desched.recording.items import (
     PauseSet,
     PictureBegun,
     PictureEnded,
+    PodLookedUp,
     RecordingInterrupted,
     ResourceDenied,
     TermChanged,
@@ -61,11 +72,18 @@ ITEMS: tuple[Item, ...] = (
     UsageMeasured(later(2), NodeUsage("KubernetesMetrics", "n1", {"cpu": 5}, 3.5, {"a/b": {}}, 60)),
     UsageMeasured(later(3), NodeUsage("KubernetesMetrics", "n1", {}, 3.5), is_gone=True),
     ResourceDenied(later(4), "pods"),
-    ConfigurationInForce(later(5), "policy: ü", "settings", "abc", "policy.yaml"),
+    ConfigurationInForce(
+        later(5), "policy: ü", "settings", "abc", "policy.yaml", {"dryRun": "true"}
+    ),
     PauseSet(later(6), "manual", "a person"),
     OrderGiven(later(7), "pause", "ann", {"reason": "a change"}),
     TermChanged(later(8), leads=True, identity="a"),
-    EvictionAnswered(later(9), "shop", "web-1", "uid", Accepted()),
+    BrakesHeld(later(8), SavedBrakes(SavedPause("ann", "a change", 5.0), "a storm", 6.0), "true"),
+    PodLookedUp(later(9), "shop", "web-1", PodNotFound()),
+    PodLookedUp(
+        later(9), "shop", "web-1", PodFound("uid", True, "reason", 5, annotations={"a": "b"})
+    ),
+    EvictionAnswered(later(9), "shop", "web-1", "uid", Accepted(), 7.5),
     EvictionAnswered(later(10), "shop", "web-1", "uid", PdbRefused("no", 10.0)),
     RecordingInterrupted(later(11), "the disk"),
 )

@@ -21,6 +21,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from reactive_desched.api.event import Uptime
+from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
 from reactive_desched.app.recorder import run_recorder, standing_items
 from reactive_desched.app.recording import journal_config
 from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
@@ -143,6 +144,7 @@ class Life:
         self._recorder = RecorderSlot()
         self._work_available = Wakeup()
         self.suspended_s = 0.0
+        self.notes = InputNotes()
         self.pipeline = self._build()
         if world.saved_brakes is not None:
             self.controller.pauses.restore(world.saved_brakes)
@@ -170,7 +172,7 @@ class Life:
         return build_pipeline(
             world.config,
             recorder=self._recorder,
-            evictor=world,
+            evictor=NotedEvictionClient(world, self.notes, anyio.current_time),
             observer=self.observer,
             work_available=self._work_available,
             suspend=SuspendDetector(lambda: self.suspended_s),
@@ -184,7 +186,7 @@ class Life:
             self.controller.state,
             world.directory / RECORDING_FOLDER,
             RECORDED,
-            standing_items(self.controller, lambda: world.config),
+            standing_items(self.controller, lambda: world.config, "a story", dry_run=False),
             clock=anyio.current_time,
             wall_clock=world.wall_now,
             log=world.log,
@@ -245,7 +247,7 @@ class Life:
             tasks.start_soon(end_startup_pause, self.controller, recorder, world, world.log, read)
             tasks.start_soon(adopt_disruptions, self.controller)
             if self.cluster_recorder is not None:
-                tasks.start_soon(run_recorder, self.cluster_recorder, self.controller)
+                tasks.start_soon(run_recorder, self.cluster_recorder, self.controller, self.notes)
 
     def stop(self, *, crash: bool) -> None:
         """Have everything end at once, or, as `run` does, the tasks first and then the journal."""
@@ -395,11 +397,13 @@ class World(EvictionClient):
     def pause(self) -> None:
         """Have a person pause evictions by command, as long as there is a process to command."""
         if (life := self.life) is not None:
+            life.notes.order_given("pause", {"by": "a person"})
             life.controller.pauses.pause("a person", "", None)
             self.is_paused = True
 
     def resume(self) -> None:
         if (life := self.life) is not None:
+            life.notes.order_given("resume", {"by": "a person"})
             life.controller.pauses.resume("a person", "")
             self.is_paused = False
 

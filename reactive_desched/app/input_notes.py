@@ -1,0 +1,156 @@
+"""Notes what reaches the controller besides the objects of its state, for a recording of it.
+
+Each part that such an input passes through is wrapped here, and hands it to the recorder that runs,
+if one does.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from reactive_desched.app.config_reload import Configurable
+from reactive_desched.eviction.client import EvictionClient
+from reactive_desched.model.evictors.soft_eviction import ANNOTATION
+from reactive_desched.model.outcomes import (
+    EvictionRequest,
+    EvictionResponse,
+    PodFound,
+    PodLookup,
+    RequestTime,
+)
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    EvictionAnswered,
+    Instant,
+    Item,
+    OrderGiven,
+    PauseSet,
+    PodLookedUp,
+)
+from reactive_desched.web.operator import Order
+
+MakeItem = Callable[[Instant], Item]
+"""Makes an item with the time at which it was noted; it is called later."""
+
+_NOWHERE: Final = Instant(0.0, 0.0)
+
+
+class InputNotes:
+    """Hands items to the recorder that runs; without one they are dropped."""
+
+    def __init__(self) -> None:
+        self._take: Callable[[MakeItem], None] | None = None
+
+    @contextmanager
+    def taken_by(self, take: Callable[[MakeItem], None]) -> Iterator[None]:
+        """Hand the notes to a recorder while the block lasts."""
+        self._take = take
+        try:
+            yield
+        finally:
+            self._take = None
+
+    def note(self, item: Item) -> None:
+        """Record an item that happens now, whatever time it has."""
+        if self._take is not None:
+            self._take(lambda at: replace(item, at=at))
+
+    def pause_set(self, name: str, reason: str) -> None:
+        """Record a pause of the readiness, or its end where there is no reason."""
+        self.note(PauseSet(_NOWHERE, name, reason))
+
+    def order_given(self, order: str, body: Mapping[str, Any]) -> None:
+        """Record an order of a person, with the members of its body."""
+        arguments = {name: str(value) for name, value in body.items()}
+        self.note(OrderGiven(_NOWHERE, order, arguments.pop("by", ""), arguments))
+
+    def of_order(self, order: Order) -> Order:
+        """Return an order that is recorded before it is carried out."""
+
+        async def carry_out(body: Mapping[str, Any]) -> object:
+            self.order_given(order.name, body)
+            return await order.carry_out(body)
+
+        return replace(order, carry_out=carry_out)
+
+
+class NotedEvictionClient(EvictionClient):
+    """Sends requests by another client, and notes what the API server answers."""
+
+    def __init__(
+        self,
+        client: EvictionClient,
+        notes: InputNotes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._notes = notes
+        self._clock = clock
+        self.effect_timeout_s = client.effect_timeout_s
+
+    async def evict(self, request: EvictionRequest) -> EvictionResponse:
+        """Ask the API server to evict the pod."""
+        sent_s = self._clock()
+        response = await self._client.evict(request)
+        self._notes.note(
+            EvictionAnswered(
+                _NOWHERE, request.namespace, request.name, request.uid, response, sent_s
+            )
+        )
+        return response
+
+    def now(self) -> RequestTime:
+        """Return when a request is sent that is sent now."""
+        return self._client.now()
+
+    async def get_pod(self, namespace: str, name: str) -> PodLookup:
+        """Read the pod that has this name now; raises ClusterError when it cannot be read."""
+        lookup = await self._client.get_pod(namespace, name)
+        self._notes.note(PodLookedUp(_NOWHERE, namespace, name, _kept(lookup)))
+        return lookup
+
+
+def _kept(lookup: PodLookup) -> PodLookup:
+    """Return a pod with no more of its annotations than an evictor reads: others may be secret."""
+    if not isinstance(lookup, PodFound):
+        return lookup
+    read = {key: said for key, said in lookup.annotations.items() if key == ANNOTATION}
+    return replace(lookup, annotations=read)
+
+
+class NotedConfigurable:
+    """Has another part take each configuration, and notes that it is in force."""
+
+    def __init__(self, part: Configurable, notes: InputNotes, *, dry_run: bool) -> None:
+        self._part = part
+        self._notes = notes
+        self._dry_run = dry_run
+
+    def reconfigure(self, config: Configuration) -> None:
+        """Apply another configuration."""
+        self._part.reconfigure(config)
+        self._notes.note(in_force(_NOWHERE, config, dry_run=self._dry_run))
+
+
+def in_force(at: Instant, configuration: Configuration, *, dry_run: bool) -> ConfigurationInForce:
+    """Return a configuration as a recording has it."""
+    texts = [
+        each.text if isinstance(each.text, str) else each.text.decode(errors="replace")
+        for each in configuration.sources
+    ]
+    policy = configuration.policy
+    flags = {"nodeSelector": str(policy.node_selector) if policy.node_selector.requirements else ""}
+    if dry_run:
+        flags["dryRun"] = "true"
+    return ConfigurationInForce(
+        at,
+        texts[0] if texts else "",
+        texts[1] if len(texts) > 1 else "",
+        policy.revision,
+        policy.source,
+        {name: value for name, value in flags.items() if value},
+    )
