@@ -240,8 +240,8 @@ class FollowUp(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit
             "moved (the replacement is Ready on another node), returned (Ready on the node that "
             "the evicted pod left), not_ready (bound, and not Ready in time), unscheduled (not "
             "bound in time), not_replaced (none was created in time), owner_gone (the owner was "
-            "deleted, or wants fewer pods), or not_followed (the controller was not running, or "
-            "followed too many others)."
+            "deleted, or wants fewer pods), or not_followed (the controller was not running or "
+            "followed too many others, or the pod stayed and was evicted again)."
         ),
     ]
     finding_holds: Annotated[

@@ -14,7 +14,7 @@ from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.brakes import CLUSTER, ZONE, BrakeNotice
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.model.zone_status import Disruption, ZoneStatus, zone_key
@@ -55,7 +55,6 @@ class ZoneBrake(EvictionParticipant):
         self._settings = settings
         self._rule = None if settings is None else settings.rule
         self._buckets: dict[str, TokenBucket] = {}
-        self._evicting: dict[PodKey, TokenBucket] = {}
         self._reported: dict[str, ZoneStatus] = {}
         self._stop_reason = ""
 
@@ -108,12 +107,12 @@ class ZoneBrake(EvictionParticipant):
             return
         if (bucket := self._bucket(disrupted[0], now)) is not None:
             bucket.reserve(now)
-            self._evicting[pod.uid] = bucket
+            eviction.hold_token(bucket)
 
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Spend the token that is held for a pod, or free it."""
         del outcome
-        if (bucket := self._evicting.pop(eviction.pod_uid, None)) is not None:
+        if (bucket := eviction.zone_token) is not None:
             assert eviction.ended_at is not None
             bucket.release(eviction.ended_at, consumed=eviction.leaves)
 

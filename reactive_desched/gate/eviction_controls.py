@@ -66,7 +66,7 @@ class EvictionControls:
         self._moving_limits = MovingLimits(
             view, self.ledger, self.moves, self.memory, config.controller.moves
         )
-        self._workloads = Workloads(view, self._moving_of, clock, self._turn_within_s)
+        self._workloads = Workloads(view, self.ledger, clock)
         self.evictor_rules = controller_rules(self._workloads.in_flight)
         self._guards = Guards(
             view,
@@ -85,7 +85,7 @@ class EvictionControls:
         yield self._plugin_limits  # counts it by plugin and node
         yield self.policy_limits  # counts it by node, namespace and cluster
         yield self.rate_limiter  # holds its tokens until the outcome, and keeps places in the queue
-        yield self._workloads  # answers whose pods are leaving while the watch shows them unchanged
+        yield self._workloads  # keeps the turns of StatefulSets, and asks for single replicas
         yield self.brakes.zones  # holds a token of a zone that is slowed
         yield self._pdb_filter  # assumes it on the pod's PodDisruptionBudget
         yield self.node_fit  # reserves capacity for the replacement until that is bound
@@ -162,12 +162,6 @@ class EvictionControls:
     def follow_resync(self, *, under_way: bool) -> None:
         """Record whether a resync is running: not all findings are known then."""
         self._workloads.follow_resync(under_way=under_way)
-
-    def _moving_of(self, owner_uid: str) -> int:
-        return len(self.ledger.moving_in(("owner", owner_uid)))
-
-    def _turn_within_s(self, owner_uid: str) -> float:
-        return self.moves.turn_within_s(("owner", owner_uid))
 
     @property
     def has_other_limits(self) -> bool:

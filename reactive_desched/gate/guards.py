@@ -434,9 +434,11 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if (found := inputs.workloads.single_before(finding.pod, workload)) is None:
         return None
     before, wait_s = found
-    message = f"{before.owner}, which wants a single pod as well, was moved and is not Ready yet"
-    of_owner = map(WakeOnWorkload, inputs.workloads.controllers_of(before.owner.uid))
-    wakes = (*of_owner, WakeOnEviction(before.pod))
+    owner = before.origin.owner
+    name = f"{owner.kind}/{owner.name}"
+    message = f"{name}, which wants a single pod as well, was moved and is not Ready yet"
+    of_owner = map(WakeOnWorkload, inputs.workloads.controllers_of(owner.uid))
+    wakes = (*of_owner, WakeOnEviction(before.pod_uid))
     turn = finding.pod.namespace if inputs.workloads.began_lately(before) else ""
     return Hold(SINGLE_REPLICA_MOVING, message, wakes, wait_s, turn)
 

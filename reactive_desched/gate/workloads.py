@@ -14,7 +14,9 @@ from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.schedules import SCHEDULE_GATE
 from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
+from reactive_desched.ledger.scopes import OWNER, SINGLE
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, TURN_COMES_S, Defer, Refuse
 from reactive_desched.model.objects import (
     OwnerReference,
@@ -22,7 +24,6 @@ from reactive_desched.model.objects import (
     PodKey,
     controller_of,
 )
-from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.pod_importance import STATEFUL_SET, ordinal_of
 from reactive_desched.moves.limits import TOO_MANY_MOVING
 from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaSetsByOwner
@@ -55,12 +56,8 @@ ABSENT_RECHECK_S: Final = 60.0
 """How often a workload is looked at again that has fewer pods than it wants: whether they were
 missing all the time, no change says."""
 
-LEAVING_TIMEOUT_S: Final = 120.0
-"""How long a pod whose eviction was decided counts as leaving while the watch shows it unchanged,
-as it does for ever in a dry run."""
-
 MAX_REMEMBERED: Final = 10_000
-"""So many StatefulSets, controllers and namespaces are remembered each; then the oldest goes."""
+"""So many StatefulSets and controllers are remembered each; then the oldest goes."""
 
 _LIMITS: Final = frozenset(
     {
@@ -150,28 +147,10 @@ class OrdinalTurn(Struct, frozen=True, gc=False):
     first: int | None = None
 
 
-class SingleMove(Struct, frozen=True, gc=False):
-    """The eviction of a single-replica workload's pod, decided at a monotonic time.
-
-    `controller_uid` is empty for one of an earlier process: whether its pod leaves still, if it is
-    there, is then known by its move.
-    """
-
-    pod: PodKey
-    owner: OwnerReference
-    controller_uid: str
-    began_at: float
-
-    def is_over(self, now: float) -> bool:
-        """Say whether nothing waits any longer for the pod of the workload."""
-        return now >= self.began_at + SINGLE_TIMEOUT_S
-
-
 class Workloads(EvictionParticipant):
-    """Answers about the workloads of pods, and remembers whose pods leave; times are monotonic.
+    """Answers about the workloads of pods; times are monotonic.
 
-    `moving` counts the moves under way of a topmost controller, given by uid, and `turn_within_s`
-    says for how long they are likely to end soon. `is_resyncing` says that a look at everything is
+    Whose pods are leaving it finds in the ledger. `is_resyncing` says that a look at everything is
     under way: pods of higher ordinals may be found yet.
     """
 
@@ -180,19 +159,15 @@ class Workloads(EvictionParticipant):
     def __init__(
         self,
         view: ClusterView,
-        moving: Callable[[str], int],
+        ledger: EvictionLedger,
         clock: Callable[[], float],
-        turn_within_s: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self._view = view
-        self._moving = moving
+        self._ledger = ledger
         self._clock = clock
-        self.turn_within_s = turn_within_s
         self.is_resyncing = False
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
         self._kept_turns: OrderedDict[str, dict[PodKey, _KeptTurn]] = OrderedDict()
-        self._leaving: OrderedDict[str, dict[PodKey, float]] = OrderedDict()
-        self._singles: OrderedDict[str, dict[PodKey, SingleMove]] = OrderedDict()
         self._absences: OrderedDict[str, _Absence] = OrderedDict()
 
     def follow_resync(self, *, under_way: bool) -> None:
@@ -213,8 +188,8 @@ class Workloads(EvictionParticipant):
             "" if known is None else known.rollout,
             pods.ready(own.uid),
             pods.unready(own.uid),
-            self._moving(owner.uid),
-            self._leaving_unseen(own.uid),
+            len(self._ledger.moving_in((OWNER, owner.uid))),
+            self._ledger.unseen(owner.uid, own.uid, self._clock()),
         )
 
     def unsteady(self, workload: WorkloadState) -> tuple[str, int, float]:
@@ -274,8 +249,14 @@ class Workloads(EvictionParticipant):
 
     def in_flight(self, pod: Pod) -> tuple[PodKey, ...]:
         """Return the pods of a pod's controller that leave, and do not yet in the cluster state."""
-        own = controller_of(pod.owners)
-        return () if own is None else self._leaving_unseen(own.uid)
+        if (own := controller_of(pod.owners)) is None:
+            return ()
+        owner = self._view.index(OwnerIndex).chain(pod)[-1]
+        return self._ledger.unseen(owner.uid, own.uid, self._clock())
+
+    def turn_within_s(self, owner_uid: str) -> float:
+        """Return for how long moves of a topmost controller are likely to end soon."""
+        return self._ledger.turn_within_s((OWNER, owner_uid))
 
     def turn_of(self, pod: Pod, workload: WorkloadState) -> OrdinalTurn:
         """Return for how long a pod of a StatefulSet waits for its turn, and for which ordinal.
@@ -327,97 +308,53 @@ class Workloads(EvictionParticipant):
                 del kept[uid]
         return kept
 
-    def single_before(self, pod: Pod, workload: WorkloadState) -> tuple[SingleMove, float] | None:
-        """Return the single-replica workload of the namespace that a pod waits for, and how long.
+    def single_before(self, pod: Pod, workload: WorkloadState) -> tuple[Eviction, float] | None:
+        """Return the eviction from a single-replica workload that a pod waits for, and how long.
 
-        That is another one whose pod was evicted and that has no Ready pod yet.
+        It is of another workload of the namespace, which has no Ready pod yet.
         """
-        now, moves = self._clock(), self._singles.get(pod.namespace, {})
-        for uid, move in list(moves.items()):
-            if move.is_over(now) or self._is_back(move, uid):
-                del moves[uid]
-            elif move.owner.uid != workload.owner.uid:
-                return move, min(move.began_at + SINGLE_TIMEOUT_S - now, SINGLE_RECHECK_S)
+        now, scope = self._clock(), (SINGLE, pod.namespace)
+        for eviction in self._ledger.leaving_in(scope):
+            if self._is_over(eviction, now) or self._is_back(eviction, now):
+                self._ledger.leave(scope, eviction)
+            elif eviction.origin.owner.uid != workload.owner.uid:
+                until = eviction.decided_at + SINGLE_TIMEOUT_S
+                return eviction, min(until - now, SINGLE_RECHECK_S)
         return None
 
-    def began_lately(self, move: SingleMove) -> bool:
+    def began_lately(self, eviction: Eviction) -> bool:
         """Say whether a single replica was evicted so lately that it is Ready again soon."""
-        return self._clock() < move.began_at + TURN_COMES_S
+        return self._clock() < eviction.decided_at + TURN_COMES_S
 
     def controllers_of(self, owner_uid: str) -> tuple[str, ...]:
         """Return what may control the pods of a workload: itself, and its ReplicaSets."""
         return owner_uid, *self._view.index(ReplicaSetsByOwner).of(owner_uid)
 
-    def _is_back(self, move: SingleMove, pod: PodKey) -> bool:
+    def asks_for(self, eviction: Eviction) -> bool:
+        """Say whether other workloads of a single replica may wait for this one still.
+
+        That the eviction is over says nothing: it may have been given up, and the workload be down.
+        """
+        return eviction.is_single and not self._is_over(eviction, self._clock())
+
+    @staticmethod
+    def _is_over(eviction: Eviction, now: float) -> bool:
+        """Say whether nothing waits any longer for the pod of a workload."""
+        return now >= eviction.decided_at + SINGLE_TIMEOUT_S
+
+    def _is_back(self, eviction: Eviction, now: float) -> bool:
         """Say whether a single-replica workload has a Ready pod again, or is none any more.
 
-        That may be one of another template by now. A move that ended says nothing: it may have
-        been given up, and the workload be down still.
+        That may be one of another template by now.
         """
-        known = self._view.workload(move.owner.uid)
+        owner_uid, ready = eviction.origin.owner.uid, self._view.index(WorkloadPods).ready
+        known = self._view.workload(owner_uid)
         if known is None or known.replicas != 1:
             return True
-        if move.controller_uid:
-            leaves = pod in self._leaving_unseen(move.controller_uid)
-        else:
-            leaves = self._view.pod(pod) is not None and self._moving(move.owner.uid) > 0
-        pods = self._view.index(WorkloadPods)
-        return not leaves and any(map(pods.ready, self.controllers_of(move.owner.uid)))
-
-    def restored(self, eviction: Eviction, now: float) -> None:
-        """Remember an eviction of an earlier process whose replacement is awaited still.
-
-        Whether a workload has a single replica is looked up when another one waits for it: it may
-        not be listed yet.
-        """
-        past, began_at = eviction.past, eviction.decided_at
-        if past is None or not past.owner_uid or past.is_clean_up or not eviction.is_followed:
-            return
-        is_awaited = past.follow_up is None and (eviction.is_open or eviction.leaves)
-        if is_awaited and now < began_at + SINGLE_TIMEOUT_S:
-            owner = OwnerReference(past.owner_kind, past.owner_name, past.owner_uid)
-            self._add_single(past.namespace, SingleMove(past.pod_uid, owner, "", began_at))
-
-    def decided(self, eviction: Eviction) -> None:
-        """Remember that a pod leaves; of one that had ended its workload is not short."""
-        pod, now = eviction.pod, eviction.decided_at
-        if pod is None or eviction.is_clean_up or (own := controller_of(pod.owners)) is None:
-            return
-        self._leaving_unseen(own.uid)  # forgets those that are gone: no guard may ask for them
-        _put(self._leaving, own.uid, self._leaving.get(own.uid, {}))[pod.uid] = now
-        if own.kind in WITHOUT_REPLICAS:
-            return
-        owner = self._view.index(OwnerIndex).chain(pod)[-1]
-        known = self._view.workload(owner.uid)
-        if known is not None and known.replicas == 1:
-            self._add_single(pod.namespace, SingleMove(pod.uid, owner, own.uid, now))
-
-    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
-        """Forget a pod that stays."""
-        del outcome
-        pod = eviction.pod
-        own = None if pod is None else controller_of(pod.owners)
-        if pod is None or own is None or eviction.leaves:
-            return
-        self._leaving.get(own.uid, {}).pop(pod.uid, None)
-        self._singles.get(pod.namespace, {}).pop(pod.uid, None)
-
-    def _add_single(self, namespace: str, move: SingleMove) -> None:
-        moves = _put(self._singles, namespace, self._singles.get(namespace, {}))
-        for each in [each for each, begun in moves.items() if begun.is_over(self._clock())]:
-            del moves[each]
-        moves[move.pod] = move
-
-    def _leaving_unseen(self, controller_uid: str) -> tuple[PodKey, ...]:
-        """Return which pods that leave the cluster state still shows as if they did not."""
-        if not (decided := self._leaving.get(controller_uid)):
-            return ()
-        since = self._clock() - LEAVING_TIMEOUT_S
-        for uid, decided_at in list(decided.items()):
-            pod = self._view.pod(uid)
-            if pod is None or pod.is_terminating or pod.has_ended or decided_at < since:
-                del decided[uid]
-        return tuple(decided)
+        controllers = self.controllers_of(owner_uid)
+        if any(self._ledger.unseen(owner_uid, each, now) for each in controllers):
+            return False
+        return any(map(ready, controllers))
 
 
 def _put(remembered: OrderedDict[str, T], key: str, value: T) -> T:

@@ -6,6 +6,7 @@ from typing import Final
 from reactive_desched.ledger.scopes import (
     EvictionScopes,
     ScopeKey,
+    leaving_scopes,
     moving_scopes,
     owner_of,
     past_owner,
@@ -33,6 +34,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
     recorded_outcome,
 )
+from reactive_desched.primitives.token_bucket import TokenBucket
 
 CLOCK_SKEW_S: Final = 2.0
 """So far may the API server's clock be behind ours where it says when a pod was created."""
@@ -54,7 +56,11 @@ class Eviction:
     says that the configuration changed since. `profile` is that of the gate. `decided_s` is the
     time of day of the decision, never in the future. `request_id` names its record and
     `requested_at` when the request was sent, both empty before that, and `evictor` names how the
-    pod was asked to leave; `outcome` and `ended_at` are None while it has no outcome.
+    pod was asked to leave; `outcome` and `ended_at` are None while it has no outcome. `zone_token`
+    is the bucket of a slowed zone in which it holds a token until then, if any.
+
+    `moving_in` are the scopes in which it counts until it is over, and `leaving_in` those in which
+    the ledger finds it for as long as it has it, until `kept_until` at least.
 
     Where it is not ours, or only its pod is known, `is_followed` is false: limits count it alone.
 
@@ -82,8 +88,11 @@ class Eviction:
         "followed_up_at",
         "gone_at",
         "had_left",
+        "has_no_open_job",
         "is_followed",
         "is_superseded",
+        "kept_until",
+        "leaving_in",
         "match_key",
         "moving_in",
         "origin",
@@ -99,6 +108,7 @@ class Eviction:
         "requested_at",
         "scheduled_at",
         "scopes",
+        "zone_token",
     )
 
     def __init__(
@@ -111,12 +121,17 @@ class Eviction:
         profile: str = "",
         finding: Finding | None = None,
         past: PastEviction | None = None,
+        is_single: bool = False,
     ) -> None:
         self.origin = origin
         self.scopes = scopes
         self.moving_in: tuple[ScopeKey, ...] = (
             () if scopes.ended else moving_scopes(origin.owner, scopes.node, scopes.zone)
         )
+        self.leaving_in = () if scopes.ended else leaving_scopes(origin.owner, is_single=is_single)
+        self.kept_until = 0.0
+        self.zone_token: TokenBucket | None = None
+        self.has_no_open_job = False
         self.decided_at = decided_at
         self.decided_s = decided_s
         self.profile = profile
@@ -159,6 +174,16 @@ class Eviction:
     def is_clean_up(self) -> bool:
         """Say whether it ends no work and brings no other pod: its pod had ended."""
         return bool(self.scopes.ended)
+
+    @property
+    def is_single(self) -> bool:
+        """Say whether its workload has a single replica, or may have, as far as is known."""
+        return len(self.leaving_in) > 1
+
+    @property
+    def is_foreign(self) -> bool:
+        """Say whether it may be another's: it only counts, and no request of ours is known."""
+        return not (self.is_followed or self._is_inherited)
 
     @property
     def is_restored(self) -> bool:
@@ -215,6 +240,18 @@ class Eviction:
         self.outcome = outcome
         self.ended_at = now
         self.evaluation = None
+
+    def hold_token(self, of: TokenBucket) -> None:
+        """Hold a token of a slowed zone until the outcome."""
+        self.zone_token = of
+
+    def keep(self, until: float) -> None:
+        """Note until when it is kept at least."""
+        self.kept_until = until
+
+    def end_jobs(self) -> None:
+        """Note that the migration jobs which asked for it have ended."""
+        self.has_no_open_job = True
 
     def take_over(self) -> None:
         """Note that another program has begun to move the pod, as it was asked to."""
@@ -299,8 +336,13 @@ def new_eviction(
     profile: str,
     now: float,
     now_s: float,
+    *,
+    is_single: bool = False,
 ) -> Eviction:
-    """Return the eviction of a pod that was decided just now; `now_s` is the time of day."""
+    """Return the eviction of a pod that was decided just now; `now_s` is the time of day.
+
+    `is_single` says that the pod's workload wants no other one.
+    """
     pod, plugin = finding.pod, finding.plugin
     origin = MoveOrigin(
         *(pod.uid, pod.name, pod.node, pod.template_hash, plugin, owner_of(pod, chain), now_s),
@@ -313,6 +355,7 @@ def new_eviction(
         decided_s=now_s,
         profile=profile,
         finding=finding,
+        is_single=is_single,
     )
     replacing = replacing_owner(chain)
     eviction.replacing_uid = "" if replacing is None else replacing.uid
@@ -326,7 +369,8 @@ def past_eviction(
 ) -> Eviction:
     """Return an earlier process's eviction, as it was recorded.
 
-    `now` and `wall_now` are one moment by the monotonic clock and since the epoch. One that
+    `now` and `wall_now` are one moment by the monotonic clock and since the epoch. Whether its
+    workload has a single replica is not known: it may not be listed yet. One that
     the API server answered may have happened as late as that: a proxy may have held the request.
     """
     decided_s = min(past.requested_s, wall_now)
@@ -338,6 +382,7 @@ def past_eviction(
         decided_s=decided_s,
         profile=past.profile,
         past=past,
+        is_single=is_followed and bool(past.owner_uid),
     )
     eviction.is_followed = is_followed
     eviction.replacing_uid = past.replacing_uid

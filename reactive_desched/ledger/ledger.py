@@ -7,21 +7,26 @@ from typing import Final
 
 from reactive_desched.ledger.eviction import Eviction, new_eviction, past_eviction
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import ScopeKey
-from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.ledger.scopes import OWNER, ScopeKey
+from reactive_desched.model.decisions import TURN_COMES_S, Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.moves import NOT_FOLLOWED, MoveEnd
+from reactive_desched.model.objects import Pod, PodKey, controller_of
+from reactive_desched.model.outcomes import UNKNOWN, Outcome, recorded_outcome
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 
 KEPT_S: Final = 600.0
-"""So long an eviction is kept after its outcome, if its pod leaves: for those who ask whether a
-pod is leaving that the watch shows unchanged."""
+"""So long an eviction is kept that is over, if its pod leaves and is not seen to be gone: for those
+who ask whether a pod is leaving that the watch shows unchanged. After that, and where the pod is
+gone, it is kept while a participant asks for it."""
+
+UNSEEN_S: Final = 120.0
+"""So long after its decision a pod counts as leaving that the watch shows unchanged, as it does for
+ever in a dry run; longer only while its eviction has no outcome."""
 
 MAX_KEPT: Final = 50_000
 """So many evictions that are over are kept; then the oldest is forgotten. At worst a pod has a
@@ -34,8 +39,9 @@ class EvictionLedger:
     """Every eviction by its pod; what counts, reserves or remembers one takes part.
 
     An eviction is in the ledger from its decision until it is over: at once where the pod stays,
-    else when it was followed up. One whose pod leaves is kept for a while beyond that. Iterating
-    gives those that are not over, the oldest first.
+    else when it was followed up. One whose pod leaves is kept for a while beyond that, and while a
+    participant asks for it. A pod has one that is not over at most. Iterating gives those that are
+    not over, the oldest first.
     """
 
     indexes = (OwnerIndex,)
@@ -44,7 +50,8 @@ class EvictionLedger:
         self._view = view
         self._current: OrderedDict[PodKey, Eviction] = OrderedDict()
         self._over: OrderedDict[PodKey, Eviction] = OrderedDict()
-        self._by_scope: dict[ScopeKey, dict[PodKey, Eviction]] = {}
+        self._moving = _ByScope()
+        self._leaving = _ByScope()
         self._released: list[ScopeKey] = []
         self._participants: tuple[EvictionParticipant, ...] = ()
         self._listen()
@@ -70,6 +77,7 @@ class EvictionLedger:
         self._restored = tuple(each.restored for each in overriding("restored"))
         self._replaced = tuple(each.replaced for each in overriding("replaced"))
         self._followed_up = tuple(each.followed_up for each in overriding("followed_up"))
+        self._asks_for = tuple(each.asks_for for each in overriding("asks_for"))
 
     # --- what is known ---
 
@@ -107,7 +115,39 @@ class EvictionLedger:
 
     def moving_in(self, scope: ScopeKey) -> Mapping[PodKey, Eviction]:
         """Return the evictions of a scope that are not over, by their pods."""
-        return self._by_scope.get(scope, _NONE)
+        return self._moving.of(scope)
+
+    def turn_within_s(self, scope: ScopeKey) -> float:
+        """Return for how long it is likely that what waits for a move of a scope has its turn soon.
+
+        A replacement that is not Ready for long may never be: then it is 0.
+        """
+        began = (each.origin.began_s for each in self._moving.of(scope).values())
+        return max(0.0, max(began, default=-inf) + TURN_COMES_S - self._view.now_s)
+
+    def leaving_in(self, scope: ScopeKey) -> Sequence[Eviction]:
+        """Return the evictions of a scope for as long as they are kept, the oldest first."""
+        return tuple(self._leaving.of(scope).values())
+
+    def leave(self, scope: ScopeKey, eviction: Eviction) -> None:
+        """Leave an eviction out of a scope of `leaving_in`, where it does not matter any more."""
+        self._leaving.remove(eviction.pod_uid, (scope,))
+
+    def unseen(self, owner_uid: str, controller_uid: str, now: float) -> tuple[PodKey, ...]:
+        """Return the pods that leave, and that the cluster state shows as if they did not.
+
+        They are those of one controller; `owner_uid` is that of the topmost one.
+        """
+        found = []
+        for eviction in self.leaving_in((OWNER, owner_uid)):
+            if (pod := self._view.pod(eviction.pod_uid)) is None:
+                continue  # it is gone, or the pods are not listed yet
+            is_late = eviction.decided_at < now - UNSEEN_S and not eviction.is_under_way
+            if is_late or pod.is_terminating or pod.has_ended:
+                self.leave((OWNER, owner_uid), eviction)
+            elif (own := controller_of(pod.owners)) is not None and own.uid == controller_uid:
+                found.append(pod.uid)
+        return tuple(found)
 
     # --- before a decision ---
 
@@ -124,10 +164,20 @@ class EvictionLedger:
     # --- the life of an eviction ---
 
     def decide(self, finding: Finding, profile: str, now: float) -> Eviction:
-        """Begin the eviction that every gate of a profile agreed to."""
+        """Begin the eviction that every gate of a profile agreed to.
+
+        One that the API server accepted, and whose pod stayed, is given up before.
+        """
         chain = self._view.index(OwnerIndex).chain(finding.pod)
         zone = self._view.zone(finding.pod.node)
-        eviction = new_eviction(finding, chain, zone, profile, now, self._view.now_s)
+        top = self._view.workload(chain[-1].uid) if chain else None
+        is_single = top is not None and top.replicas == 1
+        if (earlier := self._current.get(finding.pod.uid)) is not None:
+            assert not earlier.is_under_way, "a pod has one request at a time"
+            self._give_up(earlier, now)
+        eviction = new_eviction(
+            finding, chain, zone, profile, now, self._view.now_s, is_single=is_single
+        )
         self._add(eviction)
         for decided in self._decided:
             decided(eviction)
@@ -161,7 +211,7 @@ class EvictionLedger:
             ended(eviction, outcome)
         if eviction.accepted_at is None or not eviction.is_followed:
             self._remove(eviction)
-            self._keep(eviction)
+            self._keep(eviction, now)
 
     def replace(self, eviction: Eviction, pod: Pod) -> None:
         """Let the participants see the replacement, which was bound to a node."""
@@ -172,21 +222,29 @@ class EvictionLedger:
         """Close an eviction: its replacement is Ready, or was given up."""
         eviction.follow_up(now)
         self._remove(eviction)
-        self._keep(eviction)
+        self._keep(eviction, now)
         for followed_up in self._followed_up:
             followed_up(eviction, end)
 
     def forget(self, pod: PodKey) -> None:
-        """Forget an eviction that is over, as its pod is seen to be gone."""
-        self._over.pop(pod, None)
+        """Forget an eviction that is over and not asked for: its pod is seen to be gone."""
+        if (eviction := self.latest(pod)) is None:
+            return
+        self.leave((OWNER, eviction.origin.owner.uid), eviction)
+        if pod in self._over and not self._is_asked_for(eviction):
+            self._drop(eviction)
 
     def expire(self, now: float) -> None:
-        """Forget the evictions that ended long ago and are over."""
+        """Forget the evictions that are over for long, and not asked for."""
         while self._over:
             first = next(iter(self._over.values()))
-            if first.ended_at is not None and now - first.ended_at <= KEPT_S:
+            if first.kept_until >= now:
                 return
-            del self._over[first.pod_uid]
+            if self._is_asked_for(first):
+                first.keep(now + KEPT_S)
+                self._over.move_to_end(first.pod_uid)
+            else:
+                self._drop(first)
 
     def take_released(self) -> Sequence[ScopeKey]:
         """Return, once, the scopes in which fewer evictions are not over than before."""
@@ -212,16 +270,25 @@ class EvictionLedger:
         self._restore([past_eviction(past, now, wall_now, is_followed=False)], now)
 
     def _restore(self, restored: list[Eviction], now: float) -> None:
+        given_up = []
         for eviction in restored:
+            earlier = self._current.get(eviction.pod_uid)
+            if earlier is not None and earlier.is_under_way:
+                continue  # it has an outcome yet to come; this one is counted alone
             is_to_follow = eviction.accepted_at is not None and eviction.is_followed
             if eviction.is_open or (is_to_follow and not _was_followed_up(eviction)):
+                if earlier is not None:
+                    self._remove(earlier)
+                    given_up.append(earlier)
                 self._add(eviction)
             else:
-                self._keep(eviction)
+                self._keep(eviction, now)
         restored.sort(key=lambda each: inf if each.ended_at is None else each.ended_at)
         for eviction in restored:
             for notify in self._restored:
                 notify(eviction, now)
+        for eviction in given_up:
+            self._give_up(eviction, now)
 
     def inherit(self, pod: PodKey, now: float, wall_now: float) -> None:
         """Note that the request of an earlier process may still evict the pod.
@@ -241,36 +308,74 @@ class EvictionLedger:
     # --- inside ---
 
     def _add(self, eviction: Eviction) -> None:
-        if (earlier := self._current.get(eviction.pod_uid)) is not None:
-            self._remove(earlier)  # the API server accepted it a minute ago, and the pod stayed
-        self._current[eviction.pod_uid] = eviction
-        self._over.pop(eviction.pod_uid, None)
-        for scope in eviction.moving_in:
-            self._by_scope.setdefault(scope, {})[eviction.pod_uid] = eviction
+        uid = eviction.pod_uid
+        assert uid not in self._current, "a pod has one eviction that is not over"
+        if (over := self._over.get(uid)) is not None:
+            self._drop(over)
+        self._current[uid] = eviction
+        self._moving.add(eviction, eviction.moving_in)
+        self._leaving.add(eviction, eviction.leaving_in)
+
+    def _give_up(self, eviction: Eviction, now: float) -> None:
+        """Close an eviction of a pod that has another one: it has an outcome, and an end."""
+        if eviction.is_open:
+            outcome = recorded_outcome(UNKNOWN, "")
+            eviction.end(outcome, now)
+            for ended in self._ended:
+                ended(eviction, outcome)
+        end = "the pod stayed, and another eviction of it began"
+        self.follow_up(eviction, eviction.end_with(NOT_FOLLOWED, end, plugin_in_force=False), now)
 
     def _remove(self, eviction: Eviction) -> None:
-        uid = eviction.pod_uid
-        if self._current.get(uid) is not eviction:
-            return
-        del self._current[uid]
-        for scope in eviction.moving_in:
-            evictions = self._by_scope[scope]
-            del evictions[uid]
-            if not evictions:
-                del self._by_scope[scope]
-        self._released += eviction.moving_in
+        """Note that an eviction is over: its pod is not moving any more."""
+        if self._current.get(eviction.pod_uid) is eviction:
+            del self._current[eviction.pod_uid]
+            self._moving.remove(eviction.pod_uid, eviction.moving_in)
+            self._leaving.remove(eviction.pod_uid, eviction.leaving_in)
+            self._released += eviction.moving_in
 
-    def _keep(self, eviction: Eviction) -> None:
-        """Keep an eviction that is over, if its pod leaves; forget those that ended long ago."""
-        is_seen_gone = eviction.gone_at is not None
-        if not eviction.leaves or is_seen_gone or eviction.pod_uid in self._current:
+    def _keep(self, eviction: Eviction, now: float) -> None:
+        """Keep an eviction that is over, if its pod leaves; forget those that are over for long."""
+        is_gone, uid = eviction.gone_at is not None, eviction.pod_uid
+        if not eviction.leaves or uid in self._current:
             return
-        self._over.pop(eviction.pod_uid, None)
-        self._over[eviction.pod_uid] = eviction
+        if is_gone and not self._is_asked_for(eviction):
+            return
+        if (before := self._over.get(uid)) is not None:
+            self._drop(before)
+        eviction.keep(now + KEPT_S)
+        self._over[uid] = eviction
+        self._leaving.add(eviction, eviction.leaving_in)
         while len(self._over) > MAX_KEPT:
-            self._over.popitem(last=False)
-        assert eviction.ended_at is not None
-        self.expire(eviction.ended_at)
+            self._drop(next(iter(self._over.values())))
+        self.expire(now)
+
+    def _is_asked_for(self, eviction: Eviction) -> bool:
+        return any(asks(eviction) for asks in self._asks_for)
+
+    def _drop(self, over: Eviction) -> None:
+        del self._over[over.pod_uid]
+        self._leaving.remove(over.pod_uid, over.leaving_in)
+
+
+class _ByScope:
+    """Evictions by their scopes; the sets that become empty are dropped."""
+
+    def __init__(self) -> None:
+        self._evictions: dict[ScopeKey, dict[PodKey, Eviction]] = {}
+
+    def of(self, scope: ScopeKey) -> Mapping[PodKey, Eviction]:
+        return self._evictions.get(scope, _NONE)
+
+    def add(self, eviction: Eviction, scopes: Iterable[ScopeKey]) -> None:
+        for scope in scopes:
+            self._evictions.setdefault(scope, {})[eviction.pod_uid] = eviction
+
+    def remove(self, pod: PodKey, scopes: Iterable[ScopeKey]) -> None:
+        for scope in scopes:
+            evictions = self._evictions.get(scope)
+            if evictions is not None and evictions.pop(pod, None) is not None and not evictions:
+                del self._evictions[scope]
 
 
 def _is_decided_here(eviction: Eviction) -> bool:

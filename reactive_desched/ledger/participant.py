@@ -43,3 +43,11 @@ class EvictionParticipant:
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
         """End: the replacement is Ready, or was given up."""
+
+    def asks_for(self, eviction: Eviction) -> bool:
+        """Say whether an eviction that is over is asked for still, although its pod is gone.
+
+        Asked when it is over, when its pod is seen to be gone, and once in a while after that.
+        """
+        del eviction
+        return False

@@ -14,6 +14,9 @@ ScopeKey = tuple[str, str]
 """A scope and the name in it, for example ("node", "n1")."""
 
 CLUSTER: Final = "cluster"
+OWNER: Final = "owner"
+SINGLE: Final = "single"
+"""The scope of the workloads with a single replica, named by their namespace."""
 ENDED_PODS: Final = "pods"
 """The one name in the scope `ended`."""
 _POD: Final = "Pod"
@@ -84,10 +87,16 @@ def past_owner(past: PastEviction) -> MoveOwner:
 def moving_scopes(owner: MoveOwner, node: str, zone: str) -> tuple[ScopeKey, ...]:
     """Return the scopes in which pods that are moving are counted; an owner is named by its uid."""
     scopes = (
-        ("owner", owner.uid),
+        (OWNER, owner.uid),
         ("namespace", owner.namespace),
         ("node", node),
         ("zone", zone),
         (CLUSTER, CLUSTER),
     )
     return scopes if zone and node else tuple([scope for scope in scopes if scope[1]])
+
+
+def leaving_scopes(owner: MoveOwner, *, is_single: bool) -> tuple[ScopeKey, ...]:
+    """Return the scopes in which is asked whose pods leave, while the ledger has the eviction."""
+    of_owner = OWNER, owner.uid
+    return (of_owner, (SINGLE, owner.namespace)) if is_single else (of_owner,)

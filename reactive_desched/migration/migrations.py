@@ -5,7 +5,7 @@ be written, and `action_of` says what. Which jobs begin is decided in `rounds`, 
 made in `admission`.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -42,6 +42,7 @@ from reactive_desched.model.migration_jobs import (
     JobStatus,
     MigrationJob,
     Phase,
+    PodReference,
 )
 from reactive_desched.model.moves import replacing_owner
 from reactive_desched.model.objects import Pod, PodKey
@@ -55,9 +56,6 @@ from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-MAX_REMEMBERED: Final = 10_000
-"""So many pods that were evicted are remembered; then the oldest is forgotten."""
-
 SYNC_AGAIN_S: Final = 0.01
 """When node fit is asked again that still evaluates changed nodes."""
 
@@ -70,8 +68,8 @@ ENDED_JOBS: Final = counter(
 class Migrations(EvictionParticipant):
     """Follows every job; times are seconds since the epoch.
 
-    `changed` is notified when something may have to be written. It remembers the pods whose
-    eviction was accepted until their jobs end.
+    `changed` is notified when something may have to be written. Whether the eviction of a job's pod
+    was accepted it finds in the ledger, which keeps it until the pod's jobs have ended.
     """
 
     indexes = (*INDEXES, EmptiedNodes)
@@ -120,7 +118,7 @@ class Migrations(EvictionParticipant):
         self._eviction_rate: Final = JobEvictionRate(
             TokenRate(settings.evict_qps, settings.evict_burst)
         )
-        self._evicted: Final[OrderedDict[PodKey, None]] = OrderedDict()
+        self._has_jobs = False
         self._endings: Counter[tuple[str, ...]] = Counter()
 
     # --- what is known ---
@@ -166,7 +164,7 @@ class Migrations(EvictionParticipant):
     def _count(self, job: MigrationJob) -> None:
         """Count a job in arbitration, and whether the limits on evictions count its pod."""
         uid = job.pod.uid
-        is_evicted = uid in self._evicted or self._is_decided(uid)
+        is_evicted = self._is_evicted(uid) or self._is_decided(uid)
         is_evicted = is_evicted or job.status.condition(EVICTION) is not None
         self._arbitrator.follow(job, is_evicted=is_evicted)
 
@@ -196,8 +194,6 @@ class Migrations(EvictionParticipant):
         """Record the outcome of the eviction of a job's pod."""
         del outcome
         is_of_job = eviction.is_restored or eviction.profile == MIGRATION_PROFILE
-        if is_of_job and eviction.leaves:
-            self._note_evicted(eviction.pod_uid)
         if (pod := eviction.pod) is None:
             self.follow_all()
             return
@@ -208,11 +204,31 @@ class Migrations(EvictionParticipant):
                 self._count(job)
                 self.queue.add(job.name)
 
-    def restored(self, eviction: Eviction, now: float) -> None:
-        """Remember an eviction of an earlier process: a job whose pod is gone has succeeded."""
-        del now
-        if eviction.leaves and eviction.is_followed:
-            self._note_evicted(eviction.pod_uid)
+    def asks_for(self, eviction: Eviction) -> bool:
+        """Say whether a job waits for its pod to leave: one whose pod is gone has succeeded."""
+        if eviction.has_no_open_job or not _may_be_of_job(eviction):
+            return False
+        return not self._has_jobs or self._has_open_job(eviction)
+
+    def _has_open_job(self, eviction: Eviction) -> bool:
+        """Say whether a job that names the pod of an eviction has not ended."""
+        origin, jobs = eviction.origin, self._view.store(MigrationJob)
+        if origin.pod_name:
+            name = PodReference(origin.owner.namespace, origin.pod_name)
+            named = self._view.index(JobPods).jobs_naming(name)
+        else:  # the record of the request was not read
+            named = iter(jobs)
+        return any(not job.has_ended and job.pod.uid in ("", origin.pod_uid) for job in named)
+
+    def _is_evicted(self, uid: PodKey) -> bool:
+        """Say whether the eviction of a job's pod was accepted."""
+        eviction = self._ledger.latest(uid)
+        return (
+            eviction is not None
+            and eviction.leaves
+            and _may_be_of_job(eviction)
+            and not eviction.has_no_open_job
+        )
 
     def _is_decided(self, uid: PodKey) -> bool:
         """Say whether an eviction of a pod by a job, or of an earlier process, is under way."""
@@ -225,20 +241,16 @@ class Migrations(EvictionParticipant):
 
     def follow_all(self) -> None:
         """Look at every job: the cluster is known now."""
+        self._has_jobs = True
         for job in sorted(self._view.store(MigrationJob), key=lambda job: job.created_s):
             self._follow(job.name)
         self._cleanup.look_for_orphans()
 
-    def _note_evicted(self, uid: PodKey) -> None:
-        if len(self._evicted) >= MAX_REMEMBERED:
-            self._evicted.popitem(last=False)
-        self._evicted[uid] = None
-
     def _forget_evicted(self, ended: MigrationJob) -> None:
         """Forget the eviction of an ended job's pod, unless another job waits for what becomes."""
-        named = self._view.index(JobPods).jobs_naming(ended.pod)
-        if all(job.has_ended or job.pod.uid not in ("", ended.pod.uid) for job in named):
-            self._evicted.pop(ended.pod.uid, None)
+        eviction = self._ledger.latest(ended.pod.uid)
+        if eviction is not None and not self._has_open_job(eviction):
+            eviction.end_jobs()
 
     def _follow(self, name: str) -> None:
         job = self.get(name)
@@ -251,7 +263,7 @@ class Migrations(EvictionParticipant):
             self.places.forget(name)
             return
         self._count(job)
-        self.rounds.follow(job, is_evicted=job.pod.uid in self._evicted)
+        self.rounds.follow(job, is_evicted=self._is_evicted(job.pod.uid))
         if job.has_ended:
             self.places.forget(name)
             self._forget_evicted(job)
@@ -306,7 +318,7 @@ class Migrations(EvictionParticipant):
             successor=places.successor_of(job, placeholder),
             failed_attempt=places.failed_attempt(job.name),
             is_requested=self._is_decided(job.pod.uid),
-            is_evicted=job.pod.uid in self._evicted,
+            is_evicted=self._is_evicted(job.pod.uid),
             forbidden=self.rounds.forbidden(job.name),
             wait=self.rounds.wait_of(job.name),
             may_begin=self._arbitrator.has_admitted(job.name),
@@ -321,6 +333,13 @@ class Migrations(EvictionParticipant):
 def _replacing_uid(pod: Pod, view: ClusterView) -> str:
     owner = replacing_owner(view.index(OwnerIndex).chain(pod))
     return "" if owner is None else owner.uid
+
+
+def _may_be_of_job(eviction: Eviction) -> bool:
+    """Say whether a job may have asked for an eviction; of an earlier process's it is not known."""
+    if eviction.is_restored:
+        return not eviction.is_foreign
+    return eviction.profile == MIGRATION_PROFILE
 
 
 def _is_unlimited(finding: Finding, view: ClusterView) -> bool:

@@ -153,7 +153,7 @@ class MovingLimits:
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
         exhausted = _EXHAUSTED[scope]
         setting = f"{TOO_MANY_MOVING.setting}.{scope}"
-        turn_s = self._tracker.turn_within_s(key) if scope == "owner" else 0.0
+        turn_s = self._ledger.turn_within_s(key) if scope == "owner" else 0.0
         return TOO_MANY_MOVING.refuse(
             finding,
             message,

@@ -7,7 +7,6 @@ taken by the controller: moves that ended, and scopes in which fewer pods are mo
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
-from math import inf
 from typing import Any, Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin
@@ -24,7 +23,6 @@ from reactive_desched.model.changes import (
     PodGone,
     PodStatusChanged,
 )
-from reactive_desched.model.decisions import TURN_COMES_S
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import (
     MOVED,
@@ -36,6 +34,7 @@ from reactive_desched.model.moves import (
     UNSCHEDULED,
     EndedMove,
     MovedPods,
+    MoveEnd,
     MoveOwner,
 )
 from reactive_desched.model.objects import SUCCEEDED, Job, Pod, PodKey, ReplicaSet
@@ -127,7 +126,6 @@ class MoveTracker(EvictionParticipant):
         """Wait for the replacement of a pod that was evicted; another is not followed."""
         del outcome
         if (now := eviction.accepted_at) is None:
-            self._restored.pop(eviction.pod_uid, None)
             self._stop_following(eviction)
         elif eviction.is_followed and eviction.pod_uid not in self._restored:
             self._lose_evicted_if_gone(eviction, now)
@@ -231,14 +229,6 @@ class MoveTracker(EvictionParticipant):
         longest = now + self._timeout_s
         uids = self._ledger.moving_in(scope)
         return nsmallest(count, (self._timers.due(uid) or longest for uid in uids))[-1]
-
-    def turn_within_s(self, scope: ScopeKey) -> float:
-        """Return for how long it is likely that what waits for a move of a scope has its turn soon.
-
-        A replacement that is not Ready for long may never be: then it is 0.
-        """
-        began = (each.origin.began_s for each in self._ledger.moving_in(scope).values())
-        return max(0.0, max(began, default=-inf) + TURN_COMES_S - self._view.now_s)
 
     def _is_current(self, move: Eviction) -> bool:
         return self._ledger.current(move.origin.pod_uid) is move
@@ -478,20 +468,25 @@ class MoveTracker(EvictionParticipant):
         *,
         is_expected: bool = False,
     ) -> None:
-        plugin = move.origin.plugin
-        in_force = plugin in self._verdict_s
+        in_force = move.origin.plugin in self._verdict_s
         end = move.end_with(result, message, plugin_in_force=in_force, is_expected=is_expected)
-        self._stop_following(move)
+        self._ledger.follow_up(move, end, now)
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        """Follow an eviction no more, and count what came of it."""
+        self._stop_following(eviction)
         helped = "unknown" if end.finding_holds is None else "no" if end.finding_holds else "yes"
-        self._results[result, helped, plugin] += 1
+        self._results[end.result, helped, eviction.origin.plugin] += 1
         if end.ready_s is not None:
             self._to_ready.observe(end.ready_s)
-        self._ledger.follow_up(move, end, now)
-        self._ended.append(EndedMove(move.request_id, move.origin, end))
+        self._ended.append(EndedMove(eviction.request_id, eviction.origin, end))
 
     def _stop_following(self, move: Eviction) -> None:
-        if self._is_current(move):
-            self._timers.cancel(move.origin.pod_uid)
+        uid = move.pod_uid
+        if self._ledger.current(uid) in (None, move):
+            self._timers.cancel(uid)
+        if self._restored.get(uid) is move:
+            del self._restored[uid]
         self._stop_awaiting(move)
         if move.replacement is not None:
             self._by_replacement.pop(move.replacement.uid, None)

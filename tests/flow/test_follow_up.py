@@ -280,6 +280,22 @@ async def test_an_outcome_is_reported_before_what_followed_from_it(
     assert order == ["outcome", "follow-up"]
 
 
+async def test_a_pod_that_stays_after_its_eviction_is_evicted_again_and_each_one_has_an_end() -> (
+    None
+):
+    async with flow_of().running() as flow:
+        stays = pod("web-1", on="n1")
+        flow.sync_and_resume(*NODES, stays)
+        await anyio.sleep(90)
+        flow.deliver(node("n1", "tpu:NoSchedule"))
+        await anyio.sleep(5)
+        assert flow.evicted_names == ["web-1", "web-1"]
+        flow.delete(stays)
+        await ready_on(flow, "web-2", "n2")
+
+    assert [end.result for end in flow.intent_store.follow_ups] == ["not_followed", "moved"]
+
+
 async def test_a_pod_that_is_long_terminating_is_waited_for() -> None:
     leaving = pod("web-1", on="n1")
     async with flow_of().running() as flow:

@@ -10,6 +10,7 @@ import trio.testing
 
 from reactive_desched.gate.guards import GUARDS, Guards
 from reactive_desched.gate.workloads import Workloads
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import LabelSelector
@@ -218,7 +219,7 @@ def test_why_names_the_annotation_that_overrides_another_one() -> None:
     for each in (WEB, SET, change(WEB_DEPLOYMENT, do_not_evict="false")):
         state.upsert(each)
     view = ClusterView(state, lambda: 0.0)
-    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    guards = Guards(view, GuardSettings(), Workloads(view, EvictionLedger(view), lambda: 0.0))
     finding = Finding(WEB, "Any", "why")
     assert guards.remark(finding) == ""
 
@@ -322,7 +323,7 @@ async def test_a_node_that_is_being_deleted_keeps_its_pods_for_what_deletes_it()
 async def test_a_pod_that_was_nominated_for_a_node_and_is_not_bound_is_held() -> None:
     state = ClusterState()
     view = ClusterView(state, lambda: 100.0)
-    guards = Guards(view, GuardSettings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    guards = Guards(view, GuardSettings(), Workloads(view, EvictionLedger(view), lambda: 0.0))
     waiting = pod("web", status=PodStatus("Pending", nominated_node="n1"))
 
     decision = guards.check(Finding(waiting, "Any", "why"), 0.0)
@@ -544,7 +545,7 @@ def test_the_message_names_the_pod_that_is_missing_and_what_ends_the_wait(
     for each in objects:
         state.upsert(each)
     view = ClusterView(state, lambda: 100.0)
-    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    workloads = Workloads(view, EvictionLedger(view), lambda: 0.0)
     settings = only(GuardName.UNREADY_WORKLOADS)
 
     decision = Guards(view, settings, workloads).check(Finding(WEB, "Any", "why"), 0.0)
@@ -627,7 +628,7 @@ def test_while_everything_is_looked_at_a_lower_ordinal_waits_for_what_may_be_fou
     for each in (low, high):
         state.upsert(each)
     view = ClusterView(state, lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda: now[0])
+    workloads = Workloads(view, EvictionLedger(view), lambda: now[0])
     [wl] = {workloads.of(each) for each in (low, high)}
     assert wl is not None
 
@@ -835,7 +836,7 @@ def test_every_guard_of_the_settings_exists_once() -> None:
 @pytest.mark.parametrize("name", GuardName)
 async def test_each_guard_can_be_switched_off_and_ignored(name: GuardName) -> None:
     view = ClusterView(ClusterState(), lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    workloads = Workloads(view, EvictionLedger(view), lambda: 0.0)
     active: Callable[[GuardSettings, str], set[GuardName]] = lambda settings, plugin: {  # noqa: E731
         guard.name for guard in Guards(view, settings, workloads)._active(plugin)
     }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.workloads import Workloads
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Decision, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS
@@ -156,7 +157,7 @@ class Held:
             return Refuse(finding, "", "", "")
         scenario = self.scenario
         if self._guards is None:
-            turns = Workloads(scenario.view, lambda _: 0, lambda: scenario.now_s)
+            turns = Workloads(scenario.view, EvictionLedger(scenario.view), lambda: scenario.now_s)
             settings = GuardSettings(disabled=TAKES_TURNS)
             self._guards = Guards(scenario.view, settings, turns)
         monotonic_s = scenario.now_s - NOW_S

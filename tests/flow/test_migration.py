@@ -549,6 +549,19 @@ async def test_an_earlier_job_of_the_pod_that_has_failed_does_not_hide_its_evict
         assert ending(server, "earlier") == (Phase.FAILED, "Timeout")
 
 
+async def test_an_eviction_is_remembered_for_as_long_as_its_job_cannot_be_written() -> None:
+    server = served()
+    server.on_eviction = lambda _: setattr(server, "is_down", True)
+    async with MigratingController(server).running(*NODES) as process:
+        await process.make(job_on(WEB[0], ttl_s=7200.0))
+        await anyio.sleep(3600)
+        assert server.jobs["web-0"].status.condition("Eviction") is None
+        server.is_down = False
+        await anyio.sleep(60)
+
+        assert ending(server, "web-0") == (Phase.SUCCEEDED, "")
+
+
 async def test_an_abort_waits_for_the_answer_to_the_request_for_the_eviction() -> None:
     server = served()
     process = MigratingController(server)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.workloads import Workloads
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.job_tries import FailureRule, JobTries
@@ -86,7 +87,7 @@ def guards_over(*objects: ClusterObject, **fields: object) -> Guards:
     for each in objects:
         state.upsert(each)
     view = ClusterView(state, lambda: 10_000.0)
-    return Guards(view, settings(**fields), Workloads(view, lambda _: 0, lambda: 0.0))
+    return Guards(view, settings(**fields), Workloads(view, EvictionLedger(view), lambda: 0.0))
 
 
 async def evicted(*objects: ClusterObject, then: ClusterObject | None = None) -> list[str]:
@@ -181,7 +182,7 @@ def test_the_message_names_the_right_that_is_missing() -> None:
     state = ClusterState()
     state.set_readable(JOBS, readable=False)
     view = ClusterView(state, lambda: 0.0)
-    guards = Guards(view, settings(), Workloads(view, lambda _: 0, lambda: 0.0))
+    guards = Guards(view, settings(), Workloads(view, EvictionLedger(view), lambda: 0.0))
 
     decision = guards.check(Finding(of_job(), "Any", "why"), 0.0)
 
@@ -238,7 +239,7 @@ def test_a_plugin_that_balances_costs_no_job_a_try(
     state = ClusterState()
     state.upsert(job(tries))
     view = ClusterView(state, lambda: 0.0)
-    workloads = Workloads(view, lambda _: 0, lambda: 0.0)
+    workloads = Workloads(view, EvictionLedger(view), lambda: 0.0)
     guards = Guards(view, settings(minJobTriesLeft=wanted), workloads, frozenset({"Balancing"}))
 
     decision = guards.check(Finding(of_job(), "Balancing", "why"), 0.0)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from reactive_desched.ledger import ledger as ledger_module
 from reactive_desched.ledger.eviction import Eviction
-from reactive_desched.ledger.ledger import KEPT_S, EvictionLedger
+from reactive_desched.ledger.ledger import KEPT_S, UNSEEN_S, EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
@@ -17,9 +17,11 @@ from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import MOVED, MoveEnd
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import OwnerReference, Pod, ReplicaSet
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, FAILED, NOT_FOUND, UNKNOWN, Outcome
 from reactive_desched.model.subjects import PodSubject
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 from tests.support.evictions import make_ledger
 
@@ -263,6 +265,156 @@ def test_a_request_whose_record_was_not_read_is_under_way_and_then_forgotten() -
     assert ledger.latest("web") is not None
 
 
+class Asking(EvictionParticipant):
+    """Asks for the evictions of some pods, whatever became of those."""
+
+    def __init__(self, *pods: str) -> None:
+        self.pods = {*pods}
+
+    def asks_for(self, eviction: Eviction) -> bool:
+        return eviction.pod_uid in self.pods
+
+
+def test_an_eviction_that_is_asked_for_is_kept_for_as_long_as_that_also_when_its_pod_is_gone() -> (
+    None
+):
+    asking = Asking("web", "open")
+    ledger = make_ledger(asking)
+    for name in ("web", "other"):
+        ledger.decide(Finding(pod(name, on="n1"), "Test", "why"), "night", 0.0)
+        ledger.end(name, Outcome(DRY_RUN), 1.0)
+        ledger.forget(name)
+    moved = ledger.decide(Finding(pod("open", on="n1"), "Test", "why"), "night", 0.0)
+    ledger.end("open", Outcome(EVICTED), 1.0)
+    moved.lose_evicted(2.0)
+    ledger.follow_up(moved, MoveEnd(MOVED), 9.0)
+
+    for now in (2 * KEPT_S, 4 * KEPT_S):
+        ledger.expire(now)
+        assert [ledger.latest(name) is not None for name in ("web", "other", "open")] == [
+            *(True, False, True)
+        ]
+
+    asking.pods.clear()
+    ledger.expire(6 * KEPT_S)
+    assert ledger.latest("web") is ledger.latest("open") is None
+    assert not ledger.leaving_in(moved.leaving_in[0])
+
+
+def test_an_eviction_whose_pod_stayed_is_closed_before_another_one_of_the_pod_begins() -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+    first = ledger.decide(WEB, "night", 1.0)
+    ledger.end("web", Outcome(EVICTED), 2.0)
+
+    second = ledger.decide(WEB, "night", 70.0)
+
+    assert told[1:] == [
+        ("a", "ended", "evicted"),
+        ("a", "followed up", "not_followed"),
+        ("a", "decided", "web"),
+    ]
+    assert first.followed_up_at == 70.0
+    assert list(ledger) == [second]
+    assert ledger.moving_in(("node", "n1")) == {"web": second}
+    assert ledger.leaving_in(first.leaving_in[0]) == (second,)
+
+
+def test_an_eviction_that_may_still_happen_has_no_other_beside_it() -> None:
+    ledger = make_ledger()
+    first = ledger.decide(WEB, "night", 1.0)
+
+    with pytest.raises(AssertionError):
+        ledger.decide(WEB, "night", 2.0)
+    assert list(ledger) == [first]
+
+
+def test_what_is_learned_late_of_a_pods_last_eviction_is_counted_and_takes_no_place_of_this_one() -> (  # noqa: E501
+    None
+):
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+    now = ledger.decide(WEB, "night", 1.0)
+
+    ledger.restore([past("web")], 2.0, EPOCH)
+    assert ledger.decided_here("web") is now
+
+    ledger.end("web", Outcome(FAILED), 3.0)
+    assert [what for _, *what in told] == [
+        *(["decided", "web"], ["restored", "web"], ["ended", "failed"])
+    ]
+
+
+@pytest.mark.parametrize("ended_s", [pytest.param(EPOCH - 100, id="accepted"), None])
+def test_of_a_pod_that_earlier_processes_evicted_twice_the_first_one_is_closed(
+    ended_s: float | None,
+) -> None:
+    told: list[tuple[str, str, str]] = []
+    ledger = make_ledger(Listener("a", told))
+
+    ledger.restore([past("web", ended_s, request_id="first"), past("web")], 50.0, EPOCH)
+
+    [left] = list(ledger)
+    assert left.request_id == "r"
+    ends = [] if ended_s else [("a", "ended", "unknown")]
+    assert told[2:] == [*ends, ("a", "followed up", "not_followed")]
+
+
+class Watched:
+    """A ledger over a cluster with two pods of a ReplicaSet, and one of another."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.ledger = EvictionLedger(ClusterView(self.state, lambda: EPOCH))
+        of = OwnerReference("Deployment", "web", "d-web", controller=True)
+        for name in ("new", "old"):
+            self.state.upsert(ReplicaSet(f"owner-{name}", controller=of))
+        self.pods = [
+            pod(name, on="n1", owner=f"ReplicaSet/{owner}")
+            for name, owner in {"a": "new", "b": "new", "c": "old"}.items()
+        ]
+        for each in self.pods:
+            self.state.upsert(each)
+
+    def decide(self, now: float) -> None:
+        for each in self.pods:
+            self.ledger.decide(Finding(each, "Test", "why"), "night", now)
+
+    def unseen(self, now: float) -> set[str]:
+        return {*self.ledger.unseen("d-web", "owner-new", now)}
+
+
+def test_pods_leave_unseen_until_the_watch_shows_it_or_for_two_minutes() -> None:
+    cluster = Watched()
+    cluster.decide(1.0)
+    assert cluster.unseen(1.0) == {"a", "b"}
+
+    cluster.ledger.end("a", Outcome(DRY_RUN), 2.0)
+    cluster.ledger.end("b", Outcome(FAILED), 2.0)
+    assert cluster.unseen(2.0) == {"a"}
+    assert cluster.unseen(2.0 + UNSEEN_S) == set()
+
+
+def test_a_pod_leaves_unseen_for_as_long_as_its_request_has_no_answer() -> None:
+    cluster = Watched()
+    cluster.decide(1.0)
+    assert cluster.unseen(10 * UNSEEN_S) == {"a", "b"}
+
+    cluster.state.upsert(replace(cluster.pods[0], deletion_s=1))
+    cluster.state.remove(cluster.pods[1])
+    assert cluster.unseen(2.0) == set()
+
+
+def test_a_pod_that_an_earlier_process_evicted_leaves_unseen_as_well() -> None:
+    cluster = Watched()
+    accepted, open_ = past("a", owner_uid="d-web"), past("b", None, owner_uid="d-web")
+    cluster.ledger.restore([accepted, open_], 50.0, EPOCH)
+
+    assert cluster.unseen(51.0) == {"a", "b"}
+    cluster.ledger.end_inherited("b", Outcome(FAILED), 52.0, EPOCH + 2)
+    assert cluster.unseen(53.0) == {"a"}
+
+
 Steps = st.lists(
     st.tuples(
         st.sampled_from(["decide", "evict", "fail", "follow up"]), st.sampled_from(["a", "b", "c"])
@@ -287,7 +439,7 @@ def test_scopes_count_what_is_not_over_and_each_eviction_ends_once(steps: Any) -
 
 def _take_step(ledger: EvictionLedger, of: Pod, step: str, now: float) -> None:
     known = ledger.current(of.uid)
-    if step == "decide" and (known is None or not known.is_open):
+    if step == "decide" and (known is None or not known.is_under_way):
         ledger.decide(Finding(of, "Test", "why"), "night", now)
     elif step in ("evict", "fail"):
         ledger.end(of.uid, Outcome(EVICTED if step == "evict" else FAILED), now)

@@ -480,7 +480,7 @@ MOVE_MEANINGS: Final = {
     "unscheduled": "the replacement was not bound in time",
     "not_replaced": "no replacement was created in time",
     "owner_gone": "the owner was deleted, or wants fewer pods",
-    "not_followed": "the controller was not running, or followed too many others",
+    "not_followed": "the controller was not running or followed too many others, or the pod stayed",
 }
 
 
