@@ -1,9 +1,11 @@
 """The frames of a recording: what lies on the disk, and how a damaged one is found.
 
-A segment is `MAGIC` and then frames; a file may hold several segments, one after the other. A frame
-has a header of a fixed size, with the length, the checksum and the time of its first item, and rows
-that zstd compressed. A frame depends on those before it in its segment (`rows.py`), and on no other
-segment: what is behind a damaged frame is read again from the next segment on.
+A segment is `MAGIC`, the checksum of the last frame of the segment that it continues, and frames; a
+file may hold several segments, one after the other. A frame has a header of a fixed size, with the
+length, the checksum and the time of its first item, and rows that zstd compressed. Its checksum is
+also over that of the frame before it, so that a frame that is gone is noticed. A frame depends on
+those before it in its segment (`rows.py`), and on no other segment: what is behind a damaged frame
+is read again from the next segment on.
 """
 
 import struct
@@ -26,6 +28,10 @@ MAGIC: Final = b"rdrec\x00\x00\x01"
 MAX_RAW_BYTES: Final = 16 * 2**20
 """So long the rows of a frame may be: a header that says more is damaged."""
 
+NO_FRAME: Final = 0
+"""What stands for the checksum of the frame before the first, of a segment that continues none."""
+
+_BEGIN: Final = struct.Struct(f"<{len(MAGIC)}sI")
 _HEADER: Final = struct.Struct("<IIIdd")
 _LEVEL: Final = 3
 
@@ -50,6 +56,7 @@ class Frame(Struct, frozen=True, gc=False):
     at: Instant
     payload: bytes
     raw_bytes: int
+    checksum: int
 
     def rows(self) -> bytes:
         """Return the rows; raises ValueError where they are not what was compressed."""
@@ -66,21 +73,34 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class SegmentBegins(Struct, frozen=True, gc=False):
-    """A segment begins at this place of the file."""
+    """A segment begins at this place of the file.
+
+    It continues the one whose last frame has the checksum `continues`, or none for `NO_FRAME`.
+    """
 
     offset: int
+    continues: int
 
 
-def pack_frame(at: Instant, rows: bytes) -> bytes:
-    """Return a frame with these rows; compresses them, which takes a while for many."""
+def pack_begin(continues: int) -> bytes:
+    """Return how a segment begins that continues one whose last frame has this checksum."""
+    return _BEGIN.pack(MAGIC, continues)
+
+
+def pack_frame(at: Instant, rows: bytes, before: int) -> tuple[bytes, int]:
+    """Return a frame with these rows, and its checksum; compresses them, which takes a while.
+
+    `before` is the checksum of the frame before it; of the first that of the segment it continues.
+    """
     payload = bytes(cramjam.zstd.compress(rows, _LEVEL))
-    checksum = _checksum(at, len(rows), payload)
-    return _HEADER.pack(len(payload), len(rows), checksum, at.wall_s, at.monotonic_s) + payload
+    checksum = _checksum(at, len(rows), payload, before)
+    head = _HEADER.pack(len(payload), len(rows), checksum, at.wall_s, at.monotonic_s)
+    return head + payload, checksum
 
 
-def _checksum(at: Instant, raw_bytes: int, payload: bytes) -> int:
+def _checksum(at: Instant, raw_bytes: int, payload: bytes, before: int) -> int:
     head = _HEADER.pack(len(payload), raw_bytes, 0, at.wall_s, at.monotonic_s)
-    return zlib.crc32(payload, zlib.crc32(head))
+    return zlib.crc32(payload, zlib.crc32(head, before)) or 1  # 0 says that there is no frame
 
 
 def read_frames(
@@ -94,23 +114,24 @@ def read_frames(
     at = start
     file.seek(at)
     while True:
-        head = file.read(len(MAGIC))
+        head = file.read(_BEGIN.size)
         if not head:
             return
-        if head != MAGIC:
-            on_damage(Damage(name, at, _not_a_segment(head, at)))
+        if len(head) < _BEGIN.size or not head.startswith(MAGIC):
+            on_damage(Damage(name, at, _not_a_segment(head)))
             next_at = _find_segment(file, at + 1)
             if next_at is None:
                 return
             at = next_at
             continue
-        yield SegmentBegins(at)
-        at += len(MAGIC)
+        _, before = _BEGIN.unpack(head)
+        yield SegmentBegins(at, before)
+        at += len(head)
         while True:
-            found = _read_frame(file, at)
+            found = _read_frame(file, at, before)
             if isinstance(found, Frame):
                 yield found
-                at = found.end
+                at, before = found.end, found.checksum
                 continue
             if found:
                 on_damage(Damage(name, at, found))
@@ -122,7 +143,7 @@ def read_frames(
         file.seek(at)
 
 
-def _read_frame(file: Readable, at: int) -> Frame | str:
+def _read_frame(file: Readable, at: int, before: int) -> Frame | str:
     """Return the next frame, what is wrong with it, or nothing where a segment begins or it ends.
 
     Leaves the file where it is: the caller goes to where it reads on.
@@ -139,20 +160,25 @@ def _read_frame(file: Readable, at: int) -> Frame | str:
     instant = Instant(wall_s, monotonic_s)
     if len(payload) < length:
         return _torn(len(head) + len(payload))
-    if _checksum(instant, raw_bytes, payload) != checksum:
-        return "the checksum of the frame is wrong"
-    return Frame(at, at + len(head) + length, instant, payload, raw_bytes)
+    if _checksum(instant, raw_bytes, payload, before) != checksum:
+        return "the checksum of the frame is wrong, or a frame before it is gone"
+    return Frame(at, at + len(head) + length, instant, payload, raw_bytes, checksum)
 
 
 def _torn(size: int) -> str:
-    return f"the last frame was not written to its end: {size} bytes are cut off"
+    return f"the last frame was not written to its end: {_cut_off(size)}"
 
 
-def _not_a_segment(head: bytes, at: int) -> str:
-    if head[:-1] == MAGIC[:-1]:
-        return f"its format is {head[-1]}, and this version reads {MAGIC[-1]}"
-    if MAGIC.startswith(head) and at == 0:
-        return "its beginning was not written to its end"
+def _cut_off(size: int) -> str:
+    return f"{size} bytes are cut off"
+
+
+def _not_a_segment(head: bytes) -> str:
+    begin = head[: len(MAGIC)]
+    if begin[:-1] == MAGIC[:-1] and begin != MAGIC:
+        return f"its format is {begin[-1]}, and this version reads {MAGIC[-1]}"
+    if MAGIC.startswith(begin):
+        return f"the beginning of the segment was not written to its end: {_cut_off(len(head))}"
     return "no segment of a recording begins here"
 
 

@@ -29,7 +29,13 @@ from msgspec import Struct
 from reactive_desched.errors import NotRecorded
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.usage import NodeUsage
-from reactive_desched.recording.frames import Frame, SegmentBegins, read_frames, segment_paths
+from reactive_desched.recording.frames import (
+    NO_FRAME,
+    Frame,
+    SegmentBegins,
+    read_frames,
+    segment_paths,
+)
 from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
@@ -127,17 +133,19 @@ def _read(
         damages.append(damage)
         on_damage(damage)
 
-    limit_s = inf if until_s is None else until_s
+    limit_s, checksum = inf if until_s is None else until_s, NO_FRAME
     for path, frame in _frames(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
-            if damages:
-                yield RecordingInterrupted(last, _DAMAGED)
+            is_gone = frame.continues != checksum and NO_FRAME not in (frame.continues, checksum)
+            if damages or is_gone:
+                yield RecordingInterrupted(last, _DAMAGED if damages else _GONE)
                 damages.clear()
             rows.begin_segment()
         elif not damages:  # else its rows need those of a frame that is damaged
             if frame.at.wall_s > limit_s:
                 return
             yield (last := frame.at)
+            checksum = frame.checksum
             for item in _frame_items(rows, path, frame, damaged):
                 if item.at.wall_s > limit_s:
                     return
@@ -148,6 +156,7 @@ def _read(
 
 
 _DAMAGED: Final = "the recording is damaged here"
+_GONE: Final = "a part of the recording is gone here"
 
 
 def _frame_items(rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage) -> Iterator[Item]:

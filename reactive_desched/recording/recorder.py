@@ -190,7 +190,7 @@ class ClusterRecorder:
                 await anyio.sleep(RETRY_S)
         finally:
             self.fault = "it has ended"
-            with anyio.move_on_after(_LAST_WRITE_S, shield=True):
+            with anyio.move_on_after(_LAST_WRITE_S, shield=True), suppress(OSError):
                 await self._run_blocking(self._file.close)
 
     async def _record_until_interrupted(self) -> str:
@@ -211,7 +211,7 @@ class ClusterRecorder:
             await self._write_end(str(error))
             return str(error)
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(_LAST_WRITE_S, shield=True):
+            with anyio.move_on_after(_LAST_WRITE_S, shield=True), suppress(Exception):
                 self._write_notes(inf)
                 self._write_standing()
                 await self._write_end("the controller stopped")
@@ -235,7 +235,7 @@ class ClusterRecorder:
         await self._flush()
         self._rows = RowWriter()
         at = self._notes_begin()
-        await self._in_thread(partial(self._file.begin, at))
+        await self._in_thread(partial(self._file.begin, at, is_continued=is_continued))
         await self._write_picture(at, is_continued=is_continued)
         if self.fault:
             self.fault = ""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from reactive_desched.recording.frames import MAGIC, pack_frame, segment_paths
+from reactive_desched.recording.frames import NO_FRAME, pack_begin, pack_frame, segment_paths
 from reactive_desched.recording.items import Instant
 
 SPARED_BYTES: Final = 64 * 2**20
@@ -48,11 +48,12 @@ class SegmentFile:
         self._spare = spare
         self._fd: int | None = None
         self._path: Path | None = None
+        self._last = NO_FRAME
         self.removed = 0
         self.total_bytes = 0
 
-    def begin(self, at: Instant) -> None:
-        """Close the segment before, and begin one."""
+    def begin(self, at: Instant, *, is_continued: bool) -> None:
+        """Close the segment before, and begin one, which may continue that."""
         self.close()
         self._folder.mkdir(parents=True, exist_ok=True)
         began = datetime.fromtimestamp(at.wall_s, UTC)
@@ -61,11 +62,12 @@ class SegmentFile:
         path = self._folder / f"{number:0{_DIGITS}}-{began:%Y%m%dT%H%M%SZ}.rdrec"
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._path = path
-        self._write(MAGIC, at.wall_s)
+        self._last = self._last if is_continued else NO_FRAME
+        self._write(pack_begin(self._last), at.wall_s)
 
     def write(self, at: Instant, rows: bytes) -> int:
         """Compress and write a frame; return how many bytes it takes."""
-        frame = pack_frame(at, rows)
+        frame, self._last = pack_frame(at, rows, self._last)
         self._write(frame, at.wall_s)
         return len(frame)
 

@@ -1,7 +1,7 @@
 """Tests of the recorder: the state as it was at any moment is read back, nothing waits for it."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,111 +11,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from trio.testing import MockClock
 
 from reactive_desched.errors import NotRecorded
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import recorder as recorder_module
 from reactive_desched.recording import segment_file
 from reactive_desched.recording.items import (
-    Damage,
     Instant,
     Item,
-    PauseSet,
     RecordingInterrupted,
 )
 from reactive_desched.recording.reader import (
-    RecordedState,
     follow_from,
     read_items,
     recording_paths,
-    state_at,
     summarize_recording,
 )
-from reactive_desched.recording.recorder import ClusterName, ClusterRecorder, RecorderBounds
+from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
+from reactive_desched.recording.rows import RowWriter
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.telemetry.logs import logger
 from reactive_desched.testing.builders import node, pod, pod_status
 from tests.support.golden import Golden
-
-WALL_S = 1_800_000_000.0
-BOUNDS = RecorderBounds(2**24, 1e9, 2**22, 600.0)
-
-
-class Recorded:
-    """A cluster state that is recorded on a clock of its own."""
-
-    def __init__(self, folder: Path, bounds: RecorderBounds = BOUNDS) -> None:
-        self.folder = folder
-        self.state = ClusterState(clock=anyio.current_time, wall_clock=self.wall)
-        self.pauses: dict[str, str] = {}
-        self.recorder = ClusterRecorder(
-            self.state,
-            folder,
-            bounds,
-            self.standing,
-            clock=anyio.current_time,
-            wall_clock=self.wall,
-            log=logger("test"),
-            cluster=ClusterName("prod", "u"),
-            run_blocking=self.run_blocking,
-        )
-        self.before_write: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
-
-    def wall(self) -> float:
-        return WALL_S + anyio.current_time()
-
-    def standing(self, at: Instant) -> Iterator[Item]:
-        for name, reason in self.pauses.items():
-            yield PauseSet(at, name, reason)
-
-    async def run_blocking(self, work: Callable[[], Any]) -> Any:
-        await self.before_write()
-        return work()
-
-    def objects(self) -> dict[str, dict[str, ClusterObject]]:
-        """Return what the state holds now."""
-        found = {
-            name: {each.key: each for each in self.state.store(kind.record)}
-            for name, kind in WATCHED_KINDS.items()
-        }
-        return {name: each for name, each in found.items() if each}
-
-    def read(self, wall_s: float) -> RecordedState:
-        """Return the state as it is recorded."""
-        return state_at(self.folder, wall_s, fail_on_damage)[0]
+from tests.support.recorded_cluster import (
+    BOUNDS,
+    WALL_S,
+    Recorded,
+    fail_on_damage,
+    holding,
+    virtual,
+)
 
 
 def size_of(folder: Path) -> int:
     return sum(each.stat().st_size for each in folder.iterdir())
-
-
-def fail_on_damage(damage: Damage) -> None:
-    raise AssertionError(str(damage))
-
-
-def holding(state: RecordedState) -> dict[str, dict[str, ClusterObject]]:
-    return {name: each for name, each in state.objects.items() if each}
-
-
-def virtual(
-    play: Callable[[Recorded], Awaitable[None]], folder: Path, bounds: RecorderBounds = BOUNDS
-) -> Recorded:
-    """Play while the recorder runs, on a clock that jumps; return what was recorded."""
-
-    async def main() -> Recorded:
-        recorded = Recorded(folder, bounds)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(recorded.recorder.run)
-            await play(recorded)
-            tasks.cancel_scope.cancel()
-        return recorded
-
-    return anyio.run(
-        main, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)}
-    )
 
 
 changed_pods = st.builds(
@@ -298,6 +228,37 @@ def test_a_disk_that_hangs_interrupts_the_recording_and_holds_nothing(
     virtual(play, tmp_path)
 
     assert faults == [golden()]
+
+
+def test_a_disk_that_fails_at_the_end_ends_nothing_but_the_recording(tmp_path: Path) -> None:
+    async def play(recorded: Recorded) -> None:
+        await anyio.sleep(20)
+        recorded.before_write = full
+
+    async def full() -> None:
+        raise OSError(5, "Input/output error")
+
+    assert virtual(play, tmp_path).recorder.fault
+
+
+def test_a_kind_that_cannot_be_written_interrupts_the_recording_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(recorded: Recorded) -> None:
+        await anyio.sleep(20)
+        monkeypatch.setattr(RowWriter, "add_object", raise_error)
+        recorded.state.upsert(pod("a"))
+        await anyio.sleep(20)
+        faults.append(recorded.recorder.fault)
+        recorded.state.upsert(pod("b"))
+
+    def raise_error(*_: object) -> None:
+        raise ValueError("unwritable")
+
+    faults: list[str] = []
+    virtual(play, tmp_path)
+
+    assert faults == ["ValueError: unwritable"]
 
 
 def test_changes_that_come_faster_than_they_are_recorded_interrupt_the_recording(
