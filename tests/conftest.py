@@ -43,6 +43,7 @@ WAITING = ("system", "examples")
 PROPERTIES = len(WAITING)
 """The next group: tests with hypothesis, of which some take long. The last has all others."""
 
+SYNTAX_TREES = "syntax_trees: reads the package's code; a worker parses it for all of these"
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 SLOW_S = 0.5
 """From here on the start or the end of a test is worth a line among the slowest."""
@@ -52,6 +53,7 @@ VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever ev
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", EXECUTED)
     config.addinivalue_line("markers", VIRTUAL_TIME)
+    config.addinivalue_line("markers", SYNTAX_TREES)
     _let_children_be_interrupted()
     os.environ["LANGUAGE"] = "C"  # else argparse looks for translations of each of its words
     if not IS_DEEP:
@@ -121,8 +123,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for place, item in enumerate(of_group):
                 parts[place % ((workers + 1) // 2)].append(item)
         else:
-            for _, of_module in groupby(of_group, key=lambda item: item.path):
-                min(parts, key=len).extend(of_module)
+            for _, together in groupby(sorted(of_group, key=_is_of_syntax_trees), key=_share):
+                min(parts, key=len).extend(together)
     items[:] = chain.from_iterable(parts)
 
 
@@ -131,6 +133,15 @@ def _group(item: pytest.Item) -> int:
     if folder in WAITING:
         return WAITING.index(folder)
     return PROPERTIES if item.get_closest_marker("hypothesis") else PROPERTIES + 1
+
+
+def _is_of_syntax_trees(item: pytest.Item) -> bool:
+    return item.get_closest_marker("syntax_trees") is not None
+
+
+def _share(item: pytest.Item) -> Path | str:
+    """Return what the tests that one worker runs have in common."""
+    return "syntax trees" if _is_of_syntax_trees(item) else item.path
 
 
 def _worker(config: pytest.Config) -> tuple[int, int]:

@@ -3,15 +3,21 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from reactive_desched import errors
+import pytest
 
-ROOT = Path(__file__).parents[1]
-ROOMS = ("reactive_desched", "bench", "tools", "tests/support")
+from reactive_desched import errors
+from tests.support.syntax import ROOT, nodes_of, package_trees
+
+pytestmark = pytest.mark.syntax_trees
+
+OTHERS = ("bench", "tools", "tests/support")
+"""What has docstrings of the same kind, beside the package."""
+
 QUOTED = re.compile(r"`(_*[a-z][a-z0-9_]*)`")
 CONSTANT = re.compile(r"(?<![\w./-])([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?!\w)")
 RAISED = re.compile(r"[Rr]aises? ((?:`?[A-Z][A-Za-z]+`?(?:, or |, | or )?)+)")
@@ -46,10 +52,10 @@ class Module(NamedTuple):
     names: frozenset[str]
 
 
-def read_module(source: str, place: str) -> Module:
+def read_module(source: str, place: str, tree: ast.Module | None = None) -> Module:
     lines = source.splitlines()
     docstrings = []
-    for text, is_of_module in docstrings_in(ast.parse(source), is_of_module=True):
+    for text, is_of_module in docstrings_in(tree or ast.parse(source), is_of_module=True):
         docstrings.append(Docstring(f"{place}:{text.lineno}", str(text.value), is_of_module))
         for number in range(text.lineno - 1, text.end_lineno or text.lineno):
             lines[number] = ""
@@ -69,10 +75,11 @@ def docstrings_in(parent: ast.AST, *, is_of_module: bool) -> Iterator[tuple[ast.
 
 @cache
 def modules() -> dict[Path, Module]:
-    paths = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    trees: Mapping[Path, ast.Module | None] = package_trees()
+    trees = {**trees, **{path: None for room in OTHERS for path in (ROOT / room).rglob("*.py")}}
     return {
-        path: read_module(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
-        for path in paths
+        path: read_module(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), tree)
+        for path, tree in sorted(trees.items())
     }
 
 
@@ -154,7 +161,7 @@ NOUN_CLAUSE = re.compile(
 
 def first_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the place of each docstring, and its first line."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(package_trees()[path]):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text is not None:
@@ -165,7 +172,7 @@ def first_lines(path: Path) -> Iterator[tuple[str, str]]:
 def test_first_lines_of_docstrings_are_plain_and_none_is_a_noun_clause() -> None:
     found = [
         f"{place}: {line}"
-        for path in sorted((ROOT / "reactive_desched").rglob("*.py"))
+        for path in package_trees()
         for place, line in first_lines(path)
         if RIDDLE.search(line) or NOUN_CLAUSE.match(line)
     ]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.golden import Golden, GoldenFile, golden_parts, renew_unequal
+from tests.support.syntax import walked
 
 TESTS = Path(__file__).parent
 FEWEST_WORDS = 6
@@ -64,9 +65,9 @@ def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
 def compared_names(function: Function) -> set[str]:
     """Return the names that a function compares with something in an assertion."""
     names: set[str] = set()
-    for node in ast.walk(function):
+    for node in walked(function):
         if isinstance(node, ast.Assert):
-            names |= {name for each in ast.walk(node.test) for name in operands(each)}
+            names |= {name for each in walked(node.test) for name in operands(each)}
         elif isinstance(node, ast.keyword) and node.arg == "match":
             names |= set(plain_names(node.value))
     return names
@@ -133,7 +134,7 @@ def expectations(tree: ast.Module, nodes: list[ast.AST]) -> Iterator[ast.expr]:
     for function in functions:
         names = compared[function.name]
         if names:
-            yield from assigned(list(ast.walk(function)), names)  # type: ignore[arg-type]
+            yield from assigned(list(walked(function)), names)  # type: ignore[arg-type]
             yield from assigned(tree.body, names)
         yield from parameters(function, names)
     arguments = {function.name: [each.arg for each in function.args.args] for function in functions}
@@ -158,7 +159,7 @@ def has_sentence(nodes: list[ast.AST]) -> bool:
 
 def sentences(tree: ast.Module) -> set[tuple[int, str]]:
     """Return the line and the text of each sentence that a module of tests expects."""
-    nodes = list(ast.walk(tree))
+    nodes = list(walked(tree))
     if not has_sentence(nodes):  # which is cheaper to see
         return set()
     return {

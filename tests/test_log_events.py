@@ -3,17 +3,19 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import cache, cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
 
 from reactive_desched.controller.public_state import ControllerState
+from tests.support.syntax import PACKAGE, nodes_of, package_trees
 
-PACKAGE = Path(__file__).parents[1] / "reactive_desched"
+pytestmark = pytest.mark.syntax_trees
+
 METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 LOGGERS = frozenset({"log", "_log", "logger", "getLogger"})
 FUNCTIONS = frozenset({"log", "_log"})
@@ -64,14 +66,27 @@ class Module:
 
     def __post_init__(self) -> None:
         self.bindings: dict[ast.AST, defaultdict[str, list[ast.expr]]] = {}
-        self.parents = {
+
+    @cached_property
+    def parents(self) -> Mapping[ast.AST, ast.AST]:
+        return {
             child: parent
-            for parent in ast.walk(self.tree)
+            for parent in nodes_of(self.tree)
             for child in ast.iter_child_nodes(parent)
         }
 
+    @cached_property
+    def log_names(self) -> set[str]:
+        """The names that any function assigns the method of a logger to."""
+        return {
+            name
+            for node in nodes_of(self.tree)
+            for name, value in assignments(node)
+            if is_log_method(value)
+        }
+
     def events(self) -> Iterator[Event]:
-        for call in ast.walk(self.tree):
+        for call in nodes_of(self.tree):
             if isinstance(call, ast.Call) and self._logs(call):
                 for text in self._texts(call.args[0], call) if call.args else ():
                     yield Event(f"{self.place}:{call.lineno}", text)
@@ -79,7 +94,7 @@ class Module:
     def _logs(self, call: ast.Call) -> bool:
         func = call.func
         if isinstance(func, ast.Name):  # log = self._log.info if ... else self._log.warning
-            return any(map(is_log_method, self._bound(func.id, call)))
+            return func.id in self.log_names and any(map(is_log_method, self._bound(func.id, call)))
         return is_log_method(func) or (isinstance(func, ast.Attribute) and func.attr in FUNCTIONS)
 
     def _texts(self, text: ast.expr, at: ast.AST) -> Iterator[str]:
@@ -122,12 +137,9 @@ class Module:
             return []
         if (found := self.bindings.get(function)) is None:
             found = self.bindings[function] = defaultdict(list)
-            for node in ast.walk(function):
-                match node:
-                    case ast.Assign(targets=[ast.Name(id=bound)], value=value):
-                        found[bound].append(value)
-                    case ast.NamedExpr(target=ast.Name(id=bound), value=value):
-                        found[bound].append(value)
+            for node in nodes_of(function):
+                for bound, value in assignments(node):
+                    found[bound].append(value)
         return found.get(name, [])
 
     def _arguments(
@@ -135,7 +147,7 @@ class Module:
     ) -> Iterator[tuple[ast.Call, ast.expr]]:
         """Yield the calls of a function in this module with their argument of this name."""
         names = [each for each in parameters(function) if each != "self"]
-        for call in ast.walk(self.tree):
+        for call in nodes_of(self.tree):
             if not isinstance(call, ast.Call):
                 continue
             args = list(call.args)
@@ -174,13 +186,23 @@ def is_log_method(func: ast.expr) -> bool:
     return False
 
 
+def assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the name that a node assigns to, if it is one, and the value."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
+        case ast.NamedExpr(target=ast.Name(id=name), value=value):
+            yield name, value
+
+
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [each.arg for each in (*function.args.args, *function.args.kwonlyargs)]
 
 
-def module(source: str, place: str, constants: dict[str, ast.expr] | None = None) -> Module:
-    tree = ast.parse(source)
-    return Module(place, tree, {**(constants or {}), **constants_of(tree)})
+def module(
+    tree: ast.Module, place: str, constants: Mapping[str, ast.expr] = MappingProxyType({})
+) -> Module:
+    return Module(place, tree, {**constants, **constants_of(tree)})
 
 
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
@@ -196,14 +218,13 @@ def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
 
 @cache
 def events() -> tuple[Event, ...]:
-    sources = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
     constants: dict[str, ast.expr] = {}
-    for source in sources.values():
-        constants.update(constants_of(ast.parse(source)))
+    for tree in package_trees().values():
+        constants.update(constants_of(tree))
     return tuple(
         event
-        for path, source in sources.items()
-        for event in module(source, str(path.relative_to(PACKAGE)), constants).events()
+        for path, tree in package_trees().items()
+        for event in module(tree, str(path.relative_to(PACKAGE)), constants).events()
     )
 
 
@@ -258,4 +279,4 @@ def test_a_noun_is_found_however_the_call_gets_it(body: str) -> None:
         "def write(self, number, event):\n    self._log.info(event)\n"
         "def follow(number, event):\n    log.info(event)\n"
     )
-    assert "brakes" in {event.text for event in module(source, "m").events()}
+    assert "brakes" in {event.text for event in module(ast.parse(source), "m").events()}

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-import reactive_desched
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.controller.coverage import UNAFFECTED_REASONS
 from reactive_desched.model.decisions import GateReason
@@ -25,10 +24,11 @@ from reactive_desched.model.wakes import (
     WakeOnPod,
     awaited,
 )
+from tests.support.syntax import PACKAGE, nodes_of, package_trees
 from tools.declared import declared
 
-PACKAGE = Path(reactive_desched.__file__).parent
-SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if "sim" not in path.parts]
+pytestmark = pytest.mark.syntax_trees
+
 CAMEL_CASE = re.compile(r"^[A-Z][A-Za-z]+$")
 GATE_REASONS = declared(GateReason)
 OUTCOME_REASONS = declared(OutcomeReason)
@@ -49,8 +49,10 @@ class Sources(NamedTuple):
 @cache
 def sources() -> Sources:
     found = Sources({}, set(), defaultdict(list), [], [])
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in package_trees().items():
+        if "sim" in path.parts:
+            continue
+        for node in nodes_of(tree):
             found.decisions_by_text.extend(decisions_by_text(path, node))
             found.texts_logged_as_reasons.extend(texts_logged_as_reasons(path, node))
             match node:

@@ -1,39 +1,27 @@
 """The structure of the package: no circles of imports, no assignments to other objects."""
 
 import ast
-import gc
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "reactive_desched"
+import pytest
+
+from tests.support.syntax import PACKAGE, ROOT, nodes_of, package_trees
+
+pytestmark = pytest.mark.syntax_trees
 
 Sources = Mapping[str, ast.Module]  # by the names of modules, as `reactive_desched.model.pods`
 
 
 @cache
 def package_sources() -> Sources:
-    """Parse every module of the package, unseen by the garbage collector, which takes seconds."""
-    gc.disable()
-    try:
-        return {
-            ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
-                ".__init__"
-            ): ast.parse(path.read_text(encoding="utf-8"))
-            for path in sorted(PACKAGE.rglob("*.py"))
-        }
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-@cache
-def nodes_of(tree: ast.AST) -> list[ast.AST]:
-    """Return the nodes of a tree; to find them takes longer than what a test does with them."""
-    return list(ast.walk(tree))
+    """Return every module of the package by its name."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): tree
+        for path, tree in package_trees().items()
+    }
 
 
 # --- circles of imports -------------------------------------------------------------------------
@@ -170,7 +158,7 @@ def made_here(tree: ast.Module) -> set[int]:
         if isinstance(function, Function):
             made = {
                 target.id
-                for node in ast.walk(function)
+                for node in nodes_of(function)
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
                 for target in node.targets
                 if isinstance(target, ast.Name)
@@ -402,12 +390,15 @@ def test_every_room_has_its_row_in_the_architecture() -> None:
 
 MOST_NESTED = 4
 BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def nesting(node: ast.AST, depth: int = 0) -> int:
     """Return how deep the blocks of a function lie in each other; `elif` adds nothing."""
     deepest = depth
     for child in ast.iter_child_nodes(node):
+        if not isinstance(child, STATEMENTS):
+            continue
         is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
         is_deeper = isinstance(child, BLOCKS) and not is_elif
         deepest = max(deepest, nesting(child, depth + is_deeper))

@@ -8,8 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "reactive_desched"
+import pytest
+
+from tests.support.syntax import PACKAGE, ROOT, nodes_of, package_trees
+
+pytestmark = pytest.mark.syntax_trees
+
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "adr"),  # not edited later
@@ -52,9 +56,9 @@ class Sources(NamedTuple):
 @cache
 def sources() -> Sources:
     found = Sources([], defaultdict(set))
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path, tree in package_trees().items():
         place = path.relative_to(PACKAGE)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(tree):
             for text in texts_of(node):
                 found.texts.append((f"{place}:{getattr(node, 'lineno', 1)}", text))
             if isinstance(node, ast.ClassDef) and place.parts[0] != "sim":

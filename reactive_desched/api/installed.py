@@ -1,7 +1,11 @@
 """Finds installed packages by their entry points, and imports one when its name is used."""
 
+import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import EntryPoint, entry_points
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, PackageMetadata, entry_points
+from pathlib import Path
 from typing import Any
 
 from reactive_desched.errors import PluginError
@@ -18,7 +22,7 @@ class Offers:
     def __init__(self, group: str, what: str, found: Iterable[EntryPoint] | None = None) -> None:
         self._what = what
         self._entries: dict[str, list[EntryPoint]] = {}
-        for entry in entry_points(group=group) if found is None else found:
+        for entry in installed_in(group) if found is None else found:
             self._entries.setdefault(entry.name, []).append(entry)
 
     def __contains__(self, name: object) -> bool:
@@ -66,13 +70,37 @@ class Offers:
         return PluginError(f"{self.describe(name)} {wrong}; {remedy}")
 
 
+def installed_in(group: str) -> EntryPoints:
+    """Return what installed packages offer in a group of entry points.
+
+    They are read again when a folder on the path has changed since.
+    """
+    return _read_packages(group, tuple((folder, _changed_ns(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=16)
+def _read_packages(group: str, _folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+    return entry_points(group=group)
+
+
+def _changed_ns(folder: str) -> int:
+    with suppress(OSError):
+        return Path(folder).stat().st_mtime_ns
+    return 0
+
+
 def _is_ours(entry: EntryPoint) -> bool:
     return entry.value.startswith(f"{_OWN_PACKAGE}.")
 
 
 def package_of(entry: EntryPoint) -> str:
     """Return the name and version of the package that offers an entry point."""
-    said = entry.dist.metadata if entry.dist else None
+    return _named(entry.dist) if entry.dist else "an unnamed package"
+
+
+@lru_cache(maxsize=64)
+def _named(distribution: Distribution) -> str:
+    said: PackageMetadata | None = distribution.metadata
     if said is not None and "Name" in said and "Version" in said:
         return f"{said['Name']} {said['Version']}"
     return "an unnamed package"

@@ -9,11 +9,12 @@ The module of a plugin is imported when a policy names the plugin.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Final, get_args
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.index import Index
+from reactive_desched.api.installed import installed_in, package_of
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
 from reactive_desched.model.changes import Change
@@ -57,7 +58,7 @@ class InstalledPlugins(Mapping[str, PluginSpec]):
 
 def plugin_registry() -> InstalledPlugins:
     """Return the plugins of all installed packages; raises PluginError if not even ours are."""
-    plugins = InstalledPlugins(entry_points(group=GROUP))
+    plugins = InstalledPlugins(installed_in(GROUP))
     if next(plugins.built_in(), None) is None:
         raise PluginError(
             "the plugins of reactive-desched are not installed: its package metadata is missing or "
@@ -70,7 +71,7 @@ def _load(name: str, entries: list[EntryPoint]) -> PluginSpec:
     if len(entries) > 1:
         raise PluginError(_clash(name, entries))
     [entry] = entries
-    origin = f"the plugin {name} ({entry.value}) of {_package(entry)}"
+    origin = f"the plugin {name} ({entry.value}) of {package_of(entry)}"
     with blamed(origin, "cannot be loaded"):
         plugin = entry.load()
         wrong = _contract_error(name, plugin)
@@ -116,16 +117,8 @@ def _args_type(plugin: type[Plugin[object, PluginArgs]]) -> type[PluginArgs]:
 
 
 def _clash(name: str, entries: list[EntryPoint]) -> str:
-    packages = sorted({_package(entry) for entry in entries})
+    packages = sorted({package_of(entry) for entry in entries})
     return (
         f"the plugin {name} is offered by {' and by '.join(packages)}; uninstall one of them, or "
         "rename the plugin in its package"
     )
-
-
-def _package(entry: EntryPoint) -> str:
-    """The name and version of the package that offers an entry point, as its metadata say."""
-    said = entry.dist.metadata if entry.dist else None
-    if said is not None and "Name" in said and "Version" in said:
-        return f"{said['Name']} {said['Version']}"
-    return "an unnamed package"

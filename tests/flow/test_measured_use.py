@@ -31,7 +31,7 @@ from reactive_desched.sim.pods import phase_of
 from reactive_desched.testing.scenario import plugin_from_policy
 from reactive_desched.usage.metrics_server import MetricsServer
 from tests.support.configurations import UNLIMITED_MOVES
-from tests.support.descheduled import STEP_S, DescheduledCluster
+from tests.support.descheduled import DescheduledCluster
 from tests.support.recording_logger import RecordingLogger
 from tests.support.sim_world import HOSTNAME, SimulatedCluster
 
@@ -99,7 +99,7 @@ class SimulatedMetricsServer:
 
 
 class MeasuredCluster(DescheduledCluster):
-    """Moves pods by what metrics-server measures, which is polled every 15 seconds."""
+    """Moves pods by what metrics-server measures, which is polled at the interval."""
 
     def __init__(
         self,
@@ -107,6 +107,7 @@ class MeasuredCluster(DescheduledCluster):
         use: Mapping[str, int],
         *,
         moves: MoveSettings = UNLIMITED_MOVES,
+        interval_s: int = INTERVAL_S,
         **smoothing: float,
     ) -> None:
         plugin = plugin_from_policy(
@@ -124,7 +125,7 @@ class MeasuredCluster(DescheduledCluster):
         pipeline = SimpleNamespace(controller=controller, worker=SimpleNamespace(wake=lambda: None))
         session = cast("Any", self.server)  # of a session it sends requests
         settings = UsageSettings.model_validate(
-            {"kubernetesMetrics": {"interval": f"{INTERVAL_S}s", "smoothing": smoothing}}
+            {"kubernetesMetrics": {"interval": f"{interval_s}s", "smoothing": smoothing}}
         )
         polling = UsagePolling(
             ActiveConfig(self.config),
@@ -136,15 +137,17 @@ class MeasuredCluster(DescheduledCluster):
         )
         source = MetricsServer(session, clock, polling.pods_on, pod_interval_s=60)
         self._poller = polling.make_poller(source, settings)
+        self._interval_s = interval_s
         self._next_poll_s = 0.0
 
     def run(self, seconds: float) -> "MeasuredCluster":
         """Let time pass; poll at the interval."""
-        for _ in range(round(seconds / STEP_S)):
-            if self.world.clock.now() >= self._next_poll_s:
-                self._next_poll_s = self.world.clock.now() + INTERVAL_S
+        until = self.world.clock.now() + seconds
+        while (now := self.world.clock.now()) < until:
+            if now >= self._next_poll_s:
+                self._next_poll_s = now + self._interval_s
                 anyio.run(self._poller.poll)
-            super().run(STEP_S)
+            super().run(min(self._next_poll_s, until) - now)
         return self
 
     def _take(self, changes: list[Change], _version: int) -> bool:
@@ -257,7 +260,7 @@ HOT = ("n1", "n2")
 HOUR_S: Final = 3600
 
 
-def two_hot_nodes(moves: MoveSettings) -> MeasuredCluster:
+def two_hot_nodes(moves: MoveSettings, interval_s: int = INTERVAL_S) -> MeasuredCluster:
     """Return six nodes of which two use much by themselves, whichever pods they have.
 
     The pods request alike and are spread evenly, so the scheduler puts a replacement onto a node
@@ -267,7 +270,8 @@ def two_hot_nodes(moves: MoveSettings) -> MeasuredCluster:
     apps = [f"app{number}" for number in range(8)]
     for app in apps:
         world.deployment(app, 6, cpu="200m")
-    cluster = MeasuredCluster(world.advance(60), dict.fromkeys(apps, 30), moves=moves)
+    use = dict.fromkeys(apps, 30)
+    cluster = MeasuredCluster(world.advance(60), use, moves=moves, interval_s=interval_s)
     cluster.use.own_m = dict.fromkeys(HOT, 3300)
     return cluster
 
@@ -281,7 +285,7 @@ def test_a_replacement_on_an_overloaded_node_does_not_count_as_a_move_that_helpe
 
 def test_from_a_node_that_no_move_relieves_one_pod_leaves_at_a_time_and_ever_later() -> None:
     """The plugin expects them back, and tries one now and then all the same."""
-    cluster = two_hot_nodes(MoveSettings()).run(8 * HOUR_S)
+    cluster = two_hot_nodes(MoveSettings(), interval_s=60).run(8 * HOUR_S)
 
     for hot in HOT:
         times = [at_s for at_s, node in departures(cluster) if node == hot]

@@ -3,9 +3,8 @@
 The recordings stand beside the repository; where they do not, one test is skipped and says so.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,24 +29,12 @@ from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.plan.input_objects import InputObject
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.state.view import ClusterView
-from tests.test_conformance import FOLDER, answered, check
+from tests.support.conformance import FOLDER, Case, RecordedCase, case_parameters, check
+from tests.test_conformance import answered
 
 FILE = FOLDER / "migration" / "MigrationArbitration.jsonl"
 
-Case = dict[str, Any]  # a recording, as its JSON line has it
-
-
-def recorded() -> Iterator[Any]:
-    """Yield every case, each with its objects."""
-    if not FILE.is_file():
-        reason = f"there are no recordings: looked for {FILE}"
-        yield pytest.param({}, id="none", marks=pytest.mark.skip(reason=reason))
-        return
-    cases = [json.loads(line) for line in FILE.read_text().splitlines() if line.strip()]
-    clusters = {case["name"]: case["objects"] for case in cases if "objects" in case}
-    for case in cases:
-        objects = case.get("objects") or clusters[case["objects_of"]]
-        yield pytest.param({**case, "objects": objects}, id=case["name"])
+RECORDED = case_parameters(FILE)
 
 
 def settings_of(case: Case) -> ArbitrationSettings:
@@ -121,8 +108,10 @@ def expected(case: Case, which: str) -> list[str]:
     return [f"{each['namespace']}/{each['name']}" for each in case["expect"].get(which, ())]
 
 
-@pytest.mark.parametrize("case", tuple(recorded()))
-def test_a_round_decides_as_koordinator_did(case: Case) -> None:
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_a_round_decides_as_koordinator_did(recorded: RecordedCase) -> None:
+    case = recorded.read()
+
     results = arbitrate(case)
 
     assert names(results, Passed) == expected(case, "evicted")
@@ -130,23 +119,28 @@ def test_a_round_decides_as_koordinator_did(case: Case) -> None:
     assert sorted(names(results, Forbidden)) == sorted(expected(case, "refused"))
 
 
-@pytest.mark.parametrize("case", tuple(recorded()))
-def test_a_round_does_not_depend_on_the_order_of_objects(case: Case) -> None:
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_a_round_does_not_depend_on_the_order_of_objects(recorded: RecordedCase) -> None:
+    case = recorded.read()
     turned = {**case, "objects": case["objects"][::-1]}
 
     assert arbitrate(turned) == arbitrate(case)
 
 
-@pytest.mark.parametrize("case", tuple(recorded()))
-def test_jobs_whose_pod_is_gone_pass_before_all_others(case: Case) -> None:
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_jobs_whose_pod_is_gone_pass_before_all_others(recorded: RecordedCase) -> None:
+    case = recorded.read()
+
     gone = [isinstance(each, Passed) and each.pod is None for each in arbitrate(case)]
 
     assert gone == sorted(gone, reverse=True)
     assert sum(gone) == len(case["expect"].get("passed_without_pod", ()))
 
 
-@pytest.mark.parametrize("case", tuple(recorded()))
-def test_what_was_recorded_is_what_plan_says_of_the_jobs(case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_what_was_recorded_is_what_plan_says_of_the_jobs(
+    recorded: RecordedCase, tmp_path: Path
+) -> None:
     comparing = check()
 
-    assert comparing.compare(case, *answered(comparing, case, tmp_path)) == []
+    assert comparing.compare(recorded.read(), *answered(comparing, recorded, tmp_path)) == []

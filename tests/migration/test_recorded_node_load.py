@@ -3,7 +3,6 @@
 The recordings stand beside the repository; where they do not, one test is skipped and says so.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from reactive_desched.plan.command import PlanOptions, look
 from reactive_desched.plan.controller_run import decide_now
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
+from tests.support.conformance import FOLDER, RecordedCase, case_parameters, check, write_case
 from tests.support.limits import UNLIMITED
-from tests.test_conformance import FOLDER, check
 
 FILE = FOLDER / "LowNodeLoad.jsonl"
 SETTINGS = f"""\
@@ -37,22 +36,12 @@ migration:
 """
 """Nothing but the policy protects pods, and no limit on jobs is there: so koordinator ran."""
 
-Case = dict[str, Any]  # a recording, as its JSON line has it
+RECORDED = case_parameters(FILE)
 
 
-def recorded() -> Iterator[Any]:
-    """Yield every case, each with its objects."""
-    if not FILE.is_file():
-        reason = f"there are no recordings: looked for {FILE}"
-        yield pytest.param({}, id="none", marks=pytest.mark.skip(reason=reason))
-        return
-    for case in check().load([str(FILE)]):
-        yield pytest.param(case, id=case["name"])
-
-
-def decided(case: Case, folder: Path, settings: str) -> Controller:
+def decided(case: RecordedCase, folder: Path, settings: str) -> Controller:
     """Let a controller look at the recorded cluster once."""
-    written = check().write(case, str(folder))
+    written = write_case(case, folder)
     policy = folder / "policy.yaml"
     policy.write_text(policy.read_text() + SETTINGS + settings)
     options = PlanOptions(policy=str(policy), files=(written["cluster"],), now=written["now"])
@@ -82,20 +71,22 @@ def _passes_as_koordinator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_passes_as_koordinator")
-@pytest.mark.parametrize("case", tuple(recorded()))
-def test_jobs_are_made_for_the_pods_that_koordinator_evicted(case: Case, tmp_path: Path) -> None:
-    controller = decided(case, tmp_path, JOBS)
-    for _ in range(case.get("passes", 1) - 1):
+@pytest.mark.parametrize("case", RECORDED)
+def test_jobs_are_made_for_the_pods_that_koordinator_evicted(
+    case: RecordedCase, tmp_path: Path
+) -> None:
+    expected, controller = case.read(), decided(case, tmp_path, JOBS)
+    for _ in range(expected.get("passes", 1) - 1):
         ordered(controller)
         controller.evaluator.resync(0.0)
         assert not list(controller.work(0.0, lambda: False))
 
-    assert check().compare(case, {"decisions": ordered(controller)}, 0, "") == []
+    assert check().compare(expected, {"decisions": ordered(controller)}, 0, "") == []
 
 
-@pytest.mark.parametrize("case", tuple(recorded()))
+@pytest.mark.parametrize("case", RECORDED)
 def test_jobs_are_made_for_the_pods_that_would_be_evicted_directly(
-    case: Case, tmp_path: Path
+    case: RecordedCase, tmp_path: Path
 ) -> None:
     directly = decided(case, tmp_path, "").gates.ledger.open()
     by_jobs = ordered(decided(case, tmp_path, JOBS))

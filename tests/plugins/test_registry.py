@@ -182,7 +182,7 @@ def test_of_a_package_that_is_installed_twice_the_first_on_the_path_counts(
 
 
 def test_without_package_metadata_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reactive_desched.plugins.registry.entry_points", lambda group: ())
+    monkeypatch.setattr("reactive_desched.plugins.registry.installed_in", lambda group: ())
 
     with pytest.raises(PluginError, match="install it again"):
         plugin_registry()
