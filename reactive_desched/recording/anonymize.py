@@ -6,11 +6,13 @@ table is an error, so that nothing new gets out by being forgotten.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from itertools import count, islice
 from random import Random
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from reactive_desched.errors import RecordingError
 from reactive_desched.model import (
     brakes,
     job_tries,
@@ -43,11 +45,17 @@ _MAX_SHARED: Final = 50_000
 
 
 def anonymized(read: Callable[[], Items], draw: Random) -> Iterable[Item]:
-    """Return the items of a recording with pseudonyms for all names.
+    """Yield the items of a recording with pseudonyms for all names.
 
-    It is read twice: once for its words, and then to be renamed.
+    It is read twice: once for its words, and then to be renamed; what is recorded meanwhile is left
+    out. Raises RecordingError where its oldest part was removed meanwhile.
     """
-    return Anonymizer(read(), draw).rename(read())
+    numbers = count()
+    anonymizer = Anonymizer((item for item, _ in zip(read(), numbers, strict=False)), draw)
+    try:
+        yield from anonymizer.rename(islice(read(), next(numbers)))
+    except KeyError as error:
+        raise RecordingError("the recording was shortened while it was read: try again") from error
 
 
 class Anonymizer:
@@ -304,6 +312,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     items.PodLookedUp: {**_ITEM, "namespace": text, "name": text, "lookup": part},
     outcomes.PodNotFound: {},
     outcomes.PodFound: {"uid": uid, "disruption": keep, "annotations": annotation_map},
+    items.NothingChanged: {**_ITEM},
     items.RecordingInterrupted: {**_ITEM, "reason": words},
     # answers of the API server
     outcomes.Accepted: {},

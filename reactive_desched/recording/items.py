@@ -175,6 +175,10 @@ class PodLookedUp(Item, frozen=True, gc=False):
     lookup: PodLookup
 
 
+class NothingChanged(Item, frozen=True, gc=False):
+    """Nothing of all this was seen since the item before, up to this moment."""
+
+
 class RecordingInterrupted(Item, frozen=True, gc=False):
     """A gap: for this `reason` nothing was recorded up to the next picture."""
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.errors import NotRecorded
 from reactive_desched.model.objects import ClusterObject
@@ -42,6 +43,7 @@ from reactive_desched.recording.items import (
     Damage,
     Instant,
     Item,
+    NothingChanged,
     ObjectChanged,
     ObjectFound,
     PauseSet,
@@ -161,8 +163,10 @@ _GONE: Final = "a part of the recording is gone here"
 
 def _frame_items(rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage) -> Iterator[Item]:
     try:
-        if frame.raw_bytes:  # else it says only that nothing happened
+        if frame.raw_bytes:
             yield from rows.read(frame.at, frame.rows())
+        else:
+            yield NothingChanged(frame.at)
     except ValueError as error:
         on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
 
@@ -187,7 +191,8 @@ class RecordedState:
     `objects` has those of each resource by their keys, `samples` the measured use by its key, and
     `pauses` the reasons of those that hold, empty where one has ended. `missing` says why the state
     is not known, as before the first picture; it is empty while it is. `changed_s` is when it last
-    changed, in seconds since the epoch: no earlier than its picture.
+    changed, in seconds since the epoch: no earlier than its picture. `at` is the time of the last
+    item that was applied.
     """
 
     def __init__(self) -> None:
@@ -197,15 +202,17 @@ class RecordedState:
         self.pauses: dict[str, str] = {}
         self.configuration: ConfigurationInForce | None = None
         self.brakes: BrakesHeld | None = None
-        self.leads = False
+        self.term: TermChanged | None = None
         self.picture: PictureBegun | None = None
         self.missing = "no picture of the cluster was recorded before"
         self.changed_s = 0.0
+        self.at = Instant(0.0, 0.0)
         self._is_repeated = False
 
     def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
         """Apply the next item."""
-        if not isinstance(item, PictureBegun | ObjectFound | PictureEnded):
+        self.at = item.at
+        if not isinstance(item, PictureBegun | ObjectFound | PictureEnded | NothingChanged):
             self.changed_s = item.at.wall_s
         match item:
             case ObjectChanged(resource=resource, verb=verb, obj=obj):
@@ -234,12 +241,29 @@ class RecordedState:
                 (self.denied.add if is_denied else self.denied.discard)(resource)
             case PauseSet(name=name, reason=reason):
                 self.pauses[name] = reason
-            case TermChanged(leads=leads):
-                self.leads = leads
+            case TermChanged():
+                self.term = item
             case BrakesHeld():
                 self.brakes = item
             case _:
                 pass
+
+    @property
+    def leads(self) -> bool:
+        """Say whether the process that recorded led."""
+        return self.term is not None and self.term.leads
+
+    def as_picture(self, at: Instant) -> Iterator[Item]:
+        """Yield this state as a picture that continues nothing."""
+        picture, denied = self.picture or PictureBegun(at), tuple(sorted(self.denied))
+        yield replace(picture, at=at, denied=denied, is_continued=False)
+        standing = (self.configuration, self.term, self.brakes)
+        yield from (replace(item, at=at) for item in standing if item is not None)
+        yield from (PauseSet(at, name, reason) for name, reason in self.pauses.items())
+        yield from (UsageMeasured(at, sample) for sample in self.samples.values())
+        for resource, of_kind in self.objects.items():
+            yield from (ObjectFound(at, resource, obj) for obj in of_kind.values())
+        yield PictureEnded(at, {name: len(each) for name, each in self.objects.items() if each})
 
     def _begin(self, picture: PictureBegun) -> None:
         self._is_repeated = picture.is_continued and not self.missing
@@ -248,8 +272,7 @@ class RecordedState:
             return
         self.objects, self.samples, self.changed_s = {}, {}, picture.at.wall_s
         self.denied = set(picture.denied)
-        self.pauses, self.configuration, self.leads = {}, None, False
-        self.brakes = None
+        self.pauses, self.configuration, self.term, self.brakes = {}, None, None, None
         self.missing = "its picture is not complete"
 
 
@@ -273,6 +296,35 @@ def follow_from(
     """
     state, _, later = _reach(path, wall_s, on_damage, until_s)
     return state, later
+
+
+def items_between(
+    path: Path, since_s: float | None, until_s: float | None, on_damage: OnDamage
+) -> Iterator[Item]:
+    """Yield the items of a period, after a picture of the cluster at its beginning.
+
+    Where the recording does not have the cluster at that time, it is the first picture after it.
+    """
+    paths = recording_paths(path)
+    if since_s is None:
+        yield from read_items(paths, on_damage, until_s)
+        return
+    try:
+        state, later = follow_from(path, since_s, on_damage, until_s)
+    except NotRecorded:
+        after = [each for each in find_segments(paths, on_damage) if each.at.wall_s >= since_s]
+        if after:
+            rest = paths[paths.index(after[0].path) :]
+            found = _read(rest, on_damage, until_s, after[0].offset)
+            yield from (item for item in found if isinstance(item, Item))
+        return
+    passed_s = since_s - state.at.wall_s
+    yield from state.as_picture(Instant(since_s, state.at.monotonic_s + passed_s))
+    is_begun = False
+    for item in later:  # at first, perhaps, the rest of a picture that had begun before
+        is_begun = is_begun or isinstance(item, PictureBegun)
+        if is_begun or not isinstance(item, ObjectFound | PictureEnded):
+            yield item
 
 
 def _reach(
@@ -346,20 +398,20 @@ def summarize_recording(path: Path) -> RecordingSummary:
     """
     paths = recording_paths(path)
     damages: list[Damage] = []
-    spans: list[tuple[float, float, PictureBegun | None]] = []
+    spans: list[_Span] = []
     for each in paths:
         _read_spans(each, spans, damages.append)
     if not spans:
         raise NotRecorded(f"{path} holds no recording that can be read")
-    newest = next((begun for _, _, begun in reversed(spans) if begun is not None), None)
+    newest = next((span.begun for span in reversed(spans) if span.begun is not None), None)
     gaps = tuple(
-        (before[1], after[0])
+        (before.last_s, after.first_s)
         for before, after in pairwise(spans)
-        if after[2] is None or not after[2].is_continued
+        if after.begun is None or not after.begun.is_continued or after.continues != before.last
     )
     return RecordingSummary(
-        first_s=spans[0][0],
-        last_s=spans[-1][1],
+        first_s=spans[0].first_s,
+        last_s=spans[-1].last_s,
         bytes=sum(each.stat().st_size for each in paths if each.exists()),
         segments=len(spans),
         version="" if newest is None else newest.version,
@@ -369,24 +421,28 @@ def summarize_recording(path: Path) -> RecordingSummary:
     )
 
 
-def _read_spans(
-    path: Path, spans: list[tuple[float, float, PictureBegun | None]], on_damage: OnDamage
-) -> None:
-    """Add when each segment of a file begins and ends, and how its picture begins."""
-    try:
-        with path.open("rb") as file:
-            is_first = False
-            for each in read_frames(file, path.name, on_damage):
-                if isinstance(each, SegmentBegins):
-                    is_first = True
-                elif is_first:
-                    is_first = False
-                    spans.append((each.at.wall_s, each.at.wall_s, _begun(each, path, on_damage)))
-                else:
-                    begins, _, begun = spans[-1]
-                    spans[-1] = begins, each.at.wall_s, begun
-    except OSError as error:
-        on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
+class _Span(Struct):
+    """A segment: its first and last time, which it continues, its last frame, and its picture."""
+
+    first_s: float
+    last_s: float
+    continues: int
+    last: int
+    begun: PictureBegun | None
+
+
+def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
+    """Add the segments of a file."""
+    continues: int | None = None
+    for _, each in _frames((path,), on_damage, 0):
+        if isinstance(each, SegmentBegins):
+            continues = each.continues
+        elif continues is not None:
+            begun, at_s = _begun(each, path, on_damage), each.at.wall_s
+            spans.append(_Span(at_s, at_s, continues, each.checksum, begun))
+            continues = None
+        else:
+            spans[-1].last_s, spans[-1].last = each.at.wall_s, each.checksum
 
 
 def _begun(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:

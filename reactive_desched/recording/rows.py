@@ -22,6 +22,7 @@ from reactive_desched.recording.items import (
     EvictionAnswered,
     Instant,
     Item,
+    NothingChanged,
     ObjectChanged,
     ObjectFound,
     OrderGiven,
@@ -40,6 +41,7 @@ from reactive_desched.state.resources import PODS, WATCHED_KINDS
 MAX_PARTS: Final = 30_000
 """So many parts have numbers at a time; then all are forgotten, and written again when needed."""
 
+_CLOCK_ERROR_S: Final = 0.001
 _FOUND: Final = 0
 _VERBS: Final = (Verb.ADDED, Verb.MODIFIED, Verb.DELETED)
 _VERB_NUMBERS: Final = {verb: number for number, verb in enumerate(_VERBS, start=1)}
@@ -66,6 +68,7 @@ _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
         RecordingInterrupted,
         ResourceDenied,
         TermChanged,
+        NothingChanged,
     )
 }
 _ANSWERED: Final = EvictionAnswered.__name__
@@ -124,6 +127,12 @@ class _ItemRow(Struct, frozen=True, gc=False, array_like=True, tag=3):
     response: str = ""
 
 
+class _ClockRow(Struct, frozen=True, gc=False, array_like=True, tag=4):
+    """The time of day was set: from here on it is so much ahead of what the frame's time says."""
+
+    ahead_us: int
+
+
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
@@ -146,6 +155,7 @@ class RowWriter:
         self._rows: list[_Row] = []
         self._encoded = bytearray()
         self._count = 0
+        self._ahead_s = 0.0  # what the time of day is ahead of monotonic seconds
         self.at: Instant | None = None
 
     def __len__(self) -> int:
@@ -205,8 +215,13 @@ class RowWriter:
         self._rows.append(row)
 
     def _after(self, at: Instant) -> int:
+        ahead_s = at.wall_s - at.monotonic_s
         if self.at is None:
-            self.at = at
+            self.at, self._ahead_s = at, ahead_s
+        elif abs(ahead_s - self._ahead_s) > _CLOCK_ERROR_S:
+            self._ahead_s = ahead_s
+            of_frame_s = self.at.wall_s - self.at.monotonic_s
+            self._rows.append((4, round((ahead_s - of_frame_s) * 1e6)))
         return round((at.monotonic_s - self.at.monotonic_s) * 1e6)
 
     def _part(self, kind: int, value: object) -> int:
@@ -242,7 +257,7 @@ class RowWriter:
         return at, taken
 
 
-_ROWS: Final = msgspec.msgpack.Decoder(list[_PartRow | _PodRow | _ObjectRow | _ItemRow])
+_ROWS: Final = msgspec.msgpack.Decoder(list[_PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow])
 _PART_DECODERS: Final = tuple(map(msgspec.msgpack.Decoder, _PART_TYPES))
 
 
@@ -268,11 +283,14 @@ class RowReader:
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"cannot be read: {error}") from error
         try:
+            began = at
             for row in decoded:
                 if isinstance(row, _PartRow):
                     self._keep_part(row)
+                elif isinstance(row, _ClockRow):
+                    began = Instant(at.wall_s + row.ahead_us / 1e6, at.monotonic_s)
                 else:
-                    yield self._item(at, row)
+                    yield self._item(began, row)
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, RecursionError) as error:
             raise ValueError(f"has a row that cannot be read: {error}") from error
 
@@ -286,7 +304,8 @@ class RowReader:
 
     def _item(self, frame: Instant, row: "_PodRow | _ObjectRow | _ItemRow") -> Item:
         after_s = row.after_us / 1e6
-        at = Instant(frame.wall_s + after_s, frame.monotonic_s + after_s)
+        wall_s, monotonic_s = frame.wall_s + after_s, frame.monotonic_s + after_s
+        at = Instant(round(wall_s, 6), round(monotonic_s, 6))
         if isinstance(row, _PodRow):
             pod = self._pod(row)
             if row.verb == _FOUND:

@@ -32,6 +32,7 @@ from reactive_desched.recording.items import (
     EvictionAnswered,
     Instant,
     Item,
+    NothingChanged,
     ObjectChanged,
     ObjectFound,
     OrderGiven,
@@ -85,6 +86,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     EvictionAnswered(later(9), "shop", "web-1", "uid", Accepted(), 7.5),
     EvictionAnswered(later(10), "shop", "web-1", "uid", PdbRefused("no", 10.0)),
+    NothingChanged(later(11)),
     RecordingInterrupted(later(11), "the disk"),
 )
 
@@ -133,6 +135,15 @@ def test_an_object_is_read_as_it_was_written(resource: str, obj: ClusterObject) 
     changes = [ObjectChanged(later(n), resource, verb, obj) for n, verb in enumerate(Verb)]
 
     assert written_and_read([found, *changes]) == [found, *changes]
+
+
+def test_the_time_of_day_may_be_set_within_a_frame() -> None:
+    items = [
+        PauseSet(Instant(AT.wall_s + wall_s, AT.monotonic_s + after_s), "manual")
+        for wall_s, after_s in ((0.0, 0.0), (-3600.0, 1.0), (-3599.0, 2.0), (3.0, 3.0))
+    ]
+
+    assert written_and_read(items, items) == [*items, *items]
 
 
 def test_pods_of_one_template_share_their_parts_in_later_frames_too() -> None:
