@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.model.objects import Pod
-from reactive_desched.state.kinds.interning import Interner, InternTable, InternTables
+from reactive_desched.state.kinds.interning import (
+    Interner,
+    InternTable,
+    InternTables,
+    PartedInternTable,
+)
 from tests.support.codecs import make_codecs
 
 JSON = dict[str, Any]  # any JSON object
@@ -363,6 +368,29 @@ def test_pods_are_read_alike_when_every_shelf_is_full() -> None:
     assert read(full, replica(1)) == read(roomy, replica(1))
     assert set(full.sizes().values()) == {0}
     assert full.rejected()["specs"] == 1
+
+
+def test_a_table_in_parts_keeps_one_value_for_each_content_and_grows_part_by_part() -> None:
+    table: PartedInternTable[tuple[bytes, bool], list[int]] = PartedInternTable("lists")
+    keys = [(b"spec %d" % number, bool(number % 2)) for number in range(4_000)]
+    values = {key: table.put(key, [number]) for number, key in enumerate(keys)}
+
+    assert all(table.get(key) is values[key] is table.put(key, []) for key in keys)
+    assert table.get((b"spec 1", False)) is None
+    assert max(map(len, table.parts)) < 2 * len(keys) / len(table.parts)
+
+
+def test_the_parts_of_a_table_are_swept_and_counted_as_one() -> None:
+    shared = InternTables()
+    kept = [read(shared, replica(number, priority=number)) for number in range(40)]
+    sweep_all(shared)
+    assert shared.sizes()["specs"] == len(kept)
+
+    kept = kept[:5]
+    sweep_all(shared)
+
+    assert shared.sizes()["specs"] == len(kept)
+    assert all(read(shared, replica(n, priority=n)).spec is pod.spec for n, pod in enumerate(kept))
 
 
 # --- any order of events -----------------------------------------------------------------------

@@ -39,6 +39,7 @@ __all__ = [
     "InternTable",
     "InternTables",
     "Interner",
+    "PartedInternTable",
     "SweepResult",
     "epoch_seconds",
     "intern_field",
@@ -50,6 +51,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MAX_ENTRIES: Final = 1_000_000
+_PARTS: Final = 16
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_S: Final = 86_400
 _MAX_VERSION_DIGITS: Final = 20
@@ -126,6 +128,25 @@ class Interner(InternTable[K, K]):
         return self.put(value, value) if found is None else found
 
 
+class PartedInternTable(Generic[K, V]):
+    """An InternTable in sixteen parts, for content of which a large cluster has 100,000.
+
+    A single one holds the event loop for 5 ms when it grows from 87,000 entries on, as Python
+    copies the whole dictionary at once; a part grows in a sixteenth of that.
+    """
+
+    def __init__(self, name: str, limit: int = _MAX_ENTRIES) -> None:
+        self.parts: Final = tuple(InternTable[K, V](name, limit // _PARTS) for _ in range(_PARTS))
+
+    def get(self, key: K) -> V | None:
+        """Return the value of this key."""
+        return self.parts[hash(key) % _PARTS].get(key)
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value whose key is new, and return it."""
+        return self.parts[hash(key) % _PARTS].put(key, value)
+
+
 class TextInterner(Interner[str]):
     """Maps a text to the one object that stands for all equal ones, cut where it is too long."""
 
@@ -153,7 +174,7 @@ class InternTables:
 
     def __init__(self, limit: int = _MAX_ENTRIES, *, reads_all: bool = True) -> None:
         self.reads_all: Final = reads_all
-        self.specs: InternTable[Hashable, PodSpec] = InternTable("specs", limit)
+        self.specs: PartedInternTable[Hashable, PodSpec] = PartedInternTable("specs", limit)
         self.spec_texts: Interner[bytes] = Interner("specTexts", limit)
         self.statuses: InternTable[Hashable, PodStatus] = InternTable("statuses", limit)
         self.texts: Interner[str] = TextInterner("texts", limit)
@@ -187,17 +208,24 @@ class InternTables:
         self.condition_texts: Interner[ConditionTexts] = Interner("conditionTexts", limit)
         # A table of whole parts stands before the tables of their members: one round frees both.
         self._tables: Final[list[InternTable[Any, Any]]] = [
-            table for table in vars(self).values() if isinstance(table, InternTable)
+            *self.specs.parts,
+            *(table for table in vars(self).values() if isinstance(table, InternTable)),
         ]
         self._next_table = 0
 
     def sizes(self) -> dict[str, int]:
         """Count the entries of each table."""
-        return {table.name: len(table) for table in self._tables}
+        return self._count(len)
 
     def rejected(self) -> dict[str, int]:
         """Count, for each table, the values not kept because it was full."""
-        return {table.name: table.rejected for table in self._tables}
+        return self._count(lambda table: table.rejected)
+
+    def _count(self, of: "Callable[[InternTable[Any, Any]], int]") -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for table in self._tables:
+            counts[table.name] = counts.get(table.name, 0) + of(table)
+        return counts
 
     def sweep(self, budget: int) -> SweepResult:
         """Examine up to `budget` entries, table after table, and drop the unused ones.
