@@ -197,6 +197,7 @@ def _soak_rows(soak: Results) -> Iterator[Row]:
     yield Row("memory before the first eviction", samples[0]["rss_mb"], unit="MB")
     yield Row(f"memory {label}", at_from["rss_mb"], unit="MB")
     yield Row(f"memory at the end, {soak['evicted']:,} evictions", samples[-1]["rss_mb"], unit="MB")
+    yield Row("pods whose eviction took longer than a minute", len(soak["waited"]), unit="pods")
     for what, (name, unit, most) in FLAT.items():
         yield Row(f"{name}, slope {label}", grown[what], most, f"{unit} an hour")
 

@@ -92,7 +92,7 @@ class LoadServer:
             watcher.end()
         with contextlib.suppress(ValueError):
             self.stage.watchers[request.path].remove(watcher)
-        return False
+        return True  # as Go's server does; one that closes must say so before
 
     def _send_initial(self, watcher: Watcher, resource: Resource) -> None:
         for item in resource.each(0, resource.count):
@@ -104,18 +104,15 @@ class LoadServer:
             connection.answer(200, b'{"major":"1","minor":"33","gitVersion":"v1.33.2"}')
         elif request.method == "POST":
             connection.answer(201, request.body)
-        elif "/pods/" in request.path and (pod := self._find_pod(request.path)) is not None:
+        elif (pod := self._find_pod(request.path)) is not None:
             connection.answer(200, b'{"kind":"Pod","apiVersion":"v1",', pod[1:])
         else:
             connection.answer(404, _status(404, "NotFound", f"no {request.path}"))
 
     def _find_pod(self, path: str) -> bytes | None:
-        """Find a pod by its own path; slow, for a look now and then."""
-        resource, cluster = self.stage.resources["/api/v1/pods"], self.stage.cluster
-        *_, namespace, _, name = path.split("/")
-        for number, (owner, ordinal) in enumerate(cluster.order):
-            if (owner.namespace, cluster.values(owner, ordinal).name) == (namespace, name):
-                return next(resource.each(number, number + 1), None)
+        match path.rsplit("/", 3):
+            case [_, namespace, "pods", name]:
+                return self.stage.find_pod(namespace, name)
         return None
 
     def _handle_prepare(self, request: Request) -> int:
@@ -135,6 +132,7 @@ class LoadServer:
             "sent": stage.sent,
             "evictions": stage.evictions,
             "late": stage.late,
+            "overdue": tuple(stage.overdue),
         }
 
 

@@ -15,8 +15,13 @@ from bench.wire import LAST_CHUNK, Connection, chunk
 
 _POLL_INTERVAL_S = 0.01
 _PODS = "/api/v1/pods"
-_KEPT_EVENTS = 2_000
+KEPT_EVENTS = 20_000
 """So many events of each collection are sent to a watch that begins behind them."""
+
+_TOO_OLD = chunk(
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure",'
+    b'"reason":"Expired","code":410,"message":"too old resource version"}}\n'
+)
 
 _BATCH = 32
 """Events per write when they go out flat out; each still has its own chunk."""
@@ -47,7 +52,10 @@ class Watcher:
 
 @dataclass
 class EventPlayer:
-    """Open watches, prepared events, and the stamps of both ends."""
+    """Open watches, prepared events, and the stamps of both ends.
+
+    `overdue` are the pods of earlier scripts whose evictions have not come.
+    """
 
     cluster: Cluster
     resources: Mapping[str, Resource]
@@ -58,10 +66,14 @@ class EventPlayer:
     sent: dict[str, int] = field(default_factory=dict)
     evictions: list[tuple[str, int]] = field(default_factory=list)
     late: int = 0
+    overdue: dict[str, PodRef] = field(default_factory=dict)
     playbacks: list[threading.Thread] = field(default_factory=list)
     _latest: defaultdict[str, deque[tuple[int, bytes]]] = field(
-        default_factory=lambda: defaultdict(lambda: deque(maxlen=_KEPT_EVENTS))
+        default_factory=lambda: defaultdict(deque)
     )
+    _forgotten: dict[str, int] = field(default_factory=dict)
+    _added: dict[tuple[str, str], int] = field(default_factory=dict)
+    _evicted_late: list[PodRef] = field(default_factory=list)
     _in_order: threading.Lock = field(default_factory=threading.Lock)
 
     def version_of_lists(self) -> int:
@@ -70,11 +82,16 @@ class EventPlayer:
             return self.versions.now
 
     def open_watch(self, path: str, watcher: Watcher, version: int | None) -> None:
-        """Send a watch what came after a version, of the latest events, and from now on all.
+        """Send a watch what came after a version, and from now on all.
 
-        None: only what comes from now on.
+        None: only what comes from now on. A version whose next events are kept no more is answered
+        as an API server does: it is too old.
         """
         with self._in_order:
+            if version is not None and version < self._forgotten.get(path, 0):
+                watcher.send(_TOO_OLD)
+                watcher.end()
+                return
             for at, frame in self._latest[path]:
                 if version is not None and at > version:
                     watcher.send(frame)
@@ -85,11 +102,18 @@ class EventPlayer:
 
         Each slot holds one script, so that two can be sent at the same time.
         """
+        self._note_overdue()
         self.sent, self.evictions, self.late = {}, [], 0
         events = SCRIPTS[script](self.cluster, self.versions, self.sent_counts[script])
         self.prepared[slot] = list(islice(events, count))
         self.sent_counts[script] += len(self.prepared[slot])
         return len(self.prepared[slot])
+
+    def _note_overdue(self) -> None:
+        came = {pod for pod, _ in self.evictions}
+        for event in itertools.chain.from_iterable(self.prepared.values()):
+            if event.pod and event.key in self.sent and event.key not in came:
+                self.overdue[event.key] = event.pod
 
     def play(self, pace: float, slot: str) -> None:
         """Start to send what is prepared: `pace` events per second, or flat out when 0."""
@@ -125,11 +149,15 @@ class EventPlayer:
         resource, version = self.resources[event.path], self.versions.next()
         obj = event.at(version)
         resource.change(event.number, obj)
+        if event.pod:
+            self._added[event.pod.owner.namespace, event.key] = event.number
         return self._framed(event.path, version, resource.event(event.what, obj))
 
     def _framed(self, path: str, version: int, line: bytes) -> bytes:
-        frame = chunk(line)
-        self._latest[path].append((version, frame))
+        frame, latest = chunk(line), self._latest[path]
+        latest.append((version, frame))
+        if len(latest) > KEPT_EVENTS:
+            self._forgotten[path], _ = latest.popleft()
         return frame
 
     def _send(self, path: str, data: bytes) -> None:
@@ -140,8 +168,10 @@ class EventPlayer:
         """Stamp an eviction request by the name of its pod; count one of an earlier script."""
         if pod in self.sent:
             self.evictions.append((pod, at_ns))
-        else:
-            self.late += 1
+            return
+        self.late += 1
+        if (overdue := self.overdue.pop(pod, None)) is not None:
+            self._evicted_late.append(overdue)
 
     def await_evictions(self, count: int, within_s: float) -> None:
         """Return when so many requests have come, or when the time is over."""
@@ -154,6 +184,8 @@ class EventPlayer:
         names = {name for name, _ in self.evictions}
         events = itertools.chain.from_iterable(self.prepared.values())
         leaving = [event.pod for event in events if event.pod and event.key in names]
+        late, self._evicted_late = self._evicted_late, []
+        leaving += late
         for pod in leaving:
             self._delete(pod)
         return len(leaving)
@@ -164,7 +196,20 @@ class EventPlayer:
             version = self.versions.next()
             last = self.cluster.changed_pod(pod.owner, pod.ordinal, version)
             resource.change(pod.number, None)
+            self._added.pop((pod.owner.namespace, self._name(pod)), None)
             self._send(_PODS, self._framed(_PODS, version, resource.event("DELETED", last)))
+
+    def find_pod(self, namespace: str, name: str) -> bytes | None:
+        """Return a pod as it is now; slow for one that no script added."""
+        resource = self.resources[_PODS]
+        if (number := self._added.get((namespace, name))) is None:
+            for listed, (owner, ordinal) in enumerate(self.cluster.order):
+                if (owner.namespace, self.cluster.values(owner, ordinal).name) == (namespace, name):
+                    number = listed
+        return None if number is None else next(resource.each(number, number + 1), None)
+
+    def _name(self, pod: PodRef) -> str:
+        return self.cluster.values(pod.owner, pod.ordinal).name
 
     def drop_watches(self) -> None:
         """Forget every watch, its connection being closed."""
@@ -175,13 +220,9 @@ class EventPlayer:
 
     def expire_watches(self, path: str) -> int:
         """End the watches with the error that their version is too old, so that they list again."""
-        gone = (
-            b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure",'
-            b'"reason":"Expired","code":410,"message":"too old resource version"}}\n'
-        )
         watchers = self.watchers[path]
         self.watchers[path] = []
         for watcher in watchers:
-            watcher.send(chunk(gone))
+            watcher.send(_TOO_OLD)
             watcher.end()
         return len(watchers)

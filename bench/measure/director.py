@@ -17,11 +17,13 @@ class ServerStamps(msgspec.Struct):
     """What the server has stamped since it prepared; nanoseconds of the monotonic clock.
 
     `late` counts the evictions of pods that an earlier script sent; they are in no other figure.
+    `overdue` are such pods whose evictions have not come.
     """
 
     sent: dict[str, int]
     evictions: list[tuple[str, int]]
     late: int
+    overdue: tuple[str, ...]
 
     def reactions(self) -> dict[str, object]:
         """Return how long each change took to its eviction request, and both rates."""

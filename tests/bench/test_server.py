@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench import stage
 from bench.generate import LIST_VERSION
 from bench.server import Listener, LoadServer
 from bench.wire import LAST_CHUNK, WATCH_HEAD
@@ -255,6 +256,53 @@ def test_a_watch_begins_with_what_came_after_the_version_that_it_names(client: C
     assert [version(next(again)["object"]) for _ in range(2)] == others
 
 
+def test_a_watch_that_begins_before_what_is_kept_is_told_to_list_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "KEPT_EVENTS", 3)
+    versions = sent_versions(client, 5)
+
+    too_old = list(client.watch(PODS, 2, since=LIST_VERSION))
+    behind = client.watch(PODS, 2, since=versions[2])
+
+    assert [event["object"]["code"] for event in too_old] == [410]
+    assert [version(next(behind)["object"]) for _ in range(2)] == versions[3:]
+
+
+def sent_versions(client: Client, count: int) -> list[int]:
+    client.ask(f"/bench/prepare?script=status&count={count}", "POST")
+    events = client.watch(PODS, count)
+    played = threading.Timer(0.05, play, (client, ""))
+    played.start()
+    versions = [version(next(events)["object"]) for _ in range(count)]
+    played.join()
+    return versions
+
+
+def test_a_connection_serves_on_after_its_watch_has_ended(client: Client) -> None:
+    with client.send("GET", f"{PODS}?watch=true&timeoutSeconds=0.01") as sock:
+        data = b""
+        while not data.endswith(LAST_CHUNK):
+            data += sock.recv(1 << 16)
+        sock.sendall(b"GET /version HTTP/1.1\r\n\r\n")
+        assert sock.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_a_pod_that_an_event_added_can_be_read_until_it_is_deleted(client: Client) -> None:
+    client.ask("/bench/prepare?script=bound&count=1", "POST")
+    client.ask("/bench/play?pace=100", "POST")
+    (name,) = client.ask("/stats")[1]["sent"]
+    (pod,) = [p for p in client.ask(PODS)[1]["items"] if p["metadata"]["name"] == name]
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{name}"
+
+    status, shown = client.ask(path)
+
+    assert (status, shown["metadata"]["uid"]) == (200, pod["metadata"]["uid"])
+    client.ask(f"{path}/eviction", "POST", b"{}")
+    client.ask("/bench/delete", "POST")
+    assert client.ask(path)[0] == 404
+
+
 def test_an_interrupted_server_cuts_every_connection_and_comes_back_on_the_same_port(
     server: LoadServer,
 ) -> None:
@@ -285,3 +333,18 @@ def test_an_eviction_of_an_earlier_script_is_counted_apart(client: Client) -> No
 
     assert [name for name, _ in stats["evictions"]] == names[1:]
     assert stats["late"] == 1
+
+
+def test_a_pod_is_overdue_until_its_eviction_comes_and_is_deleted_then(client: Client) -> None:
+    client.ask("/bench/prepare?script=bound&count=1", "POST")
+    client.ask("/bench/play?pace=100", "POST")
+    (name,) = client.ask("/stats")[1]["sent"]
+    client.ask("/bench/prepare?script=bound&count=0", "POST")
+    assert client.ask("/stats")[1]["overdue"] == [name]
+
+    client.ask(f"/api/v1/namespaces/any/pods/{name}/eviction", "POST", b"{}")
+
+    assert client.ask("/stats")[1]["overdue"] == []
+    assert name in {item["metadata"]["name"] for item in client.ask(PODS)[1]["items"]}
+    client.ask("/bench/delete", "POST")
+    assert name not in {item["metadata"]["name"] for item in client.ask(PODS)[1]["items"]}
