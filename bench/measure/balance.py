@@ -24,8 +24,9 @@ from bench.measure.machine import Stopwatch
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
-from reactive_desched.gate.eviction_controls import EvictionControls
+from reactive_desched.gate.eviction_controls import ChangeFollowers, EvictionControls
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.objects import Node, Pod
@@ -120,10 +121,11 @@ class Descheduler:
     def __init__(self, state: ClusterState, config: Configuration) -> None:
         self.state = state
         view = ClusterView(state, _wall_clock)
-        self._gates = EvictionControls(view, time.monotonic, config)
-        instances = plugin_instances(config, state, self._gates, _wall_clock)
+        gates = EvictionControls(view, time.monotonic, config, EvictionLedger(view))
+        self._followers = ChangeFollowers(gates.followers)
+        instances = plugin_instances(config, state, gates, _wall_clock)
         backoff = PodBackoff(config.settings.evictions.retry)
-        self._evaluator = Evaluator(instances, backoff, self._gates.node_fit)
+        self._evaluator = Evaluator(instances, backoff, gates.node_fit)
         self._evaluator.resync(time.monotonic())
         self.evicted = 0
         self.evaluate()
@@ -131,7 +133,7 @@ class Descheduler:
     def apply(self, changes: Sequence[Change]) -> None:
         """Keep indexes and views, and enqueue subjects."""
         if changes:
-            self._gates.apply_changes(changes)
+            self._followers.apply(changes, time.monotonic())
             self._evaluator.apply_changes(changes, time.monotonic())
 
     def evaluate(self) -> None:

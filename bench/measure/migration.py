@@ -61,7 +61,7 @@ class Jobs:
 
     def put(self, job: MigrationJob) -> None:
         """Take in a job as the watch brings it, and find out what is to be done."""
-        self.migrations.apply_changes(self.state.upsert(job))
+        self.migrations.apply_changes(self.state.upsert(job), time.monotonic())
         while (name := self.migrations.queue.take()) is not None:
             self.migrations.action_of(name)
 

@@ -51,7 +51,7 @@ class FutileMoves:
     @property
     def pages(self) -> tuple[DebugPage, ...]:
         """The pages `futile` and `moves`."""
-        moves = self._controller.gates.ledger
+        moves = self._controller.ledger
         return (
             DebugPage(
                 "futile",

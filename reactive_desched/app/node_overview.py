@@ -58,7 +58,7 @@ async def overview(controller: Controller, query: Mapping[str, str]) -> NodeOver
             waiting[each.decision.finding.pod.node] += 1
         if number % NODES_PER_SLICE == 0:
             await anyio.lowlevel.checkpoint()
-    moving = Counter(move.origin.node for move in controller.gates.ledger)
+    moving = Counter(move.origin.node for move in controller.ledger)
     used = {each.node: each for each in _samples(controller)}
     found: list[NodeOverview] = []
     infos = sorted(controller.view.node_infos(), key=lambda info: info.name)

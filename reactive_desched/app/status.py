@@ -334,7 +334,7 @@ def _policy_in_force(active: ActiveConfig) -> PolicyInForce:
 
 
 def _moves_under_way(controller: Controller) -> MovesUnderWay:
-    found = list_moves(controller.gates.ledger)
+    found = list_moves(controller.ledger)
     requested = sum(not move.accepted for move in found.moves)
     return MovesUnderWay(requested, found.total, found.moves[:MAX_MOVES])
 

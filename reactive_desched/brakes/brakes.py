@@ -122,12 +122,9 @@ class Brakes:
         self.pending.start(now)
         self._due = _NOW
 
-    def apply_changes(self, changes: Iterable[Change]) -> bool:
-        """Follow changes of the cluster; say whether one concerns a brake."""
-        concerned = [change for change in changes if type(change) in self.reacts_to]
-        if not concerned:
-            return False
-        self.pending.apply_changes(concerned, self._clock())
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
+        """Follow changes of which each may engage or release a brake."""
+        self.pending.apply_changes(changes, now)
         self._due = _NOW
         return True
 

@@ -19,7 +19,12 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.intent_owner import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
-from reactive_desched.gate.eviction_controls import EvictionControls
+from reactive_desched.gate.eviction_controls import (
+    ChangeFollower,
+    ChangeFollowers,
+    EvictionControls,
+)
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Evict
@@ -75,7 +80,8 @@ class Controller(IntentOwner):
         self.readiness = readiness
         self.state = ClusterState(config.policy.node_selector, clock, wall_clock)
         self.view = ClusterView(self.state, wall_clock)
-        self.gates = EvictionControls(self.view, clock, config)
+        self.ledger = EvictionLedger(self.view)
+        self.gates = EvictionControls(self.view, clock, config, self.ledger)
         self.config = config
         self._wall_clock = wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)
@@ -107,6 +113,7 @@ class Controller(IntentOwner):
             work_available,
             clock,
         )
+        self._followers = ChangeFollowers(self._all_followers())
         self.initial_sync_done = Latch()
         self.evicted = 0
         self._recorder = recorder
@@ -117,6 +124,16 @@ class Controller(IntentOwner):
         self._switch_off_readers()
         observer.on_plugins({each.name for each in instances})
 
+    def _all_followers(self) -> Iterator[ChangeFollower]:
+        """Yield what follows changes of the cluster, each with what for; in any order.
+
+        The evaluator comes after all of them: it takes the capacity that they found to be free.
+        """
+        yield from self.gates.followers
+        yield self.disruptions  # pods end by others, or late by an eviction that had failed
+        if self.migrations is not None:
+            yield self.migrations  # jobs differ, or their pods do
+
     def _build_migrations(self) -> "Migrations | None":
         """Build what carries out migration jobs, which is loaded where the settings have them."""
         settings = self.config.controller.migration
@@ -125,9 +142,9 @@ class Controller(IntentOwner):
         from reactive_desched.migration.migrations import Migrations
 
         migrations = Migrations(
-            self.view, settings, self.gates.ledger, self.gates.node_fit, self._wall_clock
+            self.view, settings, self.ledger, self.gates.node_fit, self._wall_clock
         )
-        self.gates.ledger.add_participants(*migrations.participants)
+        self.ledger.add_participants(*migrations.participants)
         return migrations
 
     @property
@@ -145,14 +162,10 @@ class Controller(IntentOwner):
         self._observer.on_changes(changes)
         self._switch_off_readers()
         now = self._clock()
-        concerns_brakes = self.gates.apply_changes(changes)
-        self.disruptions.apply_changes(changes)
-        if self.migrations is not None:
-            self.migrations.apply_changes(changes)
-        concerns_moves = self.gates.moves.apply_changes(changes, now)  # may release reservations
+        concerned = self._followers.apply(changes, now)
         enqueued = self.evaluator.apply_changes(changes, now, version)
         self._report_faults()
-        return self._follow_up(now) or enqueued or concerns_brakes or concerns_moves
+        return self._follow_up(now) or enqueued or concerned
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work, or a brake may be released; None where neither is foreseen.
@@ -209,7 +222,7 @@ class Controller(IntentOwner):
                 context = decision_context(evaluation, self.view)
                 self._recorder.record_decision(context, evaluation.decision)
                 if isinstance(evaluation.decision, Evict):
-                    self.gates.ledger.evaluated(evaluation)
+                    self.ledger.evaluated(evaluation)
                     evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
                     yield Intent(context, self.config.policy.grace_period_s, evictor)
             self._observer.on_decision(evaluation)
@@ -235,7 +248,7 @@ class Controller(IntentOwner):
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
-        eviction = self.gates.ledger.decided_here(intent.pod.uid)
+        eviction = self.ledger.decided_here(intent.pod.uid)
         assert eviction is not None, "it has no outcome yet"
         if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
@@ -261,15 +274,15 @@ class Controller(IntentOwner):
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next."""
         uid, evictor = intent.pod.uid, intent.options.evictor
-        self.gates.ledger.request(uid, request_id, sent_at, evictor)
+        self.ledger.request(uid, request_id, sent_at, evictor)
 
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""
         uid = result.intent.pod.uid
-        eviction, now = self.gates.ledger.decided_here(uid), self._clock()
+        eviction, now = self.ledger.decided_here(uid), self._clock()
         evaluation = None if eviction is None else eviction.evaluation
         assert evaluation is not None, "an intent has one outcome"
-        self.gates.ledger.end(uid, result.outcome, now)
+        self.ledger.end(uid, result.outcome, now)
         self.evaluator.settle(evaluation, result.outcome, now)
         self.evicted += result.outcome.result in POD_LEAVES
         self.disruptions.settle(as_past(result, self._wall_clock()))
@@ -317,19 +330,19 @@ class Controller(IntentOwner):
 
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""
-        self.gates.ledger.inherit(pod, self._clock(), self._wall_clock())
+        self.ledger.inherit(pod, self._clock(), self._wall_clock())
 
     def end_inherited_eviction(self, pod: PodKey, outcome: Outcome) -> None:
         """Evaluate the pod again: an earlier process's eviction of it has its outcome."""
         now = self._clock()
-        self.gates.ledger.end_inherited(pod, outcome, now, self._wall_clock())
+        self.ledger.end_inherited(pod, outcome, now, self._wall_clock())
         self.evaluator.eviction_ended(pod, now)
         self.disruptions.end_inherited(pod, outcome)
         self._follow_up(now)
         self._work_available.notify()
 
     def _is_evicting(self, pod: PodKey) -> bool:
-        return self.gates.ledger.is_under_way(pod)
+        return self.ledger.is_under_way(pod)
 
     def _count_late(self, past: PastEviction) -> None:
         """Count an eviction that happened after its outcome had said that it did not."""
@@ -340,7 +353,7 @@ class Controller(IntentOwner):
 
     def _count_foreign(self, past: PastEviction) -> None:
         """Count an eviction that may be of a leader whose record this process lacks."""
-        self.gates.ledger.count(past, self._clock(), self._wall_clock())
+        self.ledger.count(past, self._clock(), self._wall_clock())
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.
@@ -352,7 +365,7 @@ class Controller(IntentOwner):
         now = self._clock()
         self.config = config
         self.readiness.set_asked(asked_kinds(config))
-        self.gates.ledger.supersede()
+        self.ledger.supersede()
         self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)
         self.gates.reconfigure(config, now)
@@ -372,7 +385,7 @@ class Controller(IntentOwner):
         if self.evaluator.started:
             changes = [Resynced(), *changes]
             self._observer.on_changes(changes)
-            self.gates.apply_changes(changes)
+            self._followers.apply(changes, now)
         self._work_available.notify()
 
     def clear_futile(self, owner_uid: str) -> int:

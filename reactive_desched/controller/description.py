@@ -71,11 +71,7 @@ class ControllerDescription:
         """Yield how many subjects and findings wait, and how many tokens are left."""
         yield from collect_state(self.state())
         yield from self._controller.evaluator.collect()
-        yield from self._controller.gates.brakes.collect()
-        yield from self._controller.gates.moves.collect()
-        yield from self._controller.gates.memory.collect(self._clock())
-        yield from self._controller.gates.rate_limiter.collect(self._clock())
-        yield from self._controller.gates.schedules.collect()
+        yield from self._controller.gates.collect(self._clock())
         if self._controller.migrations is not None:
             yield from self._controller.migrations.collect()
 
@@ -116,7 +112,7 @@ class ControllerDescription:
     def count_findings(self) -> dict[str, int | dict[str, int]]:
         """Count the findings since the start: of pods that left, or are leaving, others by gate."""
         blocked = self._controller.evaluator.blocked_by_gate
-        evicting = self._controller.gates.ledger.count_decided_here()
+        evicting = self._controller.ledger.count_decided_here()
         return {
             "findings": self._controller.evicted + evicting + sum(blocked.values()),
             "evicted": self._controller.evicted,

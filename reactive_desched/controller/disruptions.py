@@ -5,7 +5,7 @@ It is synchronous. Each change of a pod costs one look-up of its type; only an e
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -87,8 +87,8 @@ MAX_UNEXPLAINED: Final = 10_000
 ADOPTED_S: Final = 3600.0
 """What ended a pod before this process began is recorded where it began so short a time ago."""
 
-_ENDS: Final = frozenset({PodTerminating, PodGone, PendingPodDeleted})
-_LAST: Final = frozenset({PodGone, PendingPodDeleted, CompletedPodDeleted})
+_ENDS: Final[frozenset[type[Change]]] = frozenset({PodTerminating, PodGone, PendingPodDeleted})
+_LAST: Final[frozenset[type[Change]]] = frozenset({PodGone, PendingPodDeleted, CompletedPodDeleted})
 """The changes of which one is the last of a pod."""
 
 _SEEN_LATER: Final = (POD_GONE.code, POD_DISRUPTED.code)
@@ -135,6 +135,7 @@ class Disruptions:
     """
 
     indexes = (OwnerIndex, WorkloadPods)
+    reacts_to: ClassVar[tuple[type[Change], ...]] = (WorkloadChanged, *(_ENDS | _LAST))
 
     def __init__(
         self,
@@ -168,11 +169,11 @@ class Disruptions:
 
     # --- the cluster ---
 
-    def apply_changes(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
         """Look at the pods that end by these changes, and at rollouts, which explain such ends."""
         for change in changes:
             if type(change) is WorkloadChanged:
-                self._causes.follow(change, self._clock())
+                self._causes.follow(change, now)
                 continue
             if type(change) in _ENDS:
                 assert isinstance(change, PodChange), "each is the change of a pod"
@@ -183,6 +184,7 @@ class Disruptions:
                 assert isinstance(change, PodChange), "each is the change of a pod"
                 if self._view.pod(change.pod.uid) is None:  # it had not only ended
                     self._done.pop(change.pod.uid, None)
+        return False
 
     def adopt(self, pods: Iterable[Pod]) -> None:
         """Look at pods as they were found: those that are ending, as of a short time ago.

@@ -253,12 +253,13 @@ class SchedulerNodeFit(EvictionParticipant):
         del end
         self._nodes.reservations.release(eviction.pod_uid)
 
-    def apply_changes(self, changes: Iterable[Change]) -> None:
-        """Find the groups of unschedulable pods that a change helps."""
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
+        """Find the groups of unschedulable pods that a change helps, which are hints to take."""
         if self._nodes.reservations.pods:
-            self._nodes.reservations.expire(self._clock())
+            self._nodes.reservations.expire(now)
         if self._unschedulable.groups:
             self._unschedulable.apply_changes(changes)
+        return False
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which unschedulable groups may fit now."""

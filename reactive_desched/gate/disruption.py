@@ -113,11 +113,13 @@ class PdbFilter(EvictionParticipant):
             for pdb in self._view.index(PdbIndex).covering(pod):
                 self._drop_assumed(pdb, {pod.uid})
 
-    def apply_changes(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
         """Drop the assumptions of a PodDisruptionBudget whose status changed: it shows them now."""
+        del now
         for change in changes:
             if isinstance(change, PdbChanged):
                 self._assumed.pop(f"{change.namespace}/{change.name}", None)
+        return False
 
     def _drop_assumed(self, pdb: PodDisruptionBudget, pods: set[PodKey]) -> None:
         left = self._assumed.get(pdb.key, frozenset()) - pods

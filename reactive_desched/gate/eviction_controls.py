@@ -1,7 +1,8 @@
 """All that decides whether a pod may be evicted now: gates, limits, brakes, and the ledger."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
@@ -31,8 +32,41 @@ from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.view import ClusterView
+from reactive_desched.telemetry.metrics import Metric
 
-_REACTS_TO = frozenset({*PdbFilter.reacts_to, *SchedulerNodeFit.reacts_to, *Brakes.reacts_to})
+
+class ChangeFollower(Protocol):
+    """Follows the changes of the cluster that are of its types."""
+
+    @property
+    def reacts_to(self) -> Iterable[type[Change]]:
+        """The types of changes that it follows."""
+        ...
+
+    def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
+        """Follow changes of these types; say whether there may be work. `now` is monotonic."""
+        ...
+
+
+class ChangeFollowers:
+    """Hands each change to all that follow its type.
+
+    Their order is free: none reads what another one keeps of the same change.
+    """
+
+    def __init__(self, followers: Iterable[ChangeFollower]) -> None:
+        self._of: dict[type[Change], list[ChangeFollower]] = {}
+        for follower in followers:
+            for kind in follower.reacts_to:
+                self._of.setdefault(kind, []).append(follower)
+
+    def apply(self, changes: Iterable[Change], now: float) -> bool:
+        """Let them follow these changes; say whether there may be work. `now` is monotonic."""
+        may_work = False
+        for change in changes:
+            for follower in self._of.get(type(change), ()):
+                may_work |= follower.apply_changes((change,), now)
+        return may_work
 
 
 class EvictionControls:
@@ -44,9 +78,13 @@ class EvictionControls:
     """
 
     def __init__(
-        self, view: ClusterView, clock: Callable[[], float], config: Configuration
+        self,
+        view: ClusterView,
+        clock: Callable[[], float],
+        config: Configuration,
+        ledger: EvictionLedger,
     ) -> None:
-        self.ledger = EvictionLedger(view)
+        self.ledger = ledger
         self.in_flight = InFlightEvictions(self.ledger, clock)
         self.rate_limiter = EvictionRateLimiter(
             config.controller.budgets,
@@ -147,17 +185,14 @@ class EvictionControls:
     def _limits(self) -> tuple[GateFilter, ...]:
         return self.schedules, self._plugin_limits, self.policy_limits, self.rate_limiter
 
-    def apply_changes(self, changes: Sequence[Change]) -> bool:
-        """Update what is assumed of PodDisruptionBudgets and of node capacity, and the brakes.
-
-        Returns whether a brake may engage or be released.
-        """
-        if _REACTS_TO.isdisjoint(map(type, changes)):
-            return False
-        concerned = [change for change in changes if type(change) in _REACTS_TO]
-        self._pdb_filter.apply_changes(concerned)
-        self.node_fit.apply_changes(concerned)
-        return self.brakes.apply_changes(concerned)
+    @property
+    def followers(self) -> Iterator[ChangeFollower]:
+        """Yield what follows changes of the cluster, each with what for."""
+        yield self._pdb_filter  # a budget's new status shows the evictions that were assumed on it
+        yield self.node_fit  # pods that fitted no node may fit one now
+        yield self.brakes  # one may engage or be released
+        yield self.memory  # a node that differs ends what was remembered of it
+        yield self.moves  # evicted pods go, and their replacements come, are bound, and Ready
 
     def follow_resync(self, *, under_way: bool) -> None:
         """Record whether a resync is running: not all findings are known then."""
@@ -188,6 +223,14 @@ class EvictionControls:
         """
         self.ledger.restore((past,), now, wall_now)
         self.moves.adopt(now)
+
+    def collect(self, now: float) -> Iterator[Metric]:
+        """Yield what holds evictions: brakes, moves, memory, rates and schedules."""
+        yield from self.brakes.collect()
+        yield from self.moves.collect()
+        yield from self.memory.collect(now)
+        yield from self.rate_limiter.collect(now)
+        yield from self.schedules.collect()
 
     def limit_status(self, now: float) -> LimitStatus:
         """Return what every limit allows now, in monotonic seconds."""

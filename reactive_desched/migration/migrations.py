@@ -73,6 +73,7 @@ class Migrations(EvictionParticipant):
     """
 
     indexes = (*INDEXES, EmptiedNodes)
+    reacts_to = (MigrationJobChanged,)
 
     def __init__(
         self,
@@ -178,11 +179,13 @@ class Migrations(EvictionParticipant):
 
     # --- what comes in ---
 
-    def apply_changes(self, changes: Iterable[Change]) -> None:
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
         """Apply the jobs that differ, or whose pods do."""
+        del now
         for change in changes:
             if type(change) is MigrationJobChanged:
                 self._follow(change.name)
+        return False
 
     def decided(self, eviction: Eviction) -> None:
         """Record that the eviction of a job's pod was decided."""

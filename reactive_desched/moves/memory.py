@@ -162,7 +162,7 @@ class MoveMemory(EvictionParticipant):
 
     name = MEMORY_GATE
     indexes = (OwnerIndex,)
-    reacts_to: ClassVar = frozenset(WakeOnAnyNode.changes)
+    reacts_to: ClassVar = WakeOnAnyNode.changes
 
     def __init__(
         self, view: ClusterView, settings: MoveSettings, node_fit: SchedulerNodeFit
@@ -270,11 +270,12 @@ class MoveMemory(EvictionParticipant):
 
     # --- what happens ---
 
-    def apply_changes(self, changes: Iterable[Change], now: float) -> None:
+    def apply_changes(self, changes: Iterable[Change], now: float) -> bool:
         """Note which nodes differ: a parked owner may be tried once more, and pods may leave."""
         for change in changes:
-            if type(change) in self.reacts_to and isinstance(change, NodeChange):
-                self._nodes.changed(change.node, now)
+            assert isinstance(change, NodeChange), "it reacts to no other"
+            self._nodes.changed(change.node, now)
+        return False
 
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Remember that a pod was evicted; one that replaced another is a repetition."""

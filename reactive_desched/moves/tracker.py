@@ -78,6 +78,10 @@ class MoveTracker(EvictionParticipant):
     """Follows the evictions of the ledger that are not over, MAX_MOVES at most."""
 
     indexes = (OwnerIndex, WorkloadPods)
+    reacts_to = (
+        *(PendingPodAdded, PodBound, PodStatusChanged),
+        *(PodGone, PendingPodDeleted, CompletedPodDeleted),
+    )
 
     def __init__(
         self, view: ClusterView, config: Configuration, ledger: EvictionLedger, memory: MoveMemory
@@ -161,8 +165,6 @@ class MoveTracker(EvictionParticipant):
 
     def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
         """Follow the pods of open moves; say whether the time of `next_due` changed."""
-        if not MoveMemory.reacts_to.isdisjoint(map(type, changes)):
-            self._memory.apply_changes(changes, now)
         for change in changes:
             if isinstance(change, (PodGone, PendingPodDeleted, CompletedPodDeleted)):
                 self._ledger.forget(change.pod.uid)

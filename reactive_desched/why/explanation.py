@@ -313,7 +313,7 @@ class Explainer:
         if (evaluation := self._evaluation(pod)) is not None:
             finding = evaluation.finding
             return EVICTING, "", f"{finding.plugin} decided to evict it: {finding.message}"
-        for move in self._controller.gates.ledger:
+        for move in self._controller.ledger:
             if move.origin.pod_uid == pod.uid:
                 return MOVED, "", f"{move.origin.plugin} had it evicted; it leaves now"
         if (taken := self._controller.disruptions.end_of(pod.uid)) is not None:
@@ -330,7 +330,7 @@ class Explainer:
 
     def _evaluation(self, pod: Pod) -> Evaluation | None:
         """Return the evaluation of the pod's eviction while that has no outcome yet."""
-        eviction = self._controller.gates.ledger.decided_here(pod.uid)
+        eviction = self._controller.ledger.decided_here(pod.uid)
         return None if eviction is None else eviction.evaluation
 
     def _instances(self) -> Iterable[PluginInstance]:

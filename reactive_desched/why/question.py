@@ -206,7 +206,7 @@ def _explain_owner(
     return OwnerExplanation(
         owner=str(owner),
         wanted=None if workload is None else workload.replicas,
-        moving=sum(move.origin.owner.uid == owner.uid for move in controller.gates.ledger),
+        moving=sum(move.origin.owner.uid == owner.uid for move in controller.ledger),
         paused=controller.pauses.state().hold,
         total=len(pods),
         states=Counter(each.state for each in states),

@@ -32,12 +32,12 @@ class Place:
     def put(self, *things: ClusterObject) -> None:
         """Let objects appear or change."""
         for thing in things:
-            self.fit.apply_changes(self.state.upsert(thing))
+            self.fit.apply_changes(self.state.upsert(thing), self.now)
 
     def remove(self, *things: ClusterObject) -> None:
         """Let objects vanish."""
         for thing in things:
-            self.fit.apply_changes(self.state.remove(thing))
+            self.fit.apply_changes(self.state.remove(thing), self.now)
 
     def fitting(self, pod: Pod) -> set[str]:
         """Name the nodes other than its own that fit a pod."""

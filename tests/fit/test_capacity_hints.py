@@ -25,7 +25,7 @@ class Waiting:
         self.waiting: dict[str, dict[str, tuple[WakeOn, ...]]] = {"elsewhere": {}, "anywhere": {}}
 
     def take(self, changes: Iterable[Change]) -> None:
-        self.fit.apply_changes(changes)
+        self.fit.apply_changes(changes, 0.0)
         self.hear(
             {
                 kind.fulfilled_by(change)

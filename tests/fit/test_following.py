@@ -50,7 +50,7 @@ class World:
 def test_after_any_changes_the_search_answers_as_a_new_one(data: st.DataObject, steps: int) -> None:
     world, clusters = World(), RandomCluster()
     for step in range(steps):
-        world.fit.apply_changes(clusters.change(data, world.state))
+        world.fit.apply_changes(clusters.change(data, world.state), 0.0)
         if step % 3 == 0:
             world.check()
     world.check()

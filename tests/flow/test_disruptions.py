@@ -471,7 +471,7 @@ async def test_an_eviction_that_failed_and_lands_later_is_corrected_counted_and_
 
         assert flow.intent_store.corrections == [("web", "unknown", "EvictedLater")]
         assert limiter.min_available(anyio.current_time())["cluster"] == pytest.approx(1)
-        assert [move.origin.pod_name for move in flow.controller.gates.ledger] == ["web"]
+        assert [move.origin.pod_name for move in flow.controller.ledger] == ["web"]
         flow.delete(web)
         flow.deliver(pod("next", on="n2", created=NOW_S + 70))
         await anyio.sleep(120)

@@ -700,7 +700,7 @@ async def test_moves_by_jobs_that_come_to_nothing_are_remembered_of_the_plugin()
     server = served(*ON_N1[:1], pod("other", on="n2"), pod("third", on="n3"))
     async with MigratingController(server, None, taints()).running(*TAINTED) as process:
         await anyio.sleep(1)
-        [move] = process.fed.controller.gates.ledger
+        [move] = process.fed.controller.ledger
 
         assert move.origin.plugin == "RemovePodsViolatingNodeTaints"
 

@@ -41,7 +41,7 @@ class Cluster:
 
     def change(self, *things: ClusterObject) -> None:
         for thing in things:
-            self.gate.apply_changes(self.state.upsert(thing))
+            self.gate.apply_changes(self.state.upsert(thing), 0.0)
 
     def says(self, about: Any) -> Refuse | None:
         return self.gate.check(Finding(about, "Test", "why"), 1000)
@@ -87,7 +87,7 @@ def test_a_pod_under_two_budgets_waits_for_them_unless_the_server_asks_none(phas
     assert refusal.message.startswith("PodDisruptionBudgets all, web cover the pod")
     assert refusal.wake_on == (WakeOnPdb("default"), WakeOnPod("a"))
     for change in cluster.state.remove(budget(5, "all")):
-        cluster.gate.apply_changes([change])
+        cluster.gate.apply_changes([change], 0.0)
     assert cluster.says(about) is None
 
 
@@ -139,7 +139,7 @@ def test_the_booking_of_one_that_happened_stays_until_the_budgets_status_shows_i
     finish(cluster.gate, A.uid, evicted=True)
     assert cluster.says(B) is not None
 
-    cluster.gate.apply_changes([NodeAdded("n2"), PdbChanged("default", "other")])
+    cluster.gate.apply_changes([NodeAdded("n2"), PdbChanged("default", "other")], 0.0)
     assert cluster.says(B) is not None
     cluster.change(budget(1))
     assert cluster.says(B) is None

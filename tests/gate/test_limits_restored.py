@@ -12,6 +12,7 @@ from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.plugin_limits import PluginNodeLimits
 from reactive_desched.gate.policy_limits import PolicyLimits
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.scopes import scopes_of
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.findings import Finding
@@ -157,7 +158,8 @@ def make_gate(
         state.upsert(node(name))
     budgets = make_rate_limits({"cluster": rate}, window_s=window_s)
     config = make_configuration((make_profile_of("test", ()),), limits=limits, budgets=budgets)
-    gates = EvictionControls(ClusterView(state, lambda: EPOCH), lambda: 0.0, config)
+    view = ClusterView(state, lambda: EPOCH)
+    gates = EvictionControls(view, lambda: 0.0, config, EvictionLedger(view))
     gate = gates.gate(gates.evictor(config.policy.profiles[0].evictor), "test")
     state.keep_indexes([(kind, None) for kind in gate.indexes])
     return gates, gate

@@ -92,7 +92,7 @@ def test_arbitration_that_follows_changes_decides_as_one_that_begins_now(
     for version, (made, is_removed) in enumerate(steps, 1):
         stored = replace(made, resource_version=version)
         change = partial(state.remove if is_removed else state.upsert, stored)
-        followed.apply_changes(change())
+        followed.apply_changes(change(), 0.0)
         fresh = make_migrations(state)
         fresh.follow_all()
         there = sorted(state.pods, key=str)

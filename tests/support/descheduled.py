@@ -12,8 +12,9 @@ from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import ReactiveDeschedError
-from reactive_desched.gate.eviction_controls import EvictionControls
+from reactive_desched.gate.eviction_controls import ChangeFollowers, EvictionControls
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
@@ -82,7 +83,8 @@ class DescheduledCluster:
             for resource, kind in WATCHED_KINDS.items()
             if resource in RESOURCES
         }
-        self.gates = EvictionControls(ClusterView(self.state, self._now), self._now, config)
+        view = ClusterView(self.state, self._now)
+        self.gates = EvictionControls(view, self._now, config, EvictionLedger(view))
         instances = plugin_instances(config, self.state, self.gates, self._now)
         self._evaluator = Evaluator(instances, PodBackoff(RetrySettings()), self.gates.node_fit)
         for resource in self._codecs:
@@ -158,8 +160,7 @@ class DescheduledCluster:
 
     def apply(self, changes: list[Change]) -> None:
         """Let the gates and plugins follow what changed in the state."""
-        self.gates.apply_changes(changes)
-        self.gates.moves.apply_changes(changes, self._now())
+        ChangeFollowers(self.gates.followers).apply(changes, self._now())
         self._evaluator.apply_changes(changes, self._now())
         self._follow_up()
 

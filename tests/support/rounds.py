@@ -8,6 +8,7 @@ from reactive_desched.api.plugin import next_opinion
 from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.kube.codec import make_codecs
+from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
@@ -40,7 +41,8 @@ def run_round(
     """Plan with the real gates, evict what they agree to, and wait; name the evicted pods."""
     state, now = state_of(world), world.clock.now()
     config = make_configuration((make_profile_of("p", (plugin,), evictor),))
-    gates = EvictionControls(ClusterView(state, lambda: now), lambda: now, config)
+    view = ClusterView(state, lambda: now)
+    gates = EvictionControls(view, lambda: now, config, EvictionLedger(view))
     [instance] = plugin_instances(config, state, gates, lambda: now)
     evicted: list[str] = []
     for subject in list(plugin.subjects(Resynced(), instance.view)):
