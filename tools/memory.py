@@ -1,8 +1,9 @@
-"""How much memory a controller takes: the one place that the manifests' limits are written from.
+"""How much memory a controller takes: requests and limits of the manifests are written from it.
 
 `python -m bench --part soak` measures what the constants say; docs/explain/memory.md shows it.
 """
 
+from math import ceil
 from typing import Final
 
 from msgspec import Struct
@@ -50,7 +51,15 @@ def needed_mb(size: ClusterSize) -> float:
     return BASE_MB + CACHES_MB + per_object / _MB
 
 
+def request_mib(size: ClusterSize) -> int:
+    """Return what is requested for a cluster of this size: as the limit, but without the caches."""
+    return _step_up(needed_mb(size) - CACHES_MB)
+
+
 def limit_mib(size: ClusterSize) -> int:
     """Return the memory limit for a cluster of this size: with a margin, in steps of 64 MiB."""
-    wanted_mib = needed_mb(size) * MARGIN * _MB / _MIB
-    return -(-int(wanted_mib) // _STEP_MIB) * _STEP_MIB
+    return _step_up(needed_mb(size))
+
+
+def _step_up(needed: float) -> int:
+    return ceil(needed * MARGIN * _MB / _MIB / _STEP_MIB) * _STEP_MIB

@@ -1,4 +1,4 @@
-"""Writes the memory limits of the manifests and the chart, and the page that explains them."""
+"""Writes the memory that the manifests and the chart request and allow, and the page on it."""
 
 import re
 from pathlib import Path
@@ -14,6 +14,7 @@ from tools.memory import (
     SIZES,
     limit_mib,
     needed_mb,
+    request_mib,
 )
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -24,6 +25,7 @@ MANIFESTS: Final = (
     ROOT / "deploy/charts/reactive-desched/values.yaml",
 )
 PAGE: Final = ROOT / "docs/reference/memory.md"
+_REQUEST: Final = re.compile(r"(requests:\s*\n\s+cpu: \S+\s*\n\s+memory: )\S+")
 _LIMIT: Final = re.compile(r"(limits:\s*\n\s+memory: )\S+")
 
 _TEMPLATE: Final = ROOT / "tools/memory.md.template"
@@ -32,7 +34,8 @@ _TEMPLATE: Final = ROOT / "tools/memory.md.template"
 def page() -> str:
     """Return the page on memory."""
     rows = "\n".join(
-        f"| {size.nodes:,} | {size.pods:,} | {needed_mb(size):.0f} MB | {limit_mib(size)}Mi |"
+        f"| {size.nodes:,} | {size.pods:,} | {needed_mb(size):.0f} MB | {request_mib(size)}Mi |"
+        f" {limit_mib(size)}Mi |"
         for size in SIZES
     )
     return _TEMPLATE.read_text(encoding="utf-8").format(
@@ -43,23 +46,26 @@ def page() -> str:
         rows=rows,
         nodes=ADVERTISED.nodes,
         pods=ADVERTISED.pods,
+        request=request_mib(ADVERTISED),
         limit=limit_mib(ADVERTISED),
         margin=MARGIN,
     )
 
 
-def with_limit(manifest: str) -> str:
-    """Return a manifest with the memory limit of the advertised size."""
-    written, count = _LIMIT.subn(rf"\g<1>{limit_mib(ADVERTISED)}Mi", manifest)
-    assert count == 1, "a manifest has one limit of memory"
-    return written
+def with_memory(manifest: str) -> str:
+    """Return a manifest with the memory request and limit of the advertised size."""
+    amounts = (_REQUEST, request_mib(ADVERTISED)), (_LIMIT, limit_mib(ADVERTISED))
+    for place, mib in amounts:
+        manifest, count = place.subn(rf"\g<1>{mib}Mi", manifest)
+        assert count == 1, "a manifest has one request and one limit of memory"
+    return manifest
 
 
 def main() -> None:
-    """Write the page and the limits."""
+    """Write the page, the requests and the limits."""
     PAGE.write_text(page(), encoding="utf-8")
     for file in MANIFESTS:
-        file.write_text(with_limit(file.read_text(encoding="utf-8")), encoding="utf-8")
+        file.write_text(with_memory(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

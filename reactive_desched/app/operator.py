@@ -1,6 +1,5 @@
 """The debug pages and orders of a running controller, each beside what answers it."""
 
-import time
 from collections.abc import Mapping
 
 from reactive_desched.app.futile import FutileMoves
@@ -9,6 +8,7 @@ from reactive_desched.app.node_overview import overview
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.status import StatusPage
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingQuery
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.web.operator import DebugPage, Operator
@@ -46,7 +46,7 @@ def build_operator(
             DebugPage(
                 "why",
                 "why a pod, the pods of a node, or of an owner, wait or stay",
-                lambda query: _explain(controller, query),
+                lambda query: _explain(controller, description, query),
             ),
             DebugPage(
                 "nodes",
@@ -58,7 +58,9 @@ def build_operator(
     )
 
 
-async def _explain(controller: Controller, query: Mapping[str, str]) -> object:
+async def _explain(
+    controller: Controller, description: ControllerDescription, query: Mapping[str, str]
+) -> object:
     from reactive_desched.why.page import explain  # what a start does not need
 
-    return await explain(controller, query, time.monotonic, time.time)
+    return await explain(controller, description, query)

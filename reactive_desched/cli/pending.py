@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -62,13 +62,13 @@ def _call(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         query["all"] = "true"
     answer = controller_client.client_of(arguments).ask("pending", query)
-    table = _table(answer.value, datetime.now(UTC), each=arguments.each)
+    table = _table(answer.value, each=arguments.each)
     lines = chain((answer.heading(arguments.server),), table)
     controller_client.write_answer(arguments.output, answer.value, lines)
     return 0
 
 
-def _table(answer: Mapping[str, Any], now: datetime, *, each: bool) -> Iterator[str]:
+def _table(answer: Mapping[str, Any], *, each: bool) -> Iterator[str]:
     from reactive_desched.text.layout import layout_for
 
     if answer["pause"]:
@@ -84,6 +84,7 @@ def _table(answer: Mapping[str, Any], now: datetime, *, each: bool) -> Iterator[
         yield "no finding waits"
     else:
         yield from headline(answer)
+        now = datetime.fromisoformat(answer["time"])
         width = layout_for(sys.stdout).width
         yield from (_findings if each else _groups)(answer, now, width)
     if answer["subjects"]:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from reactive_desched.cli import controller_client, policy_flags, snapshot_flags
@@ -94,7 +94,8 @@ def _answer(
         snapshot_flags.recording_of(arguments)  # which is an error without --at
         _check_no_snapshot(arguments)
         answer = controller_client.client_of(arguments).ask("why", question)
-        return answer.value, datetime.now(UTC), (answer.heading(arguments.server), "")
+        moment = datetime.fromisoformat(answer.value["time"])
+        return answer.value, moment, (answer.heading(arguments.server), "")
     if arguments.at is not None and arguments.server != controller_client.DEFAULT_SERVER:
         raise ConfigError("--server means nothing with --at: a recording answers; leave one out")
     return _look(arguments, question)

@@ -60,7 +60,7 @@ class ControllerDescription:
     async def migrations(self, limit: int = MAX_LISTED) -> JobList:
         """List at most `limit` migration jobs, and what each waits for."""
         pending = await self._forecast.findings()
-        return list_jobs(self._controller.migrations, pending, limit)
+        return list_jobs(self._controller.migrations, pending, self._clock(), limit)
 
     async def pending_summary(self) -> PendingSummary:
         """Count the findings that wait, by what blocks them."""

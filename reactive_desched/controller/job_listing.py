@@ -48,9 +48,15 @@ class JobList(Struct, frozen=True, rename="camel"):
 
 
 def list_jobs(
-    migrations: Migrations | None, pending: Iterable[PendingFinding], limit: int = MAX_LISTED
+    migrations: Migrations | None,
+    pending: Iterable[PendingFinding],
+    now: float,
+    limit: int = MAX_LISTED,
 ) -> JobList:
-    """Return the jobs, the oldest that has not ended first, at most `limit` of them by name."""
+    """Return the jobs, the oldest that has not ended first, at most `limit` of them by name.
+
+    `now` is monotonic seconds.
+    """
     if migrations is None:
         return JobList(enabled=False, total=0, by_phase={}, jobs=())
     jobs = tuple(migrations.jobs)
@@ -59,7 +65,7 @@ def list_jobs(
         phase = _phase(job)
         by_phase[phase] = by_phase.get(phase, 0) + 1
     first = nsmallest(limit, jobs, key=lambda job: (job.has_ended, job.created_s, job.name))
-    rows = tuple(job_rows(first, migrations, pending))
+    rows = tuple(job_rows(first, migrations, pending, now))
     return JobList(enabled=True, total=len(jobs), by_phase=by_phase, jobs=rows)
 
 
@@ -68,9 +74,12 @@ def _phase(job: MigrationJob) -> str:
 
 
 def job_rows(
-    jobs: Iterable[MigrationJob], migrations: Migrations, pending: Iterable[PendingFinding]
+    jobs: Iterable[MigrationJob],
+    migrations: Migrations,
+    pending: Iterable[PendingFinding],
+    now: float,
 ) -> Iterator[JobRow]:
-    """Yield what is shown of each job; `pending` has the findings of those that wait."""
+    """Yield what is shown of each job at `now`; `pending` has the findings of those that wait."""
     blocked = {
         name: each
         for each in pending
@@ -79,7 +88,7 @@ def job_rows(
     for job in jobs:
         pod, found = migrations.pod_of(job), blocked.get(job.name)
         waits = awaits_arbitration(job) or wants_eviction(job, migrations.modes)
-        decision = found.decision if found is not None and waits else None
+        wait = found if waits else None
         yield JobRow(
             name=job.name,
             namespace=job.pod.namespace,
@@ -89,8 +98,8 @@ def job_rows(
             step=job.status.step,
             created=utc_time(job.created_s),
             made_by=job.trigger or "by hand",
-            reason=job.status.reason if decision is None else decision.reason,
-            message=job.status.message if decision is None else decision.message,
-            setting="" if decision is None else decision.setting,
+            reason=job.status.reason if wait is None else wait.decision.reason,
+            message=job.status.message if wait is None else wait.message(now),
+            setting="" if wait is None else wait.setting,
             is_paused=job.is_paused,
         )

@@ -137,15 +137,17 @@ class PendingSummary(Struct, frozen=True, rename="camel"):
 class PendingList(PendingSummary, frozen=True, rename="camel"):
     """Findings that wait: a summary, counts by gate, and those that have waited longest.
 
-    `pause` is why nothing at all is evaluated now, and `hold` why no pod is evicted, as a brake
-    may be; both are empty when the controller works. `subjects` is how many subjects wait for
-    quiet (debounce) or for their turn. What depends on one of `flapping` waits longer.
+    It is as of `time`. `pause` is why nothing at all is evaluated then, and `hold` why no pod is
+    evicted, as a brake may be; both are empty when the controller works. `subjects` is how many
+    subjects wait for quiet (debounce) or for their turn. What depends on one of `flapping` waits
+    longer.
     """
 
     pause: str
     hold: str
     by_gate: Mapping[str, int]
     findings: tuple[PendingRow, ...]
+    time: datetime
 
 
 class PendingQuery(Struct, frozen=True):
@@ -231,6 +233,7 @@ def list_pending(
         waiting.hold,
         counted.by_gate,
         tuple(rows),
+        moment.time(moment.now),
     )
 
 

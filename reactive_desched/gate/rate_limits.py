@@ -216,17 +216,16 @@ class EvictionRateLimiter(EvictionParticipant):
     ) -> Turn:
         """Return the turn of a pod that waits, or would wait, for a bucket that is empty until."""
         buckets, bucket = self._buckets_of(names), (scope.name, names[scope.index])
-        known = self._waiting.turn(pod, buckets)
-        at = max(at, known or at)
-        waiting = self._waiting.count(bucket) + (known is None)
-        # of a pod that came before, as many are before it as there are tokens until its turn
-        place = min(waiting, 1 + int((at - now) * scope.full_rate.per_second))
-        if known is None and self._schedule is not None and len(self._waiting):
-            self._add_buckets(self._schedule, buckets, now)
-            known, last = self._schedule.find(buckets, now)
-            bucket, scope = buckets[last], self._by_name[buckets[last][0]]
-            place = self._waiting.count(bucket) + 1
-        return Turn(*bucket, scope.pace, place, place, max(at, known or at), self._ratio)
+        turn, schedule = self._waiting.turn(pod, buckets), self._schedule
+        if schedule is None or not len(self._waiting):
+            schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
+        self._add_buckets(schedule, buckets, now)
+        is_known = turn is not None
+        if not is_known and len(self._waiting):
+            turn, last = schedule.find(buckets, now)
+            bucket = buckets[last]
+        at = at if turn is None else max(at, turn)
+        return self._turn(schedule, bucket, at, now, self._waiting.count(bucket) - is_known)
 
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Spend what is held for a pod that was evicted, or free it for others."""
@@ -396,12 +395,19 @@ class EvictionRateLimiter(EvictionParticipant):
     def _new_turn(self, buckets: Sequence[Bucket], now: float) -> Turn:
         """Return the turn of a pod that comes now, behind all that wait."""
         if self._schedule is None or not len(self._waiting):
-            self._schedule = TurnSchedule(self._warm_up_pace(now), now)
+            self._schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
         schedule = self._schedule
         self._add_buckets(schedule, buckets, now)
         at, last = schedule.add_pod(buckets, now)
-        place = self._waiting.count(buckets[last]) + 1
-        return schedule.turn(buckets[last], at, place, place)
+        bucket, waiting = buckets[last], self._waiting.count(buckets[last])
+        return self._turn(schedule, bucket, at, now, waiting)
+
+    def _turn(
+        self, schedule: TurnSchedule, bucket: Bucket, at: float, now: float, others: int
+    ) -> Turn:
+        """Return a turn as of now: the rate and its share may have grown since the schedule was."""
+        place, pace = schedule.place(bucket, at, now, others), self._by_name[bucket[0]].pace
+        return Turn(*bucket, pace, place, others + 1, at, self._ratio)
 
     def _add_buckets(self, schedule: TurnSchedule, buckets: Sequence[Bucket], now: float) -> None:
         for bucket in buckets:
@@ -447,7 +453,7 @@ class EvictionRateLimiter(EvictionParticipant):
             found.append((ticket, number, WaitingPod(finding.pod.uid, at, buckets)))
             if number % FINDINGS_PER_SLICE == 0:
                 yield None
-        schedule, pods = TurnSchedule(self._warm_up_pace(now), now), []
+        schedule, pods = TurnSchedule(self._warm_up_pace(now), now, self._ratio), []
         ordered = lazily_sorted(found)
         del found
         for number, (_, _, each) in enumerate(ordered):

@@ -127,6 +127,10 @@ class _Tokens:
         comes = self._first + _free(self._behind, oldest) / self._rate
         return at if comes <= at + _EPSILON else comes
 
+    def tokens_until(self, at: float, now: float) -> int:
+        """Return how many tokens come after `now` until then: as many pods leave at the most."""
+        return self._last(at) - self._last(now)
+
     def take(self, at: float) -> None:
         """Take the newest token that there is at a time: a pod may leave before with an older."""
         token = max(1, _free(self._before, self._last(at)))
@@ -154,10 +158,14 @@ def _free(taken: dict[int, int], token: int) -> int:
 
 
 class TurnSchedule:
-    """The turns of pods, in the order in which they came; `began_at` is monotonic seconds."""
+    """The turns of pods, in the order in which they came; `began_at` is monotonic seconds.
 
-    def __init__(self, warm_up: WarmUpPace, began_at: float) -> None:
+    `ratio` is the share of the rates that counts then, as every answer says it.
+    """
+
+    def __init__(self, warm_up: WarmUpPace, began_at: float, ratio: float = 1.0) -> None:
         self.began_at = began_at
+        self._ratio = ratio
         self._warm_up = warm_up
         self._buckets: dict[tuple[str, str], _Tokens] = {}
 
@@ -182,6 +190,16 @@ class TurnSchedule:
             return now
         at = self._warm_up.full_rate_s(max(0.0, now - self.began_at))
         return self._moment(found.first_free(at, self._warm_up.ratio_at(at)))
+
+    def place(self, bucket: tuple[str, str], at: float, now: float, waiting: int) -> int:
+        """Return the place of a pod whose turn is then, beside so many others that wait.
+
+        As many are before it as the bucket has tokens for until then.
+        """
+        until, since = (
+            self._warm_up.full_rate_s(max(0.0, each - self.began_at)) for each in (at, now)
+        )
+        return min(waiting + 1, max(1, self._buckets[bucket].tokens_until(until, since)))
 
     def find(self, buckets: Sequence[tuple[str, str]], earliest_at: float) -> tuple[float, int]:
         """Return when a pod finds its tokens, and the position of the bucket that came last."""
@@ -224,8 +242,8 @@ class TurnSchedule:
 
     def turn(self, bucket: tuple[str, str], at: float, place: int, of: int) -> Turn:
         """Return a pod's turn, by the bucket that came last."""
-        level, ratio = self._buckets[bucket].level, self._warm_up.ratio
-        return Turn(level.scope, level.name, level.pace, place, of, at, ratio)
+        level = self._buckets[bucket].level
+        return Turn(level.scope, level.name, level.pace, place, of, at, self._ratio)
 
 
 class WaitingPod(Struct, frozen=True, gc=False):

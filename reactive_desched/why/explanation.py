@@ -138,7 +138,7 @@ class PodState(Struct, frozen=True, rename="camel"):
 
 
 class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything `why` says of one pod; `paused` is why nothing at all is evicted now.
+    """Everything `why` says of one pod at `time`; `paused` is why nothing at all is evicted now.
 
     Of a pod that waits, `setting` names the setting that would let it go, and `waits_for` says
     which changes may: both by the decision that `reason` and `summary` are of. Of an evicted pod
@@ -146,6 +146,7 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     about it.
     """
 
+    time: datetime
     namespace: str
     name: str
     uid: str
@@ -169,30 +170,32 @@ class PodExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
 class Explainer:
     """Explains the pods of one controller at one moment.
 
-    `findings` are those that wait, of its pods and of others on their nodes. `now` is monotonic
-    seconds, `wall_now` the same moment as the time of day.
+    `findings` are those that wait, of its pods and of others on their nodes; it is `moment`.
     """
 
     def __init__(
         self,
         controller: Controller,
         findings: Iterable[PendingFinding],
-        now: float,
-        wall_now: float,
+        moment: ClockPair,
     ) -> None:
         self._controller = controller
         self._view = controller.view
-        self._now = now
-        self._wall_offset = wall_now - now
-        self._moment = ClockPair(now, wall_now)
+        self._now = moment.now
+        self._moment = moment
         self._obstacles: dict[PluginInstance, Callable[[Pod], str]] = {}
         self._pending: dict[str, list[PendingFinding]] = {}
-        self._first_of_node: dict[tuple[str, str, str], Defer | Refuse] = {}
+        self._first_of_node: dict[tuple[str, str, str], PendingFinding] = {}
         for each in sorted(findings, key=lambda each: each.decision.keeps):
             finding = each.decision.finding
             self._pending.setdefault(finding.pod.uid, []).append(each)
             place = each.profile, finding.plugin, finding.pod.node
-            self._first_of_node.setdefault(place, each.decision)
+            self._first_of_node.setdefault(place, each)
+
+    @property
+    def time(self) -> datetime:
+        """As of when the answers are."""
+        return self._moment.time(self._now)
 
     def explain(self, pod: Pod) -> PodExplanation:
         """Return what is known of a pod."""
@@ -204,6 +207,7 @@ class Explainer:
         blocked_by = waiting[0] if waiting and state in (WAITS, STAYS) else None
         turn = None if blocked_by is None else blocked_by.turn
         return PodExplanation(
+            time=self.time,
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
@@ -242,6 +246,7 @@ class Explainer:
     def _taken(self, end: RememberedEnd) -> PodExplanation:
         at = format_second(end.ended_s)
         return PodExplanation(
+            time=self.time,
             namespace=end.namespace,
             name=end.name,
             uid=end.uid,
@@ -264,6 +269,7 @@ class Explainer:
     def _gone(self, origin: MoveOrigin, became: str) -> PodExplanation:
         owner = origin.owner
         return PodExplanation(
+            time=self.time,
             namespace=owner.namespace,
             name=origin.pod_name,
             uid=origin.pod_uid,
@@ -288,7 +294,7 @@ class Explainer:
         migrations = self._controller.migrations
         if migrations is None:
             return ()
-        return tuple(job_rows(migrations.jobs_of(pod), migrations, waiting))
+        return tuple(job_rows(migrations.jobs_of(pod), migrations, waiting, self._now))
 
     def brief(self, pod: Pod) -> PodState:
         """Return the state of a pod, with the finding or the outcome behind it."""
@@ -320,7 +326,7 @@ class Explainer:
             return TAKEN, "", f"{taken.cause}: {taken.message}" if taken.message else taken.cause
         if waiting:
             first = waiting[0]
-            plugin, message = first.decision.finding.plugin, first.message(self._moment.now)
+            plugin, message = first.decision.finding.plugin, first.message(self._now)
             state = STAYS if first.decision.keeps else WAITS
             return state, first.decision.reason, f"{plugin}: {message}"
         if not_covered is not None:
@@ -353,7 +359,8 @@ class Explainer:
         found = self._first_of_node.get((instance.profile, instance.plugin.name, pod.node))
         if found is None:
             return ""
-        return f"; {found.finding.pod} waits ({found.reason}): {found.message}"
+        decision, message = found.decision, found.message(self._now)
+        return f"; {decision.finding.pod} waits ({decision.reason}): {message}"
 
     def _plugins(
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
@@ -457,7 +464,7 @@ class Explainer:
         )
 
     def _time(self, seconds: float) -> datetime:
-        return utc_time(seconds + self._wall_offset)
+        return self._moment.time(seconds)
 
 
 def _awaited(decision: Defer | Refuse) -> tuple[str, ...]:

@@ -5,6 +5,9 @@ from typing import Any
 
 import msgspec
 
+from reactive_desched.controller.pending import ClockPair
+from reactive_desched.controller.slices import at_once
+from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.plan.command import LookedAt
 from reactive_desched.plan.controller_run import decide_now
 from reactive_desched.why.question import Question, answer
@@ -20,6 +23,7 @@ def explain(looked_at: LookedAt, query: Mapping[str, str]) -> Any:
         looked_at.ends,
     )
     question = Question.parse(query)
-    answers = answer(controller, question, clock.monotonic, clock.wall)
-    found = next(each for each in answers if each is not None)
+    moment = ClockPair(clock.monotonic(), clock.wall())
+    findings = at_once(findings_with_turns(controller, moment.now))
+    found = at_once(answer(controller, question, findings, lambda: moment))
     return msgspec.to_builtins(found)

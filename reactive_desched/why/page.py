@@ -1,26 +1,25 @@
 """`/debug/why`: a running controller explains one of its pods, a node or a workload."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import anyio
 import anyio.lowlevel
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.why.question import Answer, Question, answer
 
 
 async def explain(
-    controller: Controller,
-    query: Mapping[str, str],
-    clock: Callable[[], float],
-    wall_clock: Callable[[], float],
+    controller: Controller, description: ControllerDescription, query: Mapping[str, str]
 ) -> Answer:
     """Answer the query of a request; raises ConfigError for a wrong one.
 
     Large clusters are looked through in slices, between which the event loop has its turn.
     """
     question = Question.parse(query)
-    for found in answer(controller, question, clock, wall_clock):
+    findings = await description.findings()
+    for found in answer(controller, question, findings, description.moment):
         if found is not None:
             return found
         await anyio.lowlevel.checkpoint()

@@ -1,8 +1,9 @@
 """Finds the pod, or the pods of a node or workload, and explains each."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -10,13 +11,11 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import node_not_covered
-from reactive_desched.controller.pending import PendingFinding
-from reactive_desched.controller.turn_forecast import findings_with_turns
+from reactive_desched.controller.pending import ClockPair, PendingFinding
 from reactive_desched.errors import ConfigError
 from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import nearest_name, quote
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.why.explanation import Explainer, PodExplanation, PodState
@@ -34,6 +33,7 @@ MAX_NAMES: Final = 500
 class NodeExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     """The pods of a node, why plugins look at it or not, and how it compares with thresholds."""
 
+    time: datetime
     node: str
     covered: bool
     summary: str
@@ -47,6 +47,7 @@ class NodeExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
 class OwnerExplanation(Struct, frozen=True, kw_only=True, rename="camel"):
     """The pods of a workload, how many it wants, and how many of its pods are moving."""
 
+    time: datetime
     owner: str
     wanted: int | None
     moving: int
@@ -80,16 +81,16 @@ class Question(Struct, frozen=True):
 def answer(
     controller: Controller,
     question: Question,
-    clock: Callable[[], float],
-    wall_clock: Callable[[], float],
+    findings: Sequence[PendingFinding],
+    clocks: Callable[[], ClockPair],
 ) -> Iterator[Answer | None]:
     """Yield None wherever the event loop may have its turn, and then the answer.
 
-    `clock` is the controller's monotonic one, `wall_clock` the time of day. Raises ConfigError for
+    `findings` are all that wait, with their turns; `clocks` says when it is. Raises ConfigError for
     a pod, node or workload that there is not.
     """
     if question.node:
-        explainer = yield from _explainer(controller, {question.node}, clock, wall_clock)
+        explainer = yield from _explainer(controller, {question.node}, findings, clocks)
         pods = _pods_on(controller, question.node)
         yield _explain_node(controller, question.node, pods, explainer)
         return
@@ -102,7 +103,7 @@ def answer(
         if number % PODS_PER_SLICE == 0:
             yield None
     nodes = {pod.node for pod in found}
-    explainer = yield from _explainer(controller, nodes, clock, wall_clock)
+    explainer = yield from _explainer(controller, nodes, findings, clocks)
     if question.owner:
         yield _explain_owner(controller, question.owner, found, explainer)
     elif found:
@@ -116,23 +117,17 @@ def answer(
 def _explainer(
     controller: Controller,
     nodes: AbstractSet[str],
-    clock: Callable[[], float],
-    wall_clock: Callable[[], float],
+    findings: Iterable[PendingFinding],
+    clocks: Callable[[], ClockPair],
 ) -> Generator[None, None, Explainer]:
     """Yield wherever the event loop may have its turn; return what explains pods of these nodes."""
-    now = clock()
-    findings: list[PendingFinding] = []
-    for found in findings_with_turns(controller, now):
-        findings = findings if found is None else found
-        yield None
     of_nodes: list[PendingFinding] = []
     for number, each in enumerate(findings, 1):
         if each.decision.finding.pod.node in nodes:
             of_nodes.append(each)
         if number % PODS_PER_SLICE == 0:
             yield None
-    yield from emptied(findings)
-    return Explainer(controller, of_nodes, now, wall_clock() - (clock() - now))
+    return Explainer(controller, of_nodes, clocks())
 
 
 def _is_pod(pod: Pod, name: str, _: Controller) -> bool:
@@ -171,6 +166,7 @@ def _explain_node(
     summary = not_covered or "; ".join(texts) or "plugins look at its pods"
     states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
     return NodeExplanation(
+        time=explainer.time,
         node=name,
         covered=not not_covered,
         summary=summary,
@@ -204,6 +200,7 @@ def _explain_owner(
     workload = controller.view.workload(owner.uid)
     states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
     return OwnerExplanation(
+        time=explainer.time,
         owner=str(owner),
         wanted=None if workload is None else workload.replicas,
         moving=sum(move.origin.owner.uid == owner.uid for move in controller.ledger),

@@ -36,6 +36,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
         "bySetting": {},
         "reasons": [],
         "findings": [],
+        "time": datetime.now(UTC).isoformat(),
     }
     said = controller_client.Answer(answer | more, "kind (uid u)")
     monkeypatch.setattr(controller_client.ControllerClient, "ask", lambda *_: said)

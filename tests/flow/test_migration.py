@@ -7,6 +7,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from reactive_desched.controller.pending import ClockPair
 from reactive_desched.migration.cleanup import MAX_ENDED
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.eviction_options import (
@@ -379,7 +380,7 @@ async def test_why_names_the_jobs_of_a_pod_and_what_they_wait_for() -> None:
 
         controller = process.fed.controller
         pending = controller.evaluator.pending()
-        answer = Explainer(controller, pending, 0.0, 0.0).explain(WEB[1])
+        answer = Explainer(controller, pending, ClockPair(0.0, 0.0)).explain(WEB[1])
         [job] = answer.jobs
         assert (job.name, job.made_by, job.phase) == ("web-1", "by hand", "Pending")
         assert (job.reason, job.setting) == (

@@ -1,6 +1,7 @@
 """The turn that is said of a pod that waits for rate limits, beside when it is really evicted."""
 
 import random
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import anyio
@@ -128,6 +129,54 @@ class Watched:
     def errors(self, turns: Mapping[str, Turn]) -> list[float]:
         """Return by how many seconds what was said differs from what came, in order."""
         return sorted(abs(turn.at - self.evicted_at[name]) for name, turn in turns.items())
+
+
+@pytest.mark.parametrize(
+    ("rates", "warm_up"),
+    [
+        pytest.param(PLUGIN, None, id="one limit"),
+        pytest.param(LIMITS, None, id="six limits at once"),
+        pytest.param(PLUGIN, WarmUpSettings(duration_s=600, from_percent=20), id="a warm-up"),
+    ],
+)
+async def test_what_a_decision_says_as_it_is_made_is_what_each_answer_says_of_it(
+    rates: Mapping[str, TokenRate], warm_up: WarmUpSettings | None
+) -> None:
+    pods = spread(60, 20, "abcde")
+    watched = Watched(rates, pods)
+    async with watched.flow.running() as flow:
+        nodes = [node(name) for name in sorted({each.node for each in pods})]
+        flow.sync_and_resume(*nodes, *pods)
+        await anyio.sleep(1)
+        if warm_up is not None:
+            flow.controller.gates.rate_limiter._warm_up = warm_up
+            flow.controller.gates.rate_limiter.begin_warm_up(anyio.current_time())
+        flow.deliver(*map(tainted, nodes))
+        await anyio.sleep(1.5)  # all are judged, and none a second time
+        now = anyio.current_time()
+        found = at_once(findings_with_turns(flow.controller, now))
+        said = {each.decision.finding.pod.name: each for each in found if each.turn is not None}
+
+    assert len(said) > len(pods) / 2
+    for each in said.values():
+        assert each.turn is not None
+        at_first, now_said = each.decision.message, each.message(now)
+        if limit_in(at_first) == limit_in(now_said):  # of two it may be the one or the other
+            assert abs(place_in(at_first) - each.turn.place) <= 1, (at_first, now_said)
+        else:
+            assert len(rates) > 1
+
+
+def place_in(message: str) -> int:
+    """Return the place that a message of a decision says."""
+    found = re.match(r"(\d+)(?:st|nd|rd|th)\b", message)
+    assert found is not None, message
+    return int(found[1])
+
+
+def limit_in(message: str) -> str:
+    """Return the limit that a message names."""
+    return message.split(" in the queue of the ", 1)[1].split(":", maxsplit=1)[0]
 
 
 @pytest.mark.parametrize(

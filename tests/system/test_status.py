@@ -1,11 +1,13 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -41,6 +43,7 @@ def test_status_why_and_pending_show_what_a_running_controller_did_and_what_wait
     waiting = check_pending(ask)
     assert len(waiting) == len(movable) - 1
     check_why(ask, waiting[0])
+    check_one_forecast(program, ask)
     check_why_of_the_evicted(program, ask)
     assert main(["why", "no/such", "--server", program.url]) == 2
     assert "there is no pod" in capsys.readouterr().err
@@ -113,6 +116,48 @@ def check_why(ask: Callable[..., str], waiting: Any) -> None:  # a finding of `p
     owner = found["owners"][-1]
     listed = pods("--owner", f"{namespace}/{owner}")["pods"]
     assert name in {each["name"] for each in listed}
+
+
+def check_one_forecast(program: Any, ask: Callable[..., str]) -> None:
+    """Every answer, and the log, says of a pod the same limit and place, and nearly the same ETA.
+
+    The page shows what `/debug/status` and `/debug/pending` answer.
+    """
+
+    def at(turn: Any) -> float:
+        return datetime.fromisoformat(turn["at"]).timestamp()
+
+    def place(message: str) -> str:
+        found = re.search(r"(\d+)(?:st|nd|rd|th)(?: of \d+)? in the queue of[^:]*", message)
+        assert found is not None, message
+        return found[0]
+
+    status = json.loads(ask("status", "-o", "json"))["pending"]
+    [group] = [each for each in status["reasons"] if each["reason"] == "EvictionRateLimited"]
+    pending = json.loads(ask("pending", "-o", "json", "--gate", "EvictionRateLimit"))
+    rows = {f"{each['namespace']}/{each['pod']}": each for each in pending["findings"]}
+    assert pending["reasons"][0]["message"].split(":")[0] == group["message"].split(":")[0]
+    assert place(rows[group["example"]]["message"]) == place(group["message"])
+    assert place(group["message"]) in " ".join(ask("status").split())
+    logged = {}
+    for line in program.output.splitlines():
+        if "in the queue of" in line:
+            found = json.loads(line)
+            logged[found["pod"]] = found["message"]
+    for pod, row in rows.items():
+        why = json.loads(ask("why", pod, "-o", "json"))
+        gate = why["profiles"][0]["gates"][-1]
+        names = ("scope", "name", "place", "of", "perMinute")
+        assert [why["turn"][each] for each in names] == [row["turn"][each] for each in names]
+        assert abs(at(why["turn"]) - at(row["turn"])) < 10
+        assert place(row["message"]) == place(why["summary"]) == place(gate["message"])
+        assert place(row["message"]) in " ".join(ask("why", pod).split())
+    ordered = sorted(rows.values(), key=lambda each: at(each["turn"]))
+    assert [each["turn"]["place"] for each in ordered] == list(range(1, len(rows) + 1))
+    assert group["nextTurn"][:15] == ordered[0]["turn"]["at"][:15]
+    assert logged.keys() >= rows.keys()
+    first = {pod: place(message).split()[0] for pod, message in logged.items() if pod in rows}
+    assert first == {pod: place(each["message"]).split()[0] for pod, each in rows.items()}
 
 
 def check_why_of_the_evicted(program: Any, ask: Callable[..., str]) -> None:
