@@ -27,8 +27,8 @@ from reactive_desched.migration.actions import (
     SetReservationOrder,
     SetStatus,
 )
+from reactive_desched.migration.admission import NewJob
 from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.migration.state_machine import FAILED_CREATE
 from reactive_desched.model.changes import Change, MigrationJobEnded
 from reactive_desched.model.kube_events import KubeEvent, Regarding

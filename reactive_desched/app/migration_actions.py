@@ -14,7 +14,7 @@ from reactive_desched.migration.actions import (
     DeleteReservation,
     SetStatus,
 )
-from reactive_desched.migration.pending_jobs import NewJob
+from reactive_desched.migration.admission import NewJob
 from reactive_desched.model.kube_events import Regarding
 from reactive_desched.model.migration_jobs import (
     API_VERSION,

@@ -28,9 +28,11 @@ from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
+from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.executor import EvictionExecutor
-from reactive_desched.eviction.intent_owner import IntentOwner
+from reactive_desched.eviction.executor import (
+    EvictionExecutor,
+)
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.fit.scheduler import SchedulerNodeFit

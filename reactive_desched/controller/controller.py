@@ -17,7 +17,7 @@ from reactive_desched.controller.pauses import EvictionPauses
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.turn_plan import TurnPlan
-from reactive_desched.eviction.intent_owner import IntentOwner
+from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.eviction_controls import (
     ChangeFollower,

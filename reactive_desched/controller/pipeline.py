@@ -13,7 +13,9 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.controller.worker import Worker
 from reactive_desched.eviction.client import EvictionClient
-from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.executor import (
+    EvictionExecutor,
+)
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration

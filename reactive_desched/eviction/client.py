@@ -1,11 +1,13 @@
-"""Sends eviction requests to the API server, or previews its answers."""
+"""The contracts around the executor: who sends a request, and who decided on it."""
 
 from typing import Final, Protocol
 
+from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
     NOT_KNOWN,
     EvictionRequest,
     EvictionResponse,
+    Outcome,
     PodLookup,
     RequestTime,
 )
@@ -34,3 +36,15 @@ class EvictionClient(Protocol):
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod that has this name now; raises ClusterError when it cannot be read."""
         ...
+
+
+class IntentOwner:
+    """Decided on intents, and follows their requests; its defaults do nothing."""
+
+    def cancelled(self, intent: Intent) -> Outcome | None:
+        """Return the outcome of an intent that must not be sent after all; None when it may."""
+        del intent
+        return None
+
+    def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
+        """See that the request of an intent is recorded, and sent next unless it is cancelled."""

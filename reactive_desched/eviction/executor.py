@@ -5,8 +5,7 @@ from collections.abc import Callable
 import anyio
 
 from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
-from reactive_desched.eviction.client import EvictionClient
-from reactive_desched.eviction.intent_owner import IntentOwner
+from reactive_desched.eviction.client import EvictionClient, IntentOwner
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (

@@ -6,17 +6,14 @@ from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
-from reactive_desched.gate.evictor import DefaultEvictor, MinReadyNodes
+from reactive_desched.gate.evictor import DefaultEvictor, LargePods, MinReadyNodes
 from reactive_desched.gate.gate import Gate, GateFilter, UnlessCleanUp
 from reactive_desched.gate.guards import Guards
-from reactive_desched.gate.in_flight import InFlightEvictions
-from reactive_desched.gate.large_pods import LargePods
+from reactive_desched.gate.in_flight import ConflictPartnersLeaving, InFlightEvictions
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
-from reactive_desched.gate.plugin_limits import PluginNodeLimits
-from reactive_desched.gate.policy_limits import PolicyLimits
+from reactive_desched.gate.policy_limits import PluginNodeLimits, PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.gate.workloads import Workloads

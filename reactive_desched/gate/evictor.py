@@ -1,4 +1,7 @@
-"""The default evictor as gates: its pod filters (Filter) and its checks (PreEvictionFilter)."""
+"""The default evictor as gates: its pod filters (Filter) and its checks (PreEvictionFilter).
+
+A pod of which not all is read is held beside them: what is left out might keep it where it is.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -307,3 +310,28 @@ class DefaultEvictor:
         if self.requires_fit and self._node_fit.find_other_node(pod, self.node_selector) is None:
             return False
         return all(each.selects(pod) for each in self.namespace_filters)
+
+
+POD_TOO_LARGE: Final = GateReason(
+    "LargePods",
+    "PodTooLarge",
+    "The pod has more tolerations, affinity terms, labels or the like than are evaluated; the "
+    "message names them. What they say might keep the pod where it is.",
+)
+
+
+class LargePods:
+    """Refuses the pods of which parts are not read, until they change."""
+
+    name = POD_TOO_LARGE.gate
+
+    def check(self, finding: Finding, now: float) -> Refuse | None:  # noqa: ARG002 -- as other gates
+        """Return the refusal of a pod with a part that is too long."""
+        pod = finding.pod
+        if not pod.spec.unread:
+            return None
+        message = (
+            f"too much to be evaluated: {pod.spec.unread}; give its template fewer or shorter"
+            " entries there"
+        )
+        return POD_TOO_LARGE.refuse(finding, message, (WakeOnPod(pod.uid),))

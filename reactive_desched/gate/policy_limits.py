@@ -1,17 +1,26 @@
-"""A policy's `maxNoOfPodsToEvict…`: so many evictions in any window of time, or in one cycle.
+"""A policy's limits of evictions in any window of time, or in one cycle.
 
-Upstream counts per descheduling cycle, and so does a sweep. A reactive controller has no cycle: its
-window is upstream's default interval, five minutes, unless the settings say another.
+They are `maxNoOfPodsToEvict…`, and a plugin's own limit of one node, such as
+`evictionLimits.node`. Upstream counts per descheduling cycle, and so does a sweep, in which the
+plugin counts for itself. A reactive controller has no cycle: its window is upstream's default
+interval, five minutes, unless the settings say another.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from math import inf
+from typing import Final, Generic, TypeVar
 
-from reactive_desched.gate.eviction_counts import EvictionCounts
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.ledger.scopes import CLUSTER
-from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, LIMIT_REASONS, Defer, Refuse
+from reactive_desched.model.decisions import (
+    EVICTION_LIMIT_GATE,
+    LIMIT_REASONS,
+    Defer,
+    GateReason,
+    Refuse,
+)
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
@@ -160,3 +169,148 @@ def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:
     """Return the limits that are set, in upstream's order: the first one reached decides."""
     ordered = ((scope, limits.get(scope)) for scope in LIMIT_REASONS)
     return {scope: limit for scope, limit in ordered if limit is not None}
+
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class EvictionCounts(Generic[KeyT]):
+    """Evictions by key: those under way, and those that ended less than `window_s` ago.
+
+    For each key with an eviction within the window at most as many times are kept as its limit
+    allows. Times are monotonic seconds.
+    """
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s = window_s
+        self._times: OrderedDict[KeyT, deque[float]] = OrderedDict()
+        self._in_flight: Counter[KeyT] = Counter()
+
+    def reconfigure(self, window_s: float) -> None:
+        """Count in a window of so many seconds; of a longer one, what was not forgotten."""
+        self.window_s = window_s
+
+    def count(self, key: KeyT, now: float) -> int:
+        """Return how many evictions count for a key."""
+        times = self._times.get(key, deque())
+        while times and times[0] + self.window_s <= now:
+            times.popleft()
+        return len(times) + self._in_flight[key]
+
+    def counts(self, now: float) -> Iterator[tuple[KeyT, int]]:
+        """Yield each key for which evictions count, and how many do."""
+        for key in [*self._times, *(key for key in self._in_flight if key not in self._times)]:
+            if count := self.count(key, now):
+                yield key, count
+
+    def retry_at(self, key: KeyT, limit: int, now: float) -> float:
+        """Return when fewer than `limit` count, if none are added; ask right after `count`."""
+        times = self._times.get(key, deque())
+        surplus = len(times) + self._in_flight[key] - limit
+        first = times[surplus] if surplus < len(times) else now
+        return first + self.window_s
+
+    def begin(self, key: KeyT) -> None:
+        """Count an eviction that was decided."""
+        self._in_flight[key] += 1
+
+    def end(self, key: KeyT, now: float, *, evicted: bool) -> None:
+        """Start the window of an eviction that happened; uncount one that did not."""
+        self._in_flight[key] -= 1
+        if not self._in_flight[key]:
+            del self._in_flight[key]
+        if evicted:
+            times = self._times[key] = self._times.pop(key, deque())
+            times.append(now)
+
+    def replace_in_flight(self, keys: Iterable[KeyT]) -> None:
+        """Count these evictions as those under way."""
+        self._in_flight = Counter(keys)
+
+    def drop_expired(self, now: float) -> None:
+        """Drop the keys whose window has passed; they are in the order of their last eviction."""
+        while self._times:
+            key, times = next(iter(self._times.items()))
+            if times and times[-1] + self.window_s > now:
+                return
+            del self._times[key]
+
+
+PLUGIN_NODE_LIMIT_REACHED: Final = GateReason(
+    "PluginLimit",
+    "PluginNodeLimitReached",
+    "The plugin evicted as many pods from the node as its own limit allows.",
+    "evictionLimits.node",
+)
+
+
+class PluginNodeLimits(EvictionParticipant):
+    """Counts evictions per plugin and node, over all profiles, where a finding has a limit."""
+
+    name = PLUGIN_NODE_LIMIT_REACHED.gate
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._counts: EvictionCounts[tuple[str, str]] = EvictionCounts(window_s)
+
+    def reconfigure(self, window_s: float) -> None:
+        """Count in another window from now on."""
+        self._counts.reconfigure(window_s)
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Refuse or defer a pod of a node from which the plugin evicted as many as it may."""
+        if (limit := finding.node_limit) is None:
+            return None
+        key = finding.plugin, finding.pod.node
+        if (count := self._counts.count(key, now)) < limit:
+            return None
+        if limit == 0:
+            message = f"{finding.plugin} may evict no pods from a node"
+            wakes = (WakeOnPod(finding.pod.uid),)
+            return PLUGIN_NODE_LIMIT_REACHED.refuse(finding, message, wakes, scope_exhausted="node")
+        retry_at_s = self._counts.retry_at(key, limit, now)
+        pods = format_count(count, "pod")
+        message = (
+            f"{finding.plugin} evicted {pods} from node {finding.pod.node} in "
+            f"{format_age(self._counts.window_s)}, and may evict {limit}; the next is possible in "
+            f"{retry_at_s - now:.0f} s"
+        )
+        return PLUGIN_NODE_LIMIT_REACHED.defer(finding, message, retry_at_s, scope_exhausted="node")
+
+    def decided(self, eviction: Eviction) -> None:
+        """Count an eviction whose finding has a limit."""
+        if _is_limited(eviction):
+            self._counts.begin(_key(eviction))
+
+    def ended(self, eviction: Eviction, outcome: Outcome) -> None:
+        """Start the window of an eviction that happened; uncount one that did not."""
+        del outcome
+        if _is_limited(eviction):
+            self._end(eviction)
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Count an eviction of an earlier process.
+
+        That of a plugin without a limit counts too, for one window: a record does not say it.
+        """
+        ended_at = eviction.ended_at
+        is_old = ended_at is not None and ended_at + self._counts.window_s <= now
+        if eviction.counts and _is_limited(eviction) and not is_old:
+            self._counts.begin(_key(eviction))
+            if not eviction.is_open:
+                self._end(eviction)
+
+    def _end(self, eviction: Eviction) -> None:
+        assert eviction.ended_at is not None
+        self._counts.end(_key(eviction), eviction.ended_at, evicted=eviction.counts)
+        self._counts.drop_expired(eviction.ended_at)
+
+
+def _key(eviction: Eviction) -> tuple[str, str]:
+    return eviction.scopes.plugin, eviction.scopes.node
+
+
+def _is_limited(eviction: Eviction) -> bool:
+    """Say whether an eviction counts; of another process's it is not known by which plugin."""
+    if eviction.finding is not None:
+        return eviction.finding.node_limit is not None
+    return bool(eviction.scopes.plugin)

@@ -15,14 +15,15 @@ from msgspec import Struct
 
 from reactive_desched.gate.turns import (
     WARM,
+    Bucket,
     BucketLevel,
     Turn,
     TurnSchedule,
     WaitingPod,
+    WaitingPods,
     WarmUpPace,
     schedule_turns,
 )
-from reactive_desched.gate.waiting_pods import Bucket, WaitingPods
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.ledger.scopes import SCOPES, EvictionScopes

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED
+from reactive_desched.gate.policy_limits import PLUGIN_NODE_LIMIT_REACHED
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.schedules import SCHEDULE_GATE
 from reactive_desched.ledger.eviction import Eviction

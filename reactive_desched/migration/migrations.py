@@ -21,14 +21,12 @@ from reactive_desched.migration.actions import (
     next_action,
     next_change_at,
 )
-from reactive_desched.migration.admission import JobAdmission
+from reactive_desched.migration.admission import JobAdmission, NewJob, PendingJobs
 from reactive_desched.migration.arbitration import Arbitrator
 from reactive_desched.migration.cleanup import NO_JOB, JobCleanup
-from reactive_desched.migration.eviction_rate import JobEvictionRate
 from reactive_desched.migration.job_queue import JobQueue
 from reactive_desched.migration.job_state import EVICTION, JobState, Modes
-from reactive_desched.migration.object_limiters import ObjectLimiters
-from reactive_desched.migration.pending_jobs import NewJob, PendingJobs
+from reactive_desched.migration.object_limiters import JobEvictionRate, ObjectLimiters
 from reactive_desched.migration.placeholders import JobPlaces
 from reactive_desched.migration.rounds import JobRounds, job_of
 from reactive_desched.migration.settings import arbitration_settings

@@ -34,11 +34,11 @@ from reactive_desched.model.moves import MoveEnd, MoveOrigin, MoveOwner
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn, WakeOnPod
-from reactive_desched.moves.arrivals import Arrivals
 from reactive_desched.moves.node_memory import (
     MAX_REST_S,
     MEMORY_GATE,
     MEMORY_S,
+    Arrivals,
     NodeMemory,
     RestingNode,
     WakeOnAnyNode,

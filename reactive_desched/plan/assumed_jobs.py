@@ -11,9 +11,9 @@ from reactive_desched.migration.actions import (
     PassArbitration,
     SetStatus,
 )
+from reactive_desched.migration.admission import NewJob
 from reactive_desched.migration.job_state import RESERVATION_SCHEDULED
 from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.migration.rules import no_place_for
 from reactive_desched.migration.volumes import reach_of
 from reactive_desched.model.changes import MigrationJobEnded

@@ -9,8 +9,10 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.controller.evictions import EVICTIONS_UNDER_WAY, EvictionPool
-from reactive_desched.eviction.executor import EvictionExecutor
-from reactive_desched.eviction.intent_owner import IntentOwner
+from reactive_desched.eviction.client import IntentOwner
+from reactive_desched.eviction.executor import (
+    EvictionExecutor,
+)
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
 from reactive_desched.model.findings import Finding

@@ -7,13 +7,12 @@ import anyio.lowlevel
 import pytest
 
 from reactive_desched.errors import ClusterError
-from reactive_desched.eviction.client import EFFECT_TIMEOUT_S, EvictionClient
+from reactive_desched.eviction.client import EFFECT_TIMEOUT_S, EvictionClient, IntentOwner
 from reactive_desched.eviction.executor import (
     MAX_READ_BACKOFF_S,
     EvictionExecutor,
     confirm_by_reading,
 )
-from reactive_desched.eviction.intent_owner import IntentOwner
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent

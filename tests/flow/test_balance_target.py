@@ -11,7 +11,7 @@ from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import MovedPods
-from reactive_desched.moves.arrivals import Arrivals
+from reactive_desched.moves.node_memory import Arrivals
 from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
     HighNodeUtilizationPlugin,
@@ -184,8 +184,8 @@ def test_they_are_forgotten_after_a_day_with_another_policy_and_when_a_person_cl
 
 
 def test_so_many_pods_and_nodes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reactive_desched.moves.arrivals.MAX_NODES", 2)
-    monkeypatch.setattr("reactive_desched.moves.arrivals.MAX_PODS_OF_NODE", 2)
+    monkeypatch.setattr("reactive_desched.moves.node_memory.MAX_NODES", 2)
+    monkeypatch.setattr("reactive_desched.moves.node_memory.MAX_PODS_OF_NODE", 2)
     arrivals = Arrivals()
     for pod in "abc":
         arrivals.add(pod, "n1", "P", 0.0, 1.0)

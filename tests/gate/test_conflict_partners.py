@@ -1,8 +1,7 @@
 import msgspec
 import pytest
 
-from reactive_desched.gate.conflict_partners import ConflictPartnersLeaving
-from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.in_flight import ConflictPartnersLeaving, InFlightEvictions
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding

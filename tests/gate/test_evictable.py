@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.gate.controller_rules import controller_rules
-from reactive_desched.gate.evictable import EvictableIndex
 from reactive_desched.gate.evictor import EVICTABLE, EvictorFilters
 from reactive_desched.gate.filters import UPSTREAM_RULES, EvictorRules, pod_filters
+from reactive_desched.gate.profile_view import EvictableIndex
 from reactive_desched.model.changes import PodEvictabilityChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.gate.plugin_limits import PLUGIN_NODE_LIMIT_REACHED, PluginNodeLimits
+from reactive_desched.gate.policy_limits import PLUGIN_NODE_LIMIT_REACHED, PluginNodeLimits
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.testing.builders import pod

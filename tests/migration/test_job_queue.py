@@ -1,8 +1,8 @@
 """When a job is due, and when the next job of a pod may be made."""
 
-from reactive_desched.migration import pending_jobs
+from reactive_desched.migration import admission
+from reactive_desched.migration.admission import NEXT_JOB_S, PendingJobs
 from reactive_desched.migration.job_queue import JobQueue
-from reactive_desched.migration.pending_jobs import NEXT_JOB_S, PendingJobs
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import pod
 from tests.support.manual_clock import ManualClock
@@ -73,8 +73,8 @@ def test_the_next_job_of_a_pod_waits_after_one_that_could_not_be_made() -> None:
 
 def test_so_many_pods_are_remembered_and_no_more() -> None:
     ordered = PendingJobs(lambda: 0.0)
-    for number in range(pending_jobs.MAX_REMEMBERED + 1):
+    for number in range(admission.MAX_REMEMBERED + 1):
         ordered.postpone(f"uid-{number}")
 
-    assert len(ordered._not_before) == pending_jobs.MAX_REMEMBERED
+    assert len(ordered._not_before) == admission.MAX_REMEMBERED
     assert "uid-0" not in ordered._not_before

@@ -10,7 +10,9 @@ import pytest
 from reactive_desched.app.run_once import OneShotRun
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.dry_run import StillClusterEvictor
-from reactive_desched.eviction.executor import EvictionExecutor
+from reactive_desched.eviction.executor import (
+    EvictionExecutor,
+)
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.plan.command import PlanOptions, build_report
 from reactive_desched.plan.file_snapshot import read_files

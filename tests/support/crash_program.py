@@ -20,8 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.app.recording import Recording, open_recording
-from reactive_desched.eviction.executor import EvictionExecutor
-from reactive_desched.eviction.intent_owner import IntentOwner
+from reactive_desched.eviction.client import IntentOwner
+from reactive_desched.eviction.executor import (
+    EvictionExecutor,
+)
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 from reactive_desched.model.decision_context import DecisionContext, Trigger

@@ -23,8 +23,8 @@ from reactive_desched.migration.actions import (
     SetReservationOrder,
     SetStatus,
 )
+from reactive_desched.migration.admission import NewJob
 from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.pending_jobs import NewJob
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent

@@ -28,7 +28,7 @@ from reactive_desched.migration.actions import (
     SetReservationOrder,
     SetStatus,
 )
-from reactive_desched.migration.pending_jobs import NewJob
+from reactive_desched.migration.admission import NewJob
 from reactive_desched.model.migration_jobs import (
     ABORT,
     API_VERSION,
