@@ -144,6 +144,7 @@ class ClusterRecorder:
         self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
         self._is_following = False
         self._has_overflowed = False
+        self._has_picture = False  # the segment has every object that the state has
         self._stood: dict[tuple[type[Item], str], Item] = {}
         self.fault = "it has not begun"
         self.recorded = 0
@@ -256,6 +257,7 @@ class ClusterRecorder:
     async def _write_picture(self, at: Instant, *, is_continued: bool) -> None:
         """Write every object, in slices; what changes meanwhile is written where it happens."""
         self._denied = self._state.unreadable()
+        self._has_picture = False
         rows = self._rows
         begun = PictureBegun(
             at,
@@ -283,6 +285,8 @@ class ClusterRecorder:
                     await self._end_slice()
                     if not found:
                         break
+        self._write_notes(inf)
+        self._has_picture = True
         rows.add(PictureEnded(self._now(), {name: each for name, each in counts.items() if each}))
         await self._flush()
 
@@ -345,7 +349,8 @@ class ClusterRecorder:
             rows.add(UsageMeasured(at, obj, is_gone=new is None))
             return
         verb = _DELETED if new is None else _ADDED if old is None else _MODIFIED
-        rows.add_object(at, _RESOURCES[type(obj)], verb, obj)
+        known = old if self._has_picture else None
+        rows.add_object(at, _RESOURCES[type(obj)], verb, obj, known)
 
     def _write_standing(self) -> None:
         """Write what holds besides the objects, as far as it was not written before."""

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from reactive_desched.errors import RecordingError
+from reactive_desched.model.objects import ClusterObject
 from reactive_desched.recording.frames import NO_FRAME, pack_begin, pack_frame
-from reactive_desched.recording.items import Item, PictureBegun
+from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound, PictureBegun
 from reactive_desched.recording.rows import RowWriter
+from reactive_desched.state.resources import PODS
 
 FRAME_BYTES: Final = 2**20
 _STEP: Final = 256
@@ -41,6 +43,7 @@ class Written:
 def write_recording(items: Iterable[Item], file: Writable) -> Written:
     """Write items to an open file: a segment for each picture, and one for what comes before it."""
     written, rows, checksum = Written(), RowWriter(), NO_FRAME
+    pods: dict[str, ClusterObject] = {}
 
     def flush() -> int:
         if (taken := rows.take()) is None:
@@ -56,7 +59,12 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
             checksum = checksum if is_continued else NO_FRAME
             file.write(pack_begin(checksum))
             rows = RowWriter()
-        rows.add(item)
+            pods.clear()
+        if isinstance(item, ObjectFound | ObjectChanged) and item.resource == PODS:
+            rows.add(item, pods.get(item.obj.key))
+            pods[item.obj.key] = item.obj
+        else:
+            rows.add(item)
         written.count(item)
         if written.items % _STEP == 0:
             rows.encode()

@@ -2,18 +2,28 @@
 
 Pods of one template share their labels, spec, status and owners. Each such part is written once in
 a segment, with a number, and each pod has the numbers: 150,000 pods take the place of their names.
+A change of a pod that the segment has already is written as its uid and the fields that differ.
 Rows are arrays, to which later versions may append; objects of other kinds are written by the names
 of their fields, so a field that is new has its default in an old recording.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from reactive_desched.model.labels import Labels
-from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec, PodStatus
+from reactive_desched.model.objects import (
+    Annotations,
+    ClusterObject,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
 from reactive_desched.model.outcomes import EvictionResponse, PodFound, PodLookup, PodNotFound
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording.items import (
@@ -141,6 +151,54 @@ def _plain(value: object) -> object:
     raise NotImplementedError(f"{type(value).__name__} stands in no object that is kept")
 
 
+class _PodChangeRow(Struct, frozen=True, gc=False, array_like=True, tag=5):
+    """A change of a pod that stands in the segment before: what of it differs.
+
+    `mask` has a bit for each of `_FIELDS` that differs, whose values follow in that order; parts by
+    their numbers. `versions` is how much greater the resourceVersion is than that of the pod row or
+    change before.
+    """
+
+    after_us: int
+    verb: int
+    uid: Any  # 16 bytes, or a text of another form
+    versions: int
+    mask: int = 0
+    values: tuple[Any, ...] = ()
+
+
+_FIELDS: Final[tuple[tuple[str, int | None, Any], ...]] = (
+    ("node", None, str),
+    ("labels", _LABELS, None),
+    ("annotations", _ANNOTATIONS, None),
+    ("owners", _OWNERS, None),
+    ("spec", _SPEC, None),
+    ("status", _STATUS, None),
+    ("pvc_names", None, tuple[str, ...]),
+    ("created_s", None, int),
+    ("start_delay_s", None, int | None),
+    ("deletion_s", None, int | None),
+    ("condition_transitions", None, tuple[int | None, ...]),
+    ("resize_delta", _RESIZE, None),
+    ("generation", None, int),
+)
+"""The fields of a pod that may change: the kind of part of each, or its type."""
+
+_TRANSITIONS: Final = "condition_transitions"
+_DASHES: Final = (8, 13, 18, 23)
+_UID_CHARACTERS: Final = 36
+_UID_BYTES: Final = 16
+
+
+def _packed(uid: str) -> bytes | str:
+    """Return a uid in half its bytes, where it is of the form in which Kubernetes writes them."""
+    if len(uid) == _UID_CHARACTERS and all(uid[at] == "-" for at in _DASHES) and uid.islower():
+        with suppress(ValueError):
+            packed = bytes.fromhex(uid.replace("-", ""))
+            return packed if len(packed) == _UID_BYTES else uid
+    return uid
+
+
 _Row = tuple[object, ...]
 
 
@@ -157,18 +215,19 @@ class RowWriter:
         self._count = 0
         self._ahead_s = 0.0  # what the time of day is ahead of monotonic seconds
         self.at: Instant | None = None
+        self._version = 0
 
     def __len__(self) -> int:
         """Count the bytes of rows that were not taken, but for those of the last step."""
         return len(self._encoded)
 
-    def add(self, item: Item) -> None:
-        """Write one item."""
+    def add(self, item: Item, old: ClusterObject | None = None) -> None:
+        """Write one item; `old` is the pod of a change as the segment has it already."""
         match item:
             case ObjectFound(at=at, resource=resource, obj=obj):
-                self.add_object(at, resource, _FOUND, obj)
+                self.add_object(at, resource, _FOUND, obj, old)
             case ObjectChanged(at=at, resource=resource, verb=verb, obj=obj):
-                self.add_object(at, resource, _VERB_NUMBERS[verb], obj)
+                self.add_object(at, resource, _VERB_NUMBERS[verb], obj, old)
             case UsageMeasured(at=at, sample=sample):
                 state = "gone" if item.is_gone else ""
                 self._rows.append((3, self._after(at), _MEASURED, sample, state))
@@ -182,13 +241,27 @@ class RowWriter:
                 del fields["at"]
                 self._rows.append((3, self._after(item.at), type(item).__name__, fields))
 
-    def add_object(self, at: Instant, resource: str, verb: int, obj: Any) -> None:  # of any kind
-        """Write one object; `verb` is 0 for one of a picture."""
+    def add_object(
+        self,
+        at: Instant,
+        resource: str,
+        verb: int,
+        obj: Any,
+        old: Any = None,  # of any kind
+    ) -> None:
+        """Write one object; `verb` is 0 for one of a picture.
+
+        `old` is the pod as the segment has it already, but for its version.
+        """
         after = self._after(at)
         if resource != PODS:
             self._rows.append((2, after, verb, resource, obj))
             return
         pod: Pod = obj
+        versions, self._version = pod.resource_version - self._version, pod.resource_version
+        if old is not None and (old.uid, old.name) == (pod.uid, pod.name):
+            self._add_change(after, verb, pod, old, versions)
+            return
         part = self._part
         row = (
             1,
@@ -213,6 +286,30 @@ class RowWriter:
             pod.generation,
         )
         self._rows.append(row)
+
+    def _add_change(self, after: int, verb: int, pod: Pod, old: Pod, versions: int) -> None:
+        """Write what of a pod differs from what the segment has."""
+        mask, values = 0, list[object]()
+        for bit, (name, kind, _) in enumerate(_FIELDS):
+            value = getattr(pod, name)
+            if value is not (before := getattr(old, name)) and value != before:
+                mask |= 1 << bit
+                if name == _TRANSITIONS and len(value) == len(before):
+                    values.append(self._transitions(value, before))
+                else:
+                    values.append(value if kind is None else self._part(kind, value))
+        row = (5, after, verb, _packed(pod.uid), versions, mask, values)
+        self._rows.append(row if mask else row[:5])
+
+    def _transitions(self, new: Sequence[int | None], old: Sequence[int | None]) -> object:
+        """Return which times differ, each with its seconds from the frame's time."""
+        assert self.at is not None, "the time of a row is written first"
+        second = int(self.at.wall_s)
+        changed: dict[int, int | None] = {}
+        for place, (value, before) in enumerate(zip(new, old, strict=True)):
+            if value != before:
+                changed[place] = None if value is None else value - second
+        return changed
 
     def _after(self, at: Instant) -> int:
         ahead_s = at.wall_s - at.monotonic_s
@@ -257,7 +354,9 @@ class RowWriter:
         return at, taken
 
 
-_ROWS: Final = msgspec.msgpack.Decoder(list[_PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow])
+_ROWS: Final = msgspec.msgpack.Decoder(
+    list[_PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow | _PodChangeRow]
+)
 _PART_DECODERS: Final = tuple(map(msgspec.msgpack.Decoder, _PART_TYPES))
 
 
@@ -271,10 +370,14 @@ class RowReader:
         self._parts: dict[int, Any] = {}  # of the types in _PART_TYPES
         self._shared: tuple[dict[bytes, Any], ...] = tuple({} for _ in _PART_TYPES)
         self._decoders: dict[str, Callable[[Raw], Any]] = {}
+        self._pods: dict[bytes | str, Pod] = {}
+        self._version = 0
 
     def begin_segment(self) -> None:
-        """Forget the numbers of parts."""
+        """Forget the numbers of parts, and the pods."""
         self._parts.clear()
+        self._pods.clear()
+        self._version = 0
 
     def read(self, at: Instant, rows: bytes) -> Iterator[Item]:
         """Yield the items of a frame whose first was seen at this time; raises ValueError."""
@@ -290,8 +393,8 @@ class RowReader:
                 elif isinstance(row, _ClockRow):
                     began = Instant(at.wall_s + row.ahead_us / 1e6, at.monotonic_s)
                 else:
-                    yield self._item(began, row)
-        except (msgspec.MsgspecError, KeyError, IndexError, TypeError, RecursionError) as error:
+                    yield self._item(began, int(at.wall_s), row)
+        except (msgspec.MsgspecError, LookupError, TypeError, RuntimeError) as error:
             raise ValueError(f"has a row that cannot be read: {error}") from error
 
     def _keep_part(self, row: _PartRow) -> None:
@@ -302,12 +405,15 @@ class RowReader:
             part = shared[raw] = _PART_DECODERS[row.kind].decode(raw)
         self._parts[row.number] = part
 
-    def _item(self, frame: Instant, row: "_PodRow | _ObjectRow | _ItemRow") -> Item:
+    def _item(
+        self, frame: Instant, second: int, row: "_PodRow | _ObjectRow | _ItemRow | _PodChangeRow"
+    ) -> Item:
         after_s = row.after_us / 1e6
         wall_s, monotonic_s = frame.wall_s + after_s, frame.monotonic_s + after_s
         at = Instant(round(wall_s, 6), round(monotonic_s, 6))
-        if isinstance(row, _PodRow):
-            pod = self._pod(row)
+        if isinstance(row, _PodRow | _PodChangeRow):
+            pod = self._pod(row) if isinstance(row, _PodRow) else self._changed_pod(second, row)
+            self._version = pod.resource_version
             if row.verb == _FOUND:
                 return ObjectFound(at, PODS, pod)
             return ObjectChanged(at, PODS, _VERBS[row.verb - 1], pod)
@@ -318,9 +424,25 @@ class RowReader:
             return ObjectChanged(at, row.resource, _VERBS[row.verb - 1], obj)
         return self._other(at, row)
 
+    def _changed_pod(self, second: int, row: _PodChangeRow) -> Pod:
+        old, parts = self._pods[row.uid], self._parts
+        values, changes = iter(row.values), dict[str, Any]()
+        for bit, (name, kind, of_type) in enumerate(_FIELDS):
+            if row.mask & 1 << bit:
+                value = next(values)
+                if kind is not None:
+                    changes[name] = parts[value]
+                elif isinstance(value, dict):
+                    changes[name] = _with_transitions(old, value, second)
+                else:
+                    changes[name] = msgspec.convert(value, of_type)
+        version = self._version + row.versions
+        pod = self._pods[row.uid] = replace(old, resource_version=version, **changes)
+        return pod
+
     def _pod(self, row: _PodRow) -> Pod:
         parts = self._parts
-        return Pod(
+        pod = self._pods[_packed(row.uid)] = Pod(
             row.namespace,
             row.name,
             row.uid,
@@ -339,6 +461,7 @@ class RowReader:
             parts[row.resize_delta],
             row.generation,
         )
+        return pod
 
     def _other(self, at: Instant, row: _ItemRow) -> Item:
         if row.name == _MEASURED:
@@ -358,3 +481,11 @@ class RowReader:
         if decode is None:
             decode = self._decoders[name] = msgspec.msgpack.Decoder(kind).decode
         return decode(raw)
+
+
+def _with_transitions(old: Pod, changed: Mapping[int, int | None], second: int) -> object:
+    """Return the times of a pod's conditions, some of which changed."""
+    times = list(old.condition_transitions)
+    for place, value in changed.items():
+        times[place] = None if value is None else second + value
+    return tuple(times)

@@ -1,6 +1,8 @@
 """Tests of the rows of a recording: what is written is what is read."""
 
 from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from reactive_desched.model.objects import (
     ClusterObject,
     CSINode,
     OwnerReference,
+    Pod,
     PodCondition,
     PodSpec,
     PodStatus,
@@ -167,3 +170,56 @@ def test_parts_are_written_again_where_there_are_too_many_to_be_numbered(
     items = [ObjectFound(AT, "pods", each) for each in (*pods, *pods)]
 
     assert written_and_read(items[:5], items[5:]) == items
+
+
+CHANGES: tuple[dict[str, Any], ...] = (
+    {},
+    {"node": "n2", "generation": 9},
+    {"labels": {"app": "api"}, "annotations": Annotations(evict="false"), "owners": ()},
+    {"spec": PodSpec(priority=5), "status": PodStatus("Failed"), "resize_delta": {}},
+    {"pvc_names": ("a", "b"), "created_s": 5, "start_delay_s": None, "deletion_s": 1_800_000_001},
+    {"condition_transitions": (1_800_000_000, 4)},
+    {"condition_transitions": (None, None)},
+    {"condition_transitions": (5,), "deletion_s": None},
+)
+
+
+@pytest.mark.parametrize(
+    "uid", ["u", "0C9b6c5e-6c9e-4b5e-8f0a-00000000000a", str(UUID(int=10**30))]
+)
+@pytest.mark.parametrize("changes", CHANGES, ids=" ".join)
+def test_a_change_of_a_pod_that_is_known_is_read_as_it_was_written(
+    changes: dict[str, Any], uid: str
+) -> None:
+    old = replace(POD, uid=uid)
+    new = replace(old, resource_version=3, **changes)
+    writer, reader = RowWriter(), RowReader()
+    items = [ObjectFound(AT, "pods", old), ObjectChanged(later(1), "pods", Verb.MODIFIED, new)]
+    removed = ObjectChanged(later(7), "pods", Verb.DELETED, replace(new, resource_version=8))
+
+    writer.add(items[0])
+    writer.add(items[1], old)
+    assert read_back(writer, reader) == items
+    writer.add(removed, new)
+    assert read_back(writer, reader) == [removed]
+
+
+def read_back(writer: RowWriter, reader: RowReader) -> list[Item]:
+    taken = writer.take()
+    assert taken is not None, "there are items"
+    return list(reader.read(*taken))
+
+
+def test_each_field_of_a_pod_but_its_names_may_change() -> None:
+    fixed = {"namespace", "name", "uid", "resource_version"}
+
+    assert {name for name, _, _ in rows._FIELDS} == set(Pod.__struct_fields__) - fixed
+    assert {name for each in CHANGES for name in each} == set(Pod.__struct_fields__) - fixed
+
+
+def test_a_change_of_a_pod_that_is_in_no_picture_is_damage() -> None:
+    writer = RowWriter()
+    writer.add(ObjectChanged(AT, "pods", Verb.MODIFIED, POD), POD)
+
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_back(writer, RowReader())
