@@ -193,7 +193,7 @@ async def _open_term(
             if recorder is not None:
                 from reactive_desched.app.recorder import run_recorder
 
-                tasks.start_soon(run_recorder, recorder, pipeline.controller, parts.notes)
+                tasks.start_soon(run_recorder, recorder, pipeline, parts.notes)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
             try:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from reactive_desched.app.config_reload import Configurable
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
+from reactive_desched.model.intents import EvictionResult
 from reactive_desched.model.outcomes import (
     EvictionRequest,
     EvictionResponse,
@@ -25,6 +26,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
+    EvictionSettled,
     Instant,
     Item,
     OrderGiven,
@@ -62,6 +64,22 @@ class InputNotes:
     def pause_set(self, name: str, reason: str) -> None:
         """Record a pause of the readiness, or its end where there is no reason."""
         self.note(PauseSet(_NOWHERE, name, reason))
+
+    def eviction_settled(self, result: EvictionResult) -> None:
+        """Record how an eviction that was decided ended."""
+        outcome = result.outcome
+        self.note(
+            EvictionSettled(
+                _NOWHERE,
+                result.intent.pod.uid,
+                outcome.result,
+                outcome.reason,
+                outcome.message,
+                outcome.retry_after_s,
+                result.request_id,
+                result.sent_at,
+            )
+        )
 
     def order_given(self, order: str, body: Mapping[str, Any]) -> None:
         """Record an order of a person, with the members of its body."""

@@ -4,10 +4,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import InputNotes, in_force
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.controller.readiness import MANUAL
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.recorder import RecorderSettings
@@ -21,6 +24,8 @@ from reactive_desched.recording.items import (
 )
 from reactive_desched.recording.recorder import ClusterName, ClusterRecorder, RecorderBounds
 from reactive_desched.telemetry.logs import Logger
+
+_NOWHERE: Final = Instant(0.0, 0.0)
 
 
 def build_recorder(
@@ -66,17 +71,30 @@ def standing_items(
     def standing(at: Instant) -> Iterator[Item]:
         yield in_force(at, configuration(), dry_run=dry_run)
         yield TermChanged(at, leads=not controller.pauses.leadership.fault, identity=identity)
-        yield BrakesHeld(at, controller.pauses.saved_brakes(), controller.pauses.pause_file())
+        yield _brakes_held(controller, at)
         for name, status in controller.readiness.pauses.items():
             yield PauseSet(at, name, status.reason)
 
     return standing
 
 
-async def run_recorder(
-    recorder: ClusterRecorder, controller: Controller, notes: InputNotes
-) -> None:
+def _brakes_held(controller: Controller, at: Instant) -> BrakesHeld:
+    return BrakesHeld(at, controller.pauses.saved_brakes(), controller.pauses.pause_file())
+
+
+async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: InputNotes) -> None:
     """Record from the end of the initial sync on, until cancelled."""
-    await controller.readiness.synced.wait()
-    with notes.taken_by(recorder.note), controller.readiness.followed_by(notes.pause_set):
+    readiness = pipeline.controller.readiness
+
+    def note_pause(name: str, reason: str) -> None:
+        notes.pause_set(name, reason)
+        if name == MANUAL:  # what a person wrote into the pause file is what holds it
+            notes.note(_brakes_held(pipeline.controller, _NOWHERE))
+
+    await readiness.synced.wait()
+    with (
+        notes.taken_by(recorder.note),
+        readiness.followed_by(note_pause),
+        pipeline.evictions.followed_by(notes.eviction_settled),
+    ):
         await recorder.run()

@@ -24,7 +24,18 @@ _COMMANDS = (
     *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume"),
     "eviction-loops",
     *("migrate", "migrations"),
-    *("init", "policy", "events", "audit", "recording", "demo", "sim", "completion", "version"),
+    *(
+        "init",
+        "policy",
+        "events",
+        "audit",
+        "recording",
+        "replay",
+        "demo",
+        "sim",
+        "completion",
+        "version",
+    ),
 )
 """Each is a module here, with `_` for `-`, whose `add` describes the command to the parser."""
 

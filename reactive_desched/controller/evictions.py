@@ -1,6 +1,7 @@
 """Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 
 import anyio
@@ -10,7 +11,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.executor import EvictionExecutor
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, gauge
 
@@ -18,6 +19,8 @@ EVICTIONS_UNDER_WAY = gauge(
     "evictions_under_way",
     "Evictions that were decided and have no outcome yet; above `evictions.maxInFlight` they wait.",
 )
+
+ResultFollower = Callable[[EvictionResult], None]
 
 
 class EvictionPool:
@@ -37,6 +40,16 @@ class EvictionPool:
         self._queue: MemoryObjectSendStream[Intent] | None = None
         self._active = 0
         self._idle = Wakeup()
+        self._followers: tuple[ResultFollower, ...] = ()
+
+    @contextmanager
+    def followed_by(self, follower: ResultFollower) -> Iterator[None]:
+        """Call the follower with each result before the controller has it, during the block."""
+        self._followers = (*self._followers, follower)
+        try:
+            yield
+        finally:
+            self._followers = tuple(each for each in self._followers if each is not follower)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Execute what is submitted, until cancelled."""
@@ -59,7 +72,7 @@ class EvictionPool:
     def submit(self, intent: Intent) -> None:
         """Queue one intent; it is cancelled when `run` has ended."""
         if self._queue is None:
-            self._controller.settle(self._executor.shutting_down(intent))
+            self._settle(self._executor.shutting_down(intent))
         else:
             self._active += 1
             self._queue.send_nowait(intent)
@@ -77,4 +90,9 @@ class EvictionPool:
                 self._active -= 1
                 if not self._active:
                     self._idle.notify()
-            self._controller.settle(result)
+            self._settle(result)
+
+    def _settle(self, result: EvictionResult) -> None:
+        for follower in self._followers:
+            follower(result)
+        self._controller.settle(result)

@@ -84,8 +84,8 @@ class RecordedMoment(Struct, frozen=True):
             yield f"the recording is damaged in {count}, first in {self.damages[0]}"
 
 
-def moment_of(text: str, now_s: float) -> float:
-    """Return the moment that --at names, in seconds since the epoch; raises ConfigError.
+def moment_of(text: str, now_s: float, flag: str = "--at") -> float:
+    """Return the moment that a flag names, in seconds since the epoch; raises ConfigError.
 
     It is a time, or an age such as `2h`, which counts back from now.
     """
@@ -94,7 +94,7 @@ def moment_of(text: str, now_s: float) -> float:
             text.removesuffix("ago").strip(), datetime.fromtimestamp(now_s, UTC)
         )
     except (ValueError, OverflowError) as error:
-        raise ConfigError(f"--at: {quote(text)} is not {TIMESTAMP_FORMATS_HELP}") from error
+        raise ConfigError(f"{flag}: {quote(text)} is not {TIMESTAMP_FORMATS_HELP}") from error
     return found.timestamp()
 
 

@@ -299,6 +299,14 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     items.PauseSet: {**_ITEM, "name": keep, "reason": words},
     items.OrderGiven: {**_ITEM, "order": keep, "who": words, "arguments": arguments},
     items.TermChanged: {**_ITEM, "identity": text},
+    items.EvictionSettled: {
+        **_ITEM,
+        "uid": uid,
+        "result": keep,
+        "reason": keep,
+        "message": words,
+        "request_id": nothing,
+    },
     items.EvictionAnswered: {
         **_ITEM,
         "namespace": text,

@@ -39,6 +39,7 @@ class PictureBegun(Item, frozen=True, gc=False):
     The objects of a reader before it are to be forgotten. Changes may stand between its objects:
     a picture is made in parts. An object in a later part is as it was after those changes, so that
     what is true at `PictureEnded` is the same whether a reader began before the picture or with it.
+    In one that continues nothing, an object that changes is found as it was before, too.
     `version` is that of the program, `cluster` and `cluster_uid` say of which cluster it is;
     `denied` are the resources that the API server denies the controller. With `is_continued` every
     change since the item before it is in the recording; without, what came between is not known.
@@ -164,6 +165,24 @@ class EvictionAnswered(Item, frozen=True, gc=False):
     name: str
     uid: str
     response: EvictionResponse
+    sent_s: float = 0.0
+
+
+class EvictionSettled(Item, frozen=True, gc=False):
+    """The end of an eviction that was decided, when the controller was given it.
+
+    That is later than the answer by the time that the disk took, and there is one for each that
+    was decided: also where no request was sent. `result` and what follows are those of the outcome;
+    `request_id` is that of the record, empty where none was written. `sent_s` is when the request
+    was sent, or would have been, in monotonic seconds.
+    """
+
+    uid: str
+    result: str
+    reason: str = ""
+    message: str = ""
+    retry_after_s: float | None = None
+    request_id: str = ""
     sent_s: float = 0.0
 
 

@@ -143,6 +143,7 @@ class ClusterRecorder:
         self._rows = RowWriter()
         self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
         self._is_following = False
+        self._is_first_picture = False
         self._has_overflowed = False
         self._has_picture = False  # the segment has every object that the state has
         self._stood: dict[tuple[type[Item], str], Item] = {}
@@ -237,7 +238,9 @@ class ClusterRecorder:
         self._rows = RowWriter()
         at = self._notes_begin()
         await self._in_thread(partial(self._file.begin, at, is_continued=is_continued))
+        self._is_first_picture = not is_continued
         await self._write_picture(at, is_continued=is_continued)
+        self._is_first_picture = False
         if self.fault:
             self.fault = ""
             self._log.info("what the controller sees is recorded", folder=str(self._folder))
@@ -349,8 +352,11 @@ class ClusterRecorder:
             rows.add(UsageMeasured(at, obj, is_gone=new is None))
             return
         verb = _DELETED if new is None else _ADDED if old is None else _MODIFIED
+        resource = _RESOURCES[type(obj)]
         known = old if self._has_picture else None
-        rows.add_object(at, _RESOURCES[type(obj)], verb, obj, known)
+        if self._is_first_picture and verb == _MODIFIED:
+            rows.add_object(at, resource, 0, old)  # its part may come later: it was so until now
+        rows.add_object(at, resource, verb, obj, known)
 
     def _write_standing(self) -> None:
         """Write what holds besides the objects, as far as it was not written before."""

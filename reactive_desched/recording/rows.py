@@ -30,6 +30,7 @@ from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
     EvictionAnswered,
+    EvictionSettled,
     Instant,
     Item,
     NothingChanged,
@@ -71,6 +72,7 @@ _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
     for kind in (
         BrakesHeld,
         ConfigurationInForce,
+        EvictionSettled,
         OrderGiven,
         PauseSet,
         PictureBegun,

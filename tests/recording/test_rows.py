@@ -33,6 +33,7 @@ from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
     EvictionAnswered,
+    EvictionSettled,
     Instant,
     Item,
     NothingChanged,
@@ -89,6 +90,7 @@ ITEMS: tuple[Item, ...] = (
     ),
     EvictionAnswered(later(9), "shop", "web-1", "uid", Accepted(), 7.5),
     EvictionAnswered(later(10), "shop", "web-1", "uid", PdbRefused("no", 10.0)),
+    EvictionSettled(later(10), "uid", "pdb_refused", "PdbRefused", "no", 10.0, "id-1", 7.5),
     NothingChanged(later(11)),
     RecordingInterrupted(later(11), "the disk"),
 )

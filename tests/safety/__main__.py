@@ -8,10 +8,15 @@ import sys
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, replay_recording
+from reactive_desched.replay.text import report_lines
 from tests.safety.mutations import MUTATIONS, mutated
 from tests.safety.referee import Violation
 from tests.safety.story import play_story
@@ -19,14 +24,25 @@ from tests.safety.story import play_story
 ALL = "all"
 
 
-def play(seed: int, steps: int) -> tuple[int, int, str]:
-    """Play one story; return its seed, its evictions, and what went wrong."""
+def play(seed: int, steps: int, *, replays: bool = False) -> tuple[int, int, str]:
+    """Play one story; return its seed, its evictions, and what went wrong.
+
+    One that is to be replayed records itself, and must be decided the same again.
+    """
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         try:
-            world = play_story(Random(seed), Path(folder), steps=steps)
+            world = play_story(Random(seed), Path(folder), steps=steps, records=replays)
+            if replays and (report := replayed(Path(folder))).differences:
+                return seed, len(world.referee.evictions), "\n".join(report_lines(report))
         except Exception:  # noqa: BLE001  every failure is reported with its seed
             return seed, 0, traceback.format_exc()
     return seed, len(world.referee.evictions), ""
+
+
+def replayed(folder: Path) -> ReplayReport:
+    """Replay what a story recorded beside its journal."""
+    options = ReplayOptions(recording=folder / RECORDING_FOLDER, journal=folder)
+    return replay_recording(options, plugin_registry())
 
 
 def seed_that_finds(mutation: str, seeds: range, steps: int) -> tuple[int | None, str]:
@@ -69,6 +85,9 @@ def main() -> int:
         help="switch this rule off, and play until the referee finds that; all: one after another",
     )
     parser.add_argument("--mutations", action="store_true", help="list the mutations")
+    parser.add_argument(
+        "--replay", action="store_true", help="have each story recorded, and replay it"
+    )
     arguments = parser.parse_args()
     if arguments.mutations:
         sys.stdout.write("".join(f"{name}\n" for name in MUTATIONS))
@@ -79,7 +98,8 @@ def main() -> int:
         return play_mutations(names, seeds, arguments.steps)
     began, evictions, failed = time.monotonic(), 0, []
     with ProcessPoolExecutor() as pool:
-        for seed, count, error in pool.map(play, seeds, [arguments.steps] * len(seeds)):
+        playing = partial(play, replays=arguments.replay)
+        for seed, count, error in pool.map(playing, seeds, [arguments.steps] * len(seeds)):
             evictions += count
             if error:
                 failed.append(seed)

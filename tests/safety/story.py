@@ -688,6 +688,13 @@ ACTIONS: Final = (
 )
 """The steps of stories, as often as they are likely."""
 
+UNBROKEN: Final = tuple(
+    each
+    for each in ACTIONS
+    if not any(word in each for word in ("clock", "crash", "restart", "suspend"))
+)
+"""The steps after which the same process goes on, with the same time of day."""
+
 
 Teller = Callable[[Story], Awaitable[None]]
 """Has the steps of a story played, one after the other."""

@@ -1,0 +1,98 @@
+"""`replay`: whether this version of the program would have decided the same."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reactive_desched.cli import journal_flags
+from reactive_desched.cli.commands import Commands
+from reactive_desched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reactive_desched.replay.replaying import ReplayOptions
+
+_EPILOG = """\
+what is equal is the pod, the plugin, the verdict, the gate and its reason, at a time within
+debounce.maxWait of the settings in force
+
+exit status: 0 all decisions are equal, 1 some differ or the recording or the journal cannot be
+read, 2 the arguments are wrong"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `replay` to the parser."""
+    command = commands.add_parser("replay", help="say whether it would decide the same again")
+    command.describe(
+        "Run the controller of this version over a recording, on a clock of its own and with the "
+        "recorded outcomes of evictions, and compare its decisions with those of the journal. "
+        "Nothing is evicted, and no server is asked.",
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched replay",
+            "reactive-desched replay --since 24h --journal ./journal",
+            "reactive-desched replay --recording ./recording --journal ./journal -o json",
+        ),
+    )
+    command.add_argument(
+        "--since", metavar="TIME", help="compare from then on: an RFC 3339 time, or how long ago"
+    )
+    command.add_argument("--until", metavar="TIME", help="compare up to then")
+    command.add_argument(
+        "--recording",
+        metavar="PATH",
+        help="the folder of a recording, or an exported file (default: that in the journal's"
+        " folder)",
+    )
+    journal_flags.add_journal(command)
+    command.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    command.set_defaults(command=_call)
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.replay.replaying import replay_recording
+    from reactive_desched.replay.text import as_builtins, report_lines
+
+    options = _options(arguments)
+    try:
+        report = replay_recording(options, plugin_registry())
+    except OSError as error:
+        raise ConfigError(f"{options.journal} cannot be read: {error.strerror}") from error
+    if arguments.output == "json":
+        import json
+
+        sys.stdout.write(json.dumps(as_builtins(report), indent=1) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in report_lines(report))
+    return 1 if report.differences or not report.lives else 0
+
+
+def _options(arguments: argparse.Namespace) -> "ReplayOptions":
+    import time
+    from math import inf
+
+    from reactive_desched.plan.recorded_moment import find_recording, journal_beside, moment_of
+    from reactive_desched.replay.replaying import ReplayOptions
+
+    now_s = time.time()
+    since_s = 0.0 if arguments.since is None else moment_of(arguments.since, now_s, "--since")
+    until_s = inf if arguments.until is None else moment_of(arguments.until, now_s, "--until")
+    if until_s <= since_s:
+        raise ConfigError(f"--until {arguments.until} is not later than --since {arguments.since}")
+    if arguments.recording is None:
+        journal = journal_flags.journal_directory(arguments)
+        return ReplayOptions(
+            recording=find_recording(journal), journal=journal, since_s=since_s, until_s=until_s
+        )
+    recording = find_recording(Path(arguments.recording))
+    if arguments.journal or arguments.cluster:
+        journal = journal_flags.journal_directory(arguments)
+    elif (beside := journal_beside(recording)) is not None:
+        journal = beside
+    else:
+        raise ConfigError(
+            f"--journal DIR is missing: {recording} is in no journal's folder, and the decisions"
+            " to compare with are in one"
+        )
+    return ReplayOptions(recording=recording, journal=journal, since_s=since_s, until_s=until_s)

@@ -1,0 +1,1 @@
+"""Runs the controller of this version over a recording, and compares it with the journal."""

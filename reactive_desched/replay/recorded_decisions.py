@@ -1,0 +1,156 @@
+"""The decisions and evictions that a journal has of a time, as a replay needs them."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.event import (
+    DECISION_DEFER,
+    DECISION_EVICT,
+    DECISION_REFUSE,
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+)
+from reactive_desched.journal.events import decode_event
+from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.segments import READ_ERRORS, JournalLine, list_segments, read_lines
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
+
+EVICT, DEFER, REFUSE, CANCEL = "evict", "defer", "refuse", "cancel"
+
+_VERDICTS: Final = {DECISION_EVICT: EVICT, DECISION_DEFER: DEFER, DECISION_REFUSE: REFUSE}
+_READ: Final = frozenset({*_VERDICTS, EVICTION_REQUESTED, *EVICTION_OUTCOME_TYPES})
+
+
+class DecisionKey(Struct, frozen=True, gc=False):
+    """The finding that a decision is on: of a pod, by a plugin of a profile."""
+
+    pod: PodKey
+    profile: str
+    plugin: str
+
+
+class MadeDecision(Struct, frozen=True, gc=False):
+    """A decision that a controller made, at `time_s` since the epoch; `pod` is NAMESPACE/NAME."""
+
+    time_s: float
+    key: DecisionKey
+    pod: str
+    verdict: str
+    gate: str = ""
+    reason: str = ""
+    message: str = ""
+
+    def is_same(self, other: "MadeDecision") -> bool:
+        """Say whether both are the same but for their time and words."""
+        mine = self.verdict, self.gate, self.reason
+        return mine == (other.verdict, other.gate, other.reason)
+
+    def __str__(self) -> str:
+        gate = f" {self.gate}/{self.reason}: {self.message}" if self.gate else ""
+        return f"{self.verdict}{gate}"
+
+
+class RecordedEviction(Struct):
+    """An eviction request of a journal, when it was written, and its outcome, if there is one.
+
+    Times are seconds since the epoch.
+    """
+
+    id: str
+    time_s: float
+    key: DecisionKey
+    ended_s: float | None = None
+    outcome: Outcome | None = None
+
+
+class RecordedDecisions:
+    """The decisions and evictions of a period, in the order of the journal."""
+
+    def __init__(self, decisions: list[MadeDecision], evictions: list[RecordedEviction]) -> None:
+        self.decisions = decisions
+        self.evictions = evictions
+        self._requests: defaultdict[DecisionKey, deque[RecordedEviction]] = defaultdict(deque)
+        for each in evictions:
+            self._requests[each.key].append(each)
+        self._decided: defaultdict[DecisionKey, list[float]] = defaultdict(list)
+        for decision in decisions:
+            if decision.verdict == EVICT:
+                self._decided[decision.key].append(decision.time_s)
+
+    def has_eviction_decided(self, key: DecisionKey, from_s: float, to_s: float) -> bool:
+        """Say whether the eviction was decided in this time."""
+        return any(from_s <= each <= to_s for each in self._decided.get(key, ()))
+
+    def take_request(self, key: DecisionKey, from_s: float, to_s: float) -> RecordedEviction | None:
+        """Return, once, the next request for a finding, if it was written in this time."""
+        waiting = self._requests.get(key)
+        while waiting and waiting[0].time_s < from_s:
+            waiting.popleft()
+        return waiting.popleft() if waiting and waiting[0].time_s <= to_s else None
+
+    def open_at(self, time_s: float) -> Iterator[RecordedEviction]:
+        """Yield the evictions that were requested before this time and had no outcome then."""
+        for each in self.evictions:
+            if each.time_s < time_s and (each.ended_s is None or each.ended_s >= time_s):
+                yield each
+
+
+def read_decisions(directory: Path, since_s: float, until_s: float) -> RecordedDecisions:
+    """Read what a journal has of a period; of an eviction that began before it, too.
+
+    Raises OSError where the folder cannot be read; damaged lines are left out.
+    """
+    decisions: list[MadeDecision] = []
+    evictions: dict[str, RecordedEviction] = {}
+    for event in _events(directory):
+        time_s = event.time.timestamp()
+        if time_s > until_s:
+            continue
+        if event.type in _VERDICTS:
+            if time_s >= since_s:
+                decisions.append(_decision(event, time_s))
+        elif event.type == EVICTION_REQUESTED:
+            evictions[event.id] = RecordedEviction(event.id, time_s, _key(event))
+        elif (begun := evictions.get(event.causationid)) is not None:
+            ending = event.data.outcome
+            begun.ended_s = time_s
+            begun.outcome = Outcome(ending.result, ending.message, None, ending.reason)
+    return RecordedDecisions(decisions, list(evictions.values()))
+
+
+def _events(directory: Path) -> Iterator[AnyEvent]:
+    for segment in list_segments(directory):
+        with suppress(*READ_ERRORS):  # of a damaged file, what is before the damage counts
+            yield from filter(None, map(_read_event, read_lines(segment)))
+
+
+def _read_event(line: JournalLine) -> AnyEvent | None:
+    """Return the event of a line that is a decision or of an eviction; None for any other."""
+    if line.header is None or line.header.type not in _READ:
+        return None
+    return decode_event(line.header.type, line.raw[:-1])
+
+
+def _key(event: AnyEvent) -> DecisionKey:
+    data = event.data
+    return DecisionKey(data.who.uid, data.why.profile, data.why.plugin)
+
+
+def _decision(event: AnyEvent, time_s: float) -> MadeDecision:
+    data = event.data
+    verdict = data.decision
+    return MadeDecision(
+        time_s,
+        _key(event),
+        f"{data.who.namespace}/{data.who.name}",
+        _VERDICTS[event.type],
+        verdict.gate or "",
+        verdict.reason or "",
+        verdict.message or "",
+    )

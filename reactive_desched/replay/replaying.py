@@ -1,0 +1,131 @@
+"""Replays a recording beside its journal, life by life, and compares what was decided."""
+
+from collections.abc import Callable, Iterator
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from reactive_desched.journal.history import read_history
+from reactive_desched.journal.uptime import Moment
+from reactive_desched.model.labels import parse_selector
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.registry import Registry
+from reactive_desched.recording.items import ConfigurationInForce, Damage
+from reactive_desched.recording.reader import read_items, recording_paths
+from reactive_desched.replay.comparison import Comparison, Difference, compare
+from reactive_desched.replay.controller_run import LifeRun
+from reactive_desched.replay.lives import Life, lives
+from reactive_desched.replay.recorded_decisions import MadeDecision, read_decisions
+
+_JUST_BEFORE_S: Final = 0.001
+
+
+class ReplayOptions(Struct, frozen=True, kw_only=True):
+    """A recording, its journal, and the time that is compared, in seconds since the epoch."""
+
+    recording: Path
+    journal: Path
+    since_s: float = 0.0
+    until_s: float = inf
+
+
+class ReplayedLife(Struct, frozen=True):
+    """One process's time that was compared, from when to when, and what came of it."""
+
+    began_s: float
+    ended_s: float
+    version: str
+    comparison: Comparison
+
+
+class ReplayReport(Struct, frozen=True):
+    """The result of a replay: each time without a gap, what was not compared or is damaged."""
+
+    lives: tuple[ReplayedLife, ...]
+    not_compared: tuple[str, ...] = ()
+    damages: tuple[Damage, ...] = ()
+
+    @property
+    def equal(self) -> int:
+        """Count the decisions that are equal."""
+        return sum(each.comparison.equal for each in self.lives)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Return the decisions that only one of both made."""
+        return tuple(found for each in self.lives for found in each.comparison.differences)
+
+
+def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport:
+    """Replay a recording; raises NotRecorded, PolicyErrors and OSError."""
+    damages: list[Damage] = []
+    not_compared: list[str] = []
+    replayed: list[ReplayedLife] = []
+    for life in lives(read_items(recording_paths(options.recording), damages.append)):
+        if life.began.wall_s > options.until_s:
+            break
+        found = _replay_life(life, options, registry, not_compared)
+        if found is not None:
+            replayed.append(found)
+            if found.ended_s >= options.until_s:
+                break
+    return ReplayReport(tuple(replayed), tuple(dict.fromkeys(not_compared)), tuple(damages))
+
+
+def _replay_life(
+    life: Life, options: ReplayOptions, registry: Registry, not_compared: list[str]
+) -> ReplayedLife | None:
+    found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
+    if (in_force := next(found, None)) is None:
+        not_compared.append("a time of which the recording does not say which policy was in force")
+        return None
+    read = _configuration_reader(registry)
+    configuration = read(in_force)
+    if configuration.controller.migration is not None:
+        not_compared.append("a time in which the settings had migration jobs, which need a server")
+        return None
+    tolerance_s = configuration.controller.debounce.max_wait_s
+    began_s = life.began.wall_s
+    history = read_history(
+        options.journal,
+        Moment(began_s),
+        counts_for_s=configuration.controller.budgets.counts_for_s,
+        until_s=began_s - _JUST_BEFORE_S,
+    )
+    recorded = read_decisions(options.journal, began_s - tolerance_s, inf)
+    is_dry_run = in_force.flags.get("dryRun") == "true"
+    run = LifeRun(life, configuration, history, recorded, read, tolerance_s, is_dry_run=is_dry_run)
+    run.run(options.until_s)
+    since_s, until_s = max(began_s, options.since_s), min(run.ended_s, options.until_s)
+    if until_s <= options.since_s:
+        return None
+
+    def compared(each: MadeDecision) -> bool:
+        return since_s - _JUST_BEFORE_S <= each.time_s <= until_s
+
+    comparison = compare(
+        filter(compared, recorded.decisions), filter(compared, run.decisions), tolerance_s
+    )
+    return ReplayedLife(since_s, until_s, life.picture.version, comparison)
+
+
+def _configuration_reader(registry: Registry) -> Callable[[ConfigurationInForce], Configuration]:
+    def read(item: ConfigurationInForce) -> Configuration:
+        configuration = load_sources(_texts(item), registry)
+        if (selector := item.flags.get("nodeSelector")) is None:
+            return configuration
+        policy = replace(configuration.policy, node_selector=parse_selector(selector))
+        return replace(configuration, policy=policy)
+
+    return read
+
+
+def _texts(item: ConfigurationInForce) -> Iterator[SourceText]:
+    yield SourceText(item.policy, item.source or "the recorded policy")
+    if item.settings:
+        yield SourceText(item.settings, "the recorded settings")

@@ -1,0 +1,44 @@
+"""A story that a controller recorded is decided the same again, and not by another program."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from reactive_desched.replay.replaying import ReplayReport
+from tests.safety.__main__ import replayed
+from tests.safety.mutations import mutated
+from tests.safety.story import UNBROKEN, play_story
+
+
+def play(seed: int, folder: Path, steps: int = 15) -> ReplayReport:
+    play_story(Random(seed), folder, steps=steps, records=True, actions=UNBROKEN)
+    return replayed(folder)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_story_is_decided_the_same_again(seed: int, tmp_path: Path) -> None:
+    report = play(seed, tmp_path)
+
+    assert report.equal > 3
+    assert report.differences == ()
+    assert (report.not_compared, report.damages) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("rule", "seed"),
+    [
+        ("guard SafeToEvict", 0),
+        ("rate per plugin", 1),
+        ("in flight", 1),
+        ("moving per namespace", 9),
+        ("zone brake", 10),
+    ],
+)
+def test_a_program_without_a_rule_decides_otherwise(rule: str, seed: int, tmp_path: Path) -> None:
+    assert play(seed, tmp_path).differences == ()
+
+    with mutated(rule):
+        report = replayed(tmp_path)
+
+    assert report.differences
