@@ -26,6 +26,7 @@ from reactive_desched.telemetry.sig_compat import MAX_SERIES
 _PACE = 200
 """Changes per second of a busy cluster."""
 _WARM_UP = 100
+_CHANGE_PACE, _CHANGES = 50, 1_500
 _FEWEST = 20
 _KEPT_UP = 0.95
 _BISECTIONS = 3
@@ -240,6 +241,35 @@ def find_saturation(react: Callable[[float], Results]) -> Results:
     return {"pace": low, "limit": failed["limit"], "tried": tried}
 
 
+def measure_recording(bench: Bench) -> Results:
+    """Run a controller that records beside one that does not; make pictures, record changes."""
+    size = bench.size
+    with (
+        bench.progress("recording"),
+        bench.controller("recorded", "--recorded") as recorded,
+        bench.controller("not-recorded") as plain,
+    ):
+        processes = {"recorded": recorded, "plain": plain}
+        results = Results(memory={}, events={}, reactions={})
+        for name, process in processes.items():
+            process.ask("events", script="status", count=size.events // 5)  # warm
+            process.ask("react", **_bound(_PACE, _WARM_UP))
+            results["events"][name], results["reactions"][name] = [], []
+        for _ in range(size.runs):
+            for name, process in processes.items():
+                run = process.ask("events", script="status", count=size.events)
+                results["events"][name].append(run)
+        for _ in range(size.syncs):
+            for name, process in processes.items():
+                run = process.ask("react", **_bound(_PACE, size.reactions))
+                results["reactions"][name].append(run)
+        for name, process in processes.items():
+            results["memory"][name] = process.ask("memory")
+        results["pictures"] = [recorded.ask("picture") for _ in range(size.syncs)]
+        results["changes"] = recorded.ask("changes", pace=_CHANGE_PACE, count=_CHANGES)
+        return results
+
+
 def measure_outage(bench: Bench) -> Results:
     """Close the API server's port and every connection for a while; time until judging resumes."""
     with (
@@ -291,6 +321,7 @@ PARTS: Mapping[str, Callable[[Bench], Results]] = {
     "sync": measure_sync,
     "watch": measure_watch,
     "react": measure_reactions,
+    "recording": measure_recording,
     "outage": measure_outage,
     "judge": measure_judging,
     "balance": measure_balance,
@@ -314,6 +345,8 @@ def failures(results: Results) -> Iterator[str]:
         yield "the polling peer did not see every pod"
     if "balance" in results:
         yield from _balance_failures(results["balance"], pods)
+    if "recording" in results and results["recording"]["changes"]["changes"] < _CHANGES:
+        yield f"{results['recording']['changes']['changes']} of {_CHANGES} changes were recorded"
     for pod in results.get("soak", {"lost": ()})["lost"]:
         yield f"soak: not evicted: {pod}"
     for what, run in reaction_runs(results):
@@ -338,6 +371,8 @@ def reaction_runs(results: Results) -> Iterator[tuple[str, Results]]:
         for name, runs in results.get("react", {}).items()
         if name != "saturation"
     }
+    for name, runs in results.get("recording", {"reactions": {}})["reactions"].items():
+        named[f"reactions, {name}"] = runs
     named["outage"] = results.get("outage", {"runs": ()})["runs"]
     for what, runs in named.items():
         yield from ((what, run) for run in runs)

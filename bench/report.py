@@ -22,24 +22,9 @@ _QUIET_LOAD = 0.5
 
 def rows(results: Results) -> Iterator[Row]:
     """Yield every figure of the parts that were measured, in the order of a change's way."""
-    if "sync" in results:
-        yield from _sync_rows(results["sync"])
-    if "watch" in results:
-        yield from _watch_rows(results["watch"])
-    if "react" in results:
-        yield from _reaction_rows(results["react"])
-    if "outage" in results:
-        yield from _outage_rows(results["outage"])
-    if "judge" in results:
-        yield from _judging_rows(results["judge"])
-    if "balance" in results:
-        yield from _balance_rows(results["balance"])
-    if "start" in results:
-        yield from _start_rows(results["start"])
-    if "scrape" in results:
-        yield from _scrape_rows(results["scrape"])
-    if "soak" in results:
-        yield from _soak_rows(results["soak"])
+    for part, make in _ROWS.items():
+        if part in results:
+            yield from make(results[part])
 
 
 def figures(results: Results) -> list[Results]:
@@ -177,6 +162,36 @@ def _invalid(runs: Sequence[Results]) -> str:
     return next((str(run["unsettled"]) for run in runs if run["unsettled"]), "")
 
 
+_DAY_OF_CHANGES, _PICTURES_A_DAY = 50 * 86_400, 4
+
+
+def _recording_rows(recording: Results) -> Iterator[Row]:
+    """Yield what a recording costs beside none, by the medians of the ratios of runs in turn."""
+    events, reactions = recording["events"], recording["reactions"]
+    rate = _of_plain(events, ("events_per_core_s",))
+    yield Row("recording: watch events, of those without", rate, 0.95, at_least=True)
+    for path, goal in ((_P50, 1.05), (_P99, None)):
+        what = f"recording: change to request {path[-1]}, of that without"
+        invalid = _invalid([*reactions["recorded"], *reactions["plain"]])
+        yield Row(what, _of_plain(reactions, path), goal, invalid=invalid)
+    memory, pictures = recording["memory"], recording["pictures"]
+    more_mb = memory["recorded"]["rss_mb"] - memory["plain"]["rss_mb"]
+    yield Row("recording: memory more than without", more_mb, 10, "MB")
+    picture_mb = _middle(pictures, "bytes") / 1e6
+    yield Row("a picture of everything, on disk", picture_mb, 25, "MB")
+    yield Row("  its CPU in other threads", _middle(pictures, "outside_cpu_s"), 3, "s")
+    yield Row("  its CPU in slices of the loop", _middle(pictures, "loop_cpu_s"), None, "s")
+    change = recording["changes"]["bytes_per_change"]
+    yield Row("a recorded change of a pod, 50/s", change, None, "B")
+    day_mb = (change * _DAY_OF_CHANGES) / 1e6 + _PICTURES_A_DAY * picture_mb
+    yield Row("a day of 50 changes a second, with its pictures", day_mb, 300, "MB")
+
+
+def _of_plain(runs: Results, path: Sequence[str]) -> float:
+    pairs = zip(runs["recorded"], runs["plain"], strict=True)
+    return float(median(_at(one, path) / _at(other, path) for one, other in pairs))
+
+
 def _outage_rows(outage: Results) -> Iterator[Row]:
     what = f"API server back after {outage['outage_s']:g} s: evaluating again"
     yield Row(what, _middle(outage["runs"], "back_to_resumed_s"), 3, "s")
@@ -242,6 +257,21 @@ def _start_rows(start: Results) -> Iterator[Row]:
         runs, floors = start[command], start["floor"]
         row = _beside(f"start of {command}, CPU", ("cpu_s",), "s", runs, floors)
         yield replace(row, goal_of_floor=wanted)
+
+
+_ROWS: dict[str, Callable[[Results], Iterator[Row]]] = {
+    "sync": _sync_rows,
+    "watch": _watch_rows,
+    "react": _reaction_rows,
+    "recording": _recording_rows,
+    "outage": _outage_rows,
+    "judge": _judging_rows,
+    "balance": _balance_rows,
+    "start": _start_rows,
+    "scrape": _scrape_rows,
+    "soak": _soak_rows,
+}
+"""The rows of each part, in the order of a change's way."""
 
 
 def ratios(results: Results) -> Iterator[tuple[str, float]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from bench.measure import judging, poll, reaction
+from bench.measure import judging, poll, reaction, recording
 from bench.measure.commands import Command, serve_commands
 from bench.measure.live import RunningController, run_controller
 from bench.measure.loop import watch_loop_turns
@@ -85,6 +85,9 @@ def commands(running: RunningController) -> dict[str, Command]:
         "idle": partial(idle, running),
         "one_change": partial(one_change, running),
         "full_pass": partial(full_pass, running),
+        "picture": partial(recording.picture, running),
+        "changes": partial(recording.changes, running),
+        "memory": partial(recording.memory, running),
         "poll": partial(polling_peer, running),
         "react": partial(reaction.react, running),
         "resume": partial(reaction.after_outage, running),
@@ -113,6 +116,7 @@ def main() -> None:
         action="store_true",
         help="use asyncio's own loop, and time its turns in the sync",
     )
+    parser.add_argument("--recorded", action="store_true", help="record what the controller sees")
     parser.add_argument("--profile", default="", metavar="PART", help="sample one part")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -49,6 +49,7 @@ class Target:
     folder: Path
     journal: Path
     holds: bool = False
+    recorded: bool = False
     profile: str = ""
 
     def kubeconfig(self) -> str:
@@ -63,7 +64,7 @@ class Target:
         The balance plugins are left out, since they would move some of what the scripts bind; the
         part `balance` has them all.
         """
-        files = {"policy.yaml": _policy(), "settings.yaml": _settings()}
+        files = {"policy.yaml": _policy(), "settings.yaml": _settings(recorded=self.recorded)}
         for name, document in files.items():
             (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
         return load_files([self.folder / name for name in files], plugin_registry())
@@ -85,7 +86,7 @@ def _policy() -> dict[str, object]:
     }
 
 
-def _settings() -> dict[str, object]:
+def _settings(*, recorded: bool) -> dict[str, object]:
     return {
         "apiVersion": "reactive-desched/v1alpha1",
         "kind": "ReactiveSettings",
@@ -95,4 +96,5 @@ def _settings() -> dict[str, object]:
         "brakes": _NO_STORM,
         "moves": _UNHINDERED,
         "client": _UNTHROTTLED,
+        "recording": {"enabled": recorded, "maxBytes": 2**30},
     }

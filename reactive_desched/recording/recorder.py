@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from reactive_desched._version import __version__
 from reactive_desched.api.index import NodeState
 from reactive_desched.model.changes import Change
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.recording.items import (
     Instant,
@@ -47,7 +48,7 @@ HEALTHY = gauge("recording_healthy", "1 while what the controller sees is record
 
 MAX_NOTES: Final = 50_000
 """So many changes wait to be turned into rows; with more the recording is interrupted."""
-FRAME_BYTES: Final = 2**20
+FRAME_BYTES: Final = 2**18
 """A frame is written when its rows are so long, or `FLUSH_S` after its first."""
 FLUSH_S: Final = 5.0
 RETRY_S: Final = 60.0
@@ -57,6 +58,9 @@ QUIET_S: Final = 30.0
 
 _SLICE_S: Final = 0.0005
 _PAUSE_S: Final = 0.005
+_SHORT_PAUSE_S: Final = 0.001
+_BEHIND: Final = 2_000
+"""With more changes that wait the pauses between slices are short: before they are too many."""
 _TICK_S: Final = 0.25
 _NOTES_PER_LOOK: Final = 16
 _CLOCK_ERROR_S: Final = 0.001
@@ -271,7 +275,7 @@ class ClusterRecorder:
             is_continued=is_continued,
         )
         rows.add(begun)
-        self._write_notes(inf)  # what changed before the picture was begun
+        await self._drain()  # what changed before the picture was begun
         self._stood.clear()
         self._write_standing()
         counts = dict.fromkeys(WATCHED_KINDS, 0)
@@ -282,13 +286,13 @@ class ClusterRecorder:
             for batch in self._state.key_batches(resource):
                 keys = iter(batch)
                 while True:
-                    self._write_notes(inf)  # they come before what is found now
+                    await self._drain()  # they come before what is found now
                     found = self._write_objects(resource, keys)
                     counts[resource] += found
                     await self._end_slice()
                     if not found:
                         break
-        self._write_notes(inf)
+        await self._drain()
         self._has_picture = True
         rows.add(PictureEnded(self._now(), {name: each for name, each in counts.items() if each}))
         await self._flush()
@@ -321,7 +325,8 @@ class ClusterRecorder:
             raise _Interrupted("changes come faster than they are recorded")
         if len(self._rows) >= FRAME_BYTES:
             return await self._flush()
-        await anyio.sleep(_PAUSE_S)
+        is_behind = len(self._notes) > _BEHIND
+        await anyio.sleep(_SHORT_PAUSE_S if is_behind else _PAUSE_S)
         return 0
 
     def _write_notes(self, ends: float) -> None:
@@ -340,7 +345,10 @@ class ClusterRecorder:
         rows.encode()
 
     def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
-        if callable(new) and old is None:
+        if self._has_picture and type(new) is Pod and type(old) is Pod:  # nearly all of them
+            self.recorded += rows.modify_pod(at, old, new)
+            return
+        if old is None and callable(new):
             self._write_item(new(at))
             return
         old, new = _plain(old), _plain(new)

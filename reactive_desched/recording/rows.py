@@ -8,7 +8,8 @@ of their fields, so a field that is new has its default in an old recording.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from itertools import compress
+from operator import attrgetter, is_not
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +56,7 @@ MAX_PARTS: Final = 30_000
 _CLOCK_ERROR_S: Final = 0.001
 _FOUND: Final = 0
 _VERBS: Final = (Verb.ADDED, Verb.MODIFIED, Verb.DELETED)
+_MODIFIED: Final = 2
 _VERB_NUMBERS: Final = {verb: number for number, verb in enumerate(_VERBS, start=1)}
 
 _PART_TYPES: Final[tuple[Any, ...]] = (
@@ -186,19 +188,34 @@ _FIELDS: Final[tuple[tuple[str, int | None, Any], ...]] = (
 )
 """The fields of a pod that may change: the kind of part of each, or its type."""
 
-_TRANSITIONS: Final = "condition_transitions"
-_DASHES: Final = (8, 13, 18, 23)
+_values: Final = attrgetter(*(name for name, _, _ in _FIELDS))
+_KINDS: Final = tuple(kind for _, kind, _ in _FIELDS)
+_PLACES: Final = range(len(_FIELDS))
+_TRANSITIONS: Final = [name for name, _, _ in _FIELDS].index("condition_transitions")
 _UID_CHARACTERS: Final = 36
 _UID_BYTES: Final = 16
 
 
 def _packed(uid: str) -> bytes | str:
     """Return a uid in half its bytes, where it is of the form in which Kubernetes writes them."""
-    if len(uid) == _UID_CHARACTERS and all(uid[at] == "-" for at in _DASHES) and uid.islower():
-        with suppress(ValueError):
-            packed = bytes.fromhex(uid.replace("-", ""))
-            return packed if len(packed) == _UID_BYTES else uid
-    return uid
+    if len(uid) != _UID_CHARACTERS:
+        return uid
+    try:
+        packed = bytes.fromhex(uid.replace("-", ""))
+    except ValueError:
+        return uid
+    return packed if len(packed) == _UID_BYTES else uid
+
+
+def _changed_times(
+    new: Sequence[int | None], old: Sequence[int | None], second: int
+) -> dict[int, int | None]:
+    """Return which times differ, each with its seconds from the frame's time."""
+    changed: dict[int, int | None] = {}
+    for place, value in enumerate(new):
+        if value != old[place]:
+            changed[place] = None if value is None else value - second
+    return changed
 
 
 _Row = tuple[object, ...]
@@ -217,6 +234,7 @@ class RowWriter:
         self._count = 0
         self._ahead_s = 0.0  # what the time of day is ahead of monotonic seconds
         self.at: Instant | None = None
+        self._second = 0  # that of the first row's time
         self._version = 0
 
     def __len__(self) -> int:
@@ -260,10 +278,10 @@ class RowWriter:
             self._rows.append((2, after, verb, resource, obj))
             return
         pod: Pod = obj
-        versions, self._version = pod.resource_version - self._version, pod.resource_version
         if old is not None and (old.uid, old.name) == (pod.uid, pod.name):
-            self._add_change(after, verb, pod, old, versions)
+            self._add_change(after, verb, pod, *self._differences(old, pod, self._second))
             return
+        self._version = pod.resource_version
         part = self._part
         row = (
             1,
@@ -289,34 +307,46 @@ class RowWriter:
         )
         self._rows.append(row)
 
-    def _add_change(self, after: int, verb: int, pod: Pod, old: Pod, versions: int) -> None:
-        """Write what of a pod differs from what the segment has."""
-        mask, values = 0, list[object]()
-        for bit, (name, kind, _) in enumerate(_FIELDS):
-            value = getattr(pod, name)
-            if value is not (before := getattr(old, name)) and value != before:
-                mask |= 1 << bit
-                if name == _TRANSITIONS and len(value) == len(before):
-                    values.append(self._transitions(value, before))
+    def modify_pod(self, at: Instant, old: Pod, new: Pod) -> bool:
+        """Write a change of a pod that the segment has, and say whether it is one.
+
+        One that differs in nothing but its version is none.
+        """
+        second = int(at.wall_s) if self.at is None else self._second
+        mask, values = self._differences(old, new, second)
+        if mask:
+            self._add_change(self._after(at), _MODIFIED, new, mask, values)
+        return bool(mask)
+
+    def _differences(self, old: Pod, new: Pod, second: int) -> tuple[int, list[object]]:
+        """Return the mask of the fields that differ, and their values as rows have them."""
+        values: list[object] = []
+        mask, after, before = 0, _values(new), _values(old)
+        for place in compress(_PLACES, map(is_not, after, before)):
+            value, was, kind = after[place], before[place], _KINDS[place]
+            if value != was:
+                mask |= 1 << place
+                if kind is not None:
+                    values.append(self._part(kind, value))
+                elif place == _TRANSITIONS and len(value) == len(was):
+                    values.append(_changed_times(value, was, second))
                 else:
-                    values.append(value if kind is None else self._part(kind, value))
+                    values.append(value)
+        return mask, values
+
+    def _add_change(
+        self, after: int, verb: int, pod: Pod, mask: int, values: Sequence[object]
+    ) -> None:
+        """Write which fields of a pod differ from what the segment has."""
+        versions, self._version = pod.resource_version - self._version, pod.resource_version
         row = (5, after, verb, _packed(pod.uid), versions, mask, values)
         self._rows.append(row if mask else row[:5])
-
-    def _transitions(self, new: Sequence[int | None], old: Sequence[int | None]) -> object:
-        """Return which times differ, each with its seconds from the frame's time."""
-        assert self.at is not None, "the time of a row is written first"
-        second = int(self.at.wall_s)
-        changed: dict[int, int | None] = {}
-        for place, (value, before) in enumerate(zip(new, old, strict=True)):
-            if value != before:
-                changed[place] = None if value is None else value - second
-        return changed
 
     def _after(self, at: Instant) -> int:
         ahead_s = at.wall_s - at.monotonic_s
         if self.at is None:
             self.at, self._ahead_s = at, ahead_s
+            self._second = int(at.wall_s)
         elif abs(ahead_s - self._ahead_s) > _CLOCK_ERROR_S:
             self._ahead_s = ahead_s
             of_frame_s = self.at.wall_s - self.at.monotonic_s

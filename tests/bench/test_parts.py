@@ -14,6 +14,9 @@ from bench.measure.live import RunningController
 from bench.parts import failures, find_saturation
 from bench.processes import Size, balance, controller, floor, load_server
 from bench.wire import WATCH_HEAD, chunk
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.items import Damage, ObjectFound
+from reactive_desched.recording.reader import read_items, recording_paths
 
 PODS = 600
 SIZE = Size("test", 20, PODS, events=50, reactions=5, runs=1, syncs=1, ramp_s=0.1, outages=1)
@@ -132,6 +135,25 @@ def test_controller_and_floor_read_the_same_events_and_evict_the_same_pods(
                 run = process.ask("react", **bound)
                 assert (run["evicted"], run["expected"], run.get("unsettled", "")) == (5, 5, "")
                 assert run["change_to_request_us"]["n"] == 5
+
+
+def test_a_controller_records_and_makes_pictures_when_it_is_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REACTIVE_DESCHED_BENCH_DATA", str(tmp_path / "data"))
+    with controller(SIZE, tmp_path / "journal", "--recorded") as ours:
+        picture = ours.ask("picture")
+        assert picture["bytes"] > 0
+        assert picture["outside_cpu_s"] >= 0
+        assert ours.ask("memory")["rss_mb"] > 0
+
+    paths = recording_paths(tmp_path / "journal" / RECORDING_FOLDER)
+    found = [item for item in read_items(paths, raise_damage) if isinstance(item, ObjectFound)]
+    assert len([item for item in found if item.resource == "pods"]) == PODS
+
+
+def raise_damage(damage: Damage) -> None:
+    raise AssertionError(str(damage))
 
 
 @pytest.mark.parametrize("shape", ["recorded-requests", "recorded-requests-in-thread"])
