@@ -4,7 +4,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import InputNotes, in_force
@@ -12,6 +12,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import MANUAL
 from reactive_desched.journal.cluster import ClusterIdentity
+from reactive_desched.journal.disk_thread import DiskThread
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.recording.frames import RECORDING_FOLDER
@@ -26,6 +27,34 @@ from reactive_desched.recording.recorder import ClusterName, ClusterRecorder, Re
 from reactive_desched.telemetry.logs import Logger
 
 _NOWHERE: Final = Instant(0.0, 0.0)
+
+
+class RecordingDisk:
+    """Runs what blocks on the disk of a recording, in threads that no end of the process waits for.
+
+    A disk that hangs keeps one call; until that is done each further one raises OSError.
+    """
+
+    def __init__(self) -> None:
+        self._is_busy = False
+
+    async def run(self, work: Callable[[], Any]) -> Any:  # what the call returns
+        """Return or raise what the call does; a caller that is cancelled leaves it running."""
+        if self._is_busy:
+            raise OSError(0, "the disk has not done what it was asked for before")
+        self._is_busy = True
+
+        def do() -> Any:  # what the call returns
+            try:
+                return work()
+            finally:
+                self._is_busy = False
+
+        thread = DiskThread("recording disk")
+        try:
+            return await thread.run(do)
+        finally:
+            thread.close()
 
 
 def build_recorder(
@@ -56,6 +85,7 @@ def build_recorder(
         wall_clock=time.time,
         log=log,
         cluster=ClusterName(cluster.name, cluster.uid),
+        run_blocking=RecordingDisk().run,
     )
 
 

@@ -1,8 +1,11 @@
 """What stands besides the objects of a cluster is the same in each picture of a recording."""
 
+import threading
+
+import anyio
 import pytest
 
-from reactive_desched.app.recorder import standing_items
+from reactive_desched.app.recorder import RecordingDisk, standing_items
 from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
@@ -39,3 +42,34 @@ async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause()
     pauses = {each.name: each.reason for each in items.values() if isinstance(each, PauseSet)}
     assert pauses == {name: each.reason for name, each in controller.readiness.pauses.items()}
     assert pauses["manual"].startswith("paused by ann")
+
+
+async def test_a_disk_that_hangs_keeps_one_call_and_the_end_of_the_process_waits_for_none() -> None:
+    disk, is_there, may_end = RecordingDisk(), threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def hang() -> str:
+        threads.append(threading.current_thread())
+        is_there.set()
+        may_end.wait(60)
+        return "late"
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(disk.run, hang)
+        await anyio.to_thread.run_sync(is_there.wait, 60)
+        tasks.cancel_scope.cancel()
+    with pytest.raises(OSError, match="asked for before"):
+        await disk.run(lambda: None)
+    assert [thread.daemon for thread in threads] == [True]
+
+    may_end.set()
+    await anyio.to_thread.run_sync(threads[0].join, 60)
+    assert await disk.run(lambda: "again") == "again"
+
+
+async def test_what_the_disk_says_is_raised() -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        await RecordingDisk().run(fail)
