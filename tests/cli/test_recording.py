@@ -33,6 +33,16 @@ from tests.safety.world import World
 from tests.support.golden import Golden
 from tests.support.recorded_cluster import fail_on_damage, holding
 
+OLD_PODS = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: old
+  pluginConfig:
+  - name: PodLifeTime
+    args: {maxPodLifeTimeSeconds: 1}
+  plugins: {deschedule: {enabled: [PodLifeTime]}}
+"""
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -290,3 +300,22 @@ def test_a_file_that_cannot_be_finished_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RecordingError):
         write_file(items(), tmp_path / "out.rdrec")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_plan_says_the_same_of_an_anonymized_export_under_other_names(
+    journal: Path, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.rdrec"
+    assert run("export", "--anonymize", "--recording", str(journal), str(file))[0] == 0
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(OLD_PODS, encoding="utf-8")
+    at = moment(next(moments(journal / "recording", 3)))
+    for words in ((), ("--policy", str(policy))):
+        answers = []
+        for path in (journal / "recording", file):
+            where = ("--at", at, "--recording", str(path))
+            assert main(["plan", *where, *words, "-o", "json"]) == 0
+            summary = json.loads(capsys.readouterr().out)["summary"]
+            answers.append([summary[each] for each in ("total", "byPlugin", "byGate")])
+        assert answers[0] == answers[1]
+    assert answers[0][0]["evict"] > 0
