@@ -256,7 +256,7 @@ def test_a_watch_begins_with_what_came_after_the_version_that_it_names(client: C
     assert [version(next(again)["object"]) for _ in range(2)] == others
 
 
-def test_a_watch_that_begins_before_what_is_kept_is_told_to_list_again(
+def test_a_watch_that_begins_before_what_is_kept_has_to_list_again(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage, "KEPT_EVENTS", 3)
