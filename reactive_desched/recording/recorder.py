@@ -68,6 +68,10 @@ _CLOCK_ERROR_S: Final = 0.001
 _ADDED, _MODIFIED, _DELETED = 1, 2, 3
 
 _RESOURCES: Final = {kind.record: name for name, kind in WATCHED_KINDS.items()}
+_OF_EVERY_VERSION: Final = frozenset(
+    kind.record for kind in WATCHED_KINDS.values() if kind.announces_every_version
+)
+"""The kinds of which a new version wakes findings, whatever it differs in."""
 
 Clock = Callable[[], float]
 
@@ -434,9 +438,14 @@ def _plain(obj: Any) -> Any:  # an object of any kind; a Node comes with its eli
 
 
 def _is_same(old: Any, new: Any) -> bool:  # of any kind
-    """Say whether two versions differ in nothing but their version, as after a heartbeat."""
+    """Say whether two versions differ in nothing but their version, as after a heartbeat.
+
+    Of a kind whose every version is a change they differ.
+    """
     if old is new:
         return True
+    if type(new) in _OF_EVERY_VERSION:
+        return bool(old == new)
     if isinstance(new, NodeUsage):
         return bool(old == new)
     same: bool = replace(old, resource_version=new.resource_version) == new

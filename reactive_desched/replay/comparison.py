@@ -2,11 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from math import inf
+from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.gate.in_flight import EVICTION_IN_PROGRESS
-from reactive_desched.replay.recorded_decisions import DecisionKey, MadeDecision
+from reactive_desched.replay.recorded_decisions import DEFER, REFUSE, DecisionKey, MadeDecision
+
+PASSING_S: Final = 0.1
+"""A verdict that another one replaces so soon may be missing: the event loop has its slices."""
 
 
 class Difference(Struct, frozen=True, gc=False):
@@ -34,22 +40,25 @@ def compare(
     replay: Iterable[MadeDecision],
     tolerance_s: float,
     is_unrecorded: Callable[[MadeDecision], bool] = lambda _: False,
+    period: tuple[float, float] = (-inf, inf),
 ) -> Comparison:
     """Compare decisions: the same pod, plugin, verdict and reason at a time within the tolerance.
 
     `is_unrecorded` says of a decision that the journal lacks whether its limit may have left it
-    out: it then counts as neither.
+    out: it then counts as neither. Decisions about the ends of the `period` may be paired with
+    those just outside of it; what is outside is not counted.
     """
     by_journal, by_replay = _by_key(filter(_counts, journal)), _by_key(filter(_counts, replay))
+    begins_s, ends_s = period
     equal, not_recorded = 0, 0
     differences: list[Difference] = []
     for key in {**by_journal, **by_replay}:
         left, right = by_journal.get(key, []), by_replay.get(key, [])
         pairs = list(_pairs(left, right, tolerance_s))
-        equal += len(pairs)
+        equal += sum(begins_s <= each.time_s <= ends_s for each, _ in pairs)
         paired_left, paired_right = {id(a) for a, _ in pairs}, {id(b) for _, b in pairs}
-        alone = [(each, True) for each in left if id(each) not in paired_left]
-        for each in right:
+        alone = [(each, True) for each in _lasting(left) if id(each) not in paired_left]
+        for each in _lasting(right):
             if id(each) not in paired_right and is_unrecorded(each):
                 not_recorded += 1
             elif id(each) not in paired_right:
@@ -57,6 +66,7 @@ def compare(
         differences += (
             _difference(each, left, right, tolerance_s, of_journal=of_journal)
             for each, of_journal in alone
+            if begins_s <= each.time_s <= ends_s
         )
     differences.sort(key=lambda each: each.decision.time_s)
     return Comparison(equal, tuple(differences), not_recorded)
@@ -91,6 +101,18 @@ def _pairs(
                 yield each, right[at]
                 begins = at + 1
                 break
+
+
+def _lasting(decisions: Sequence[MadeDecision]) -> Iterator[MadeDecision]:
+    """Yield all but the verdicts that another one replaced at once: a later turn sees that alone.
+
+    An eviction, and that it must not be sent, are never left out.
+    """
+    for each, following in zip_longest(decisions, decisions[1:]):
+        is_verdict = each.verdict in (DEFER, REFUSE)
+        is_passing = following is not None and following.time_s - each.time_s <= PASSING_S
+        if not (is_verdict and is_passing):
+            yield each
 
 
 def _difference(

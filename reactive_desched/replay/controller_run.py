@@ -5,12 +5,13 @@ the watches are replaced by the recorded changes, the API server and the disk by
 outcomes that the journal has of each eviction.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from reactive_desched.controller.controller import DECISION_TTL_S, Controller
 from reactive_desched.controller.readiness import (
     BRAKE,
     JOURNAL,
+    LEADER,
     MANUAL,
     STARTUP,
     SYNC_PREFIX,
@@ -35,15 +37,18 @@ from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
     EvictionSettled,
+    Instant,
     Item,
     ObjectChanged,
     OrderGiven,
     PauseSet,
+    RecordingInterrupted,
     ResourceDenied,
     UsageMeasured,
     Verb,
@@ -64,11 +69,20 @@ from reactive_desched.state.resources import WATCHED_KINDS
 if TYPE_CHECKING:
     from reactive_desched.api.event import EventData
 
+_NOTICED: Final = frozenset({BRAKE, JOURNAL, LEADER, MANUAL})
+"""The pauses that begin when the controller looks for them, as it does before it evaluates."""
+
 _DERIVED: Final = frozenset({MANUAL, BRAKE})
 """The pauses that follow from orders, files and the cluster: the replayed controller sets them."""
 
 TIMER_DELAY_S: Final = 0.001
 """How late timers ring: a pause that is noticed as one rings holds what it would have done."""
+
+MAX_CLOCK_ERROR_S: Final = 1.0
+"""By so much the time of day may be corrected."""
+
+LIMIT_ERROR_S: Final = 1.0
+"""So exactly it is known when the journal's limit leaves out decisions."""
 
 ROUNDING_S: Final = 0.000_002
 """So exact are the times of items: what is due at the time of one happens after it."""
@@ -96,18 +110,28 @@ class ReplayClock:
         """Go by the time of day that the process had at a moment."""
         self._offset_s = wall_s - monotonic_s
 
+    def error_s(self, at: Instant) -> float:
+        """Return by how much the time of day was set up to a moment."""
+        return abs(at.wall_s - at.monotonic_s - self._offset_s)
+
     def monotonic_of(self, wall_s: float) -> float:
         """Return the monotonic seconds of a time of day."""
         return wall_s - self._offset_s
 
 
 class _DecisionLog:
-    """Takes the controller's records, and keeps its decisions."""
+    """Takes the controller's records, and keeps its decisions.
 
-    def __init__(self, wall: Callable[[], float]) -> None:
+    `dropped_s` are the times of those that the journal's limit leaves out.
+    """
+
+    def __init__(self, clock: ReplayClock, rate: TokenRate) -> None:
         self.fault = ""
         self.decisions: list[MadeDecision] = []
-        self._wall = wall
+        self.dropped_s: list[float] = []
+        self._clock = clock
+        self._wall = clock.wall
+        self._bucket = TokenBucket(rate, clock.now)
 
     def record(
         self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
@@ -122,6 +146,8 @@ class _DecisionLog:
         if isinstance(decision, Evict):
             self.decisions.append(MadeDecision(*about, EVICT))
             return
+        if not self._bucket.try_acquire(self._clock.now):
+            self.dropped_s.append(self._wall())
         verdict = DEFER if type(decision).__name__ == "Defer" else REFUSE
         self.decisions.append(
             MadeDecision(*about, verdict, decision.gate, decision.reason, decision.message)
@@ -150,7 +176,11 @@ class _DecisionLog:
 
 
 class LifeRun:
-    """One life, from its picture to its end. `decisions` has what the controller decides."""
+    """One life, from its picture to its end. `decisions` has what the controller decides.
+
+    `was_stopped` says whether the process ended in order. It is replayed up to `clock_set_s`, when
+    the time of day was set: by their times the records after that may be of before.
+    """
 
     def __init__(
         self,
@@ -170,7 +200,8 @@ class LifeRun:
         self._in_force: ConfigurationInForce | None = None
         began = life.began
         self._clock = ReplayClock(began.wall_s, began.monotonic_s)
-        self._log = _DecisionLog(self._clock.wall)
+        limit = configuration.settings.journal.verdicts
+        self._log = _DecisionLog(self._clock, TokenRate(limit.per_second, limit.burst))
         observer, work_available = Observer(), Wakeup()
         self._readiness = Readiness(tuple(WATCHED_KINDS), observer, work_available)
         self._controller = Controller(
@@ -190,11 +221,21 @@ class LifeRun:
         self._under_way: dict[PodKey, Intent] = {}
         self._is_adopted = False
         self.ended_s = began.wall_s
+        self.was_stopped = False
+        self.clock_set_s: float | None = None
 
     @property
     def decisions(self) -> list[MadeDecision]:
         """Return what the controller has decided so far."""
         return self._log.decisions
+
+    def may_be_unrecorded(self, decision: MadeDecision) -> bool:
+        """Say whether the journal's limit may have left out a decision: never an eviction."""
+        if decision.verdict not in (DEFER, REFUSE):
+            return False
+        dropped = self._log.dropped_s
+        at = bisect_left(dropped, decision.time_s - LIMIT_ERROR_S)
+        return at < len(dropped) and dropped[at] <= decision.time_s + LIMIT_ERROR_S
 
     @property
     def controller(self) -> Controller:
@@ -214,8 +255,10 @@ class LifeRun:
                 self._advance_to(self._clock.monotonic_of(until_s))
                 self.ended_s = until_s
                 return
-            is_pause = _is_pause(item) or _is_noticed_with(item, following)
-            self._advance_to(item.at.monotonic_s, TIMER_DELAY_S if is_pause else ROUNDING_S)
+            if self._clock.error_s(item.at) > MAX_CLOCK_ERROR_S:
+                self.clock_set_s = item.at.wall_s
+                break
+            self._advance_to(item.at.monotonic_s, _delay_s(item, following))
             self._clock.set_wall(item.at.wall_s, item.at.monotonic_s)
             self._apply(item)
             if not _is_noticed_with(item, following):
@@ -358,6 +401,8 @@ class LifeRun:
                 controller.pauses.set_pause_file(text)
             case OrderGiven():
                 self._obey(item)
+            case RecordingInterrupted():
+                self.was_stopped = True
             case _:
                 pass
 
@@ -407,20 +452,35 @@ def _with_next(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
         yield before, None
 
 
-def _is_pause(item: Item | None) -> TypeGuard[PauseSet]:
-    return isinstance(item, PauseSet) and bool(item.reason)
+def _is_noticed(item: Item | None) -> bool:
+    """Say whether an item is a pause that held before, and was noticed as something came due."""
+    return isinstance(item, PauseSet) and bool(item.reason) and item.name in _NOTICED
+
+
+def _delay_s(item: Item, following: Item | None) -> float:
+    """Return how late the timers ring that are due about the time of an item.
+
+    What a pause holds that is noticed, did not happen; what ends was decided before.
+    """
+    if isinstance(item, EvictionSettled):
+        return -ROUNDING_S
+    is_noticed = _is_noticed(item) or _is_noticed_with(item, following)
+    return TIMER_DELAY_S if is_noticed else ROUNDING_S
 
 
 def _is_noticed_with(item: Item, following: Item | None) -> bool:
     """Say whether the controller evaluates nothing between two items.
 
-    A pause that follows at once held before, and was noticed as the first one came. What is no
-    change of the cluster wakes the worker for the next turn of the event loop: what comes until
-    then counts already.
+    A pause that follows at once may have held before, and was noticed as the first one came. What
+    is no change of the cluster wakes the worker for the next turn of the event loop: what comes
+    until then counts already. The end of a list is looked at in its own turn.
     """
     if following is None or following.at.monotonic_s - item.at.monotonic_s > TIMER_DELAY_S:
         return False
-    return _is_pause(following) or not isinstance(item, ObjectChanged | UsageMeasured)
+    is_listed = isinstance(item, PauseSet) and item.name.startswith(SYNC_PREFIX)
+    return _is_noticed(following) or not (
+        is_listed or isinstance(item, ObjectChanged | UsageMeasured)
+    )
 
 
 def _as_listed(objects: Iterable[ClusterObject]) -> list[ClusterObject]:

@@ -32,7 +32,8 @@ _STANDING: Final = BrakesHeld | ConfigurationInForce | PauseSet | ResourceDenied
 class Life(Struct, frozen=True):
     """A time without a gap: its first picture, the cluster as it was then, and what came after.
 
-    `later` is read while it is iterated, up to the gap; with the picture stand the items that held
+    `later` is read while it is iterated, up to the gap: a process that was stopped wrote
+    `RecordingInterrupted` there, one that crashed wrote nothing. `standing` has the items that held
     besides the objects.
     """
 
@@ -103,6 +104,7 @@ class _Items:
                     self._following = item
                     return
                 case RecordingInterrupted():
+                    yield item
                     return
                 case PictureBegun() | PictureEnded() | ObjectFound():
                     pass
@@ -132,7 +134,7 @@ def _life(picture: PictureBegun, pictured: list[Item], later: Iterator[Item]) ->
                         of_kind[obj.key] = obj
             case _:
                 pass
-    standing = tuple(takewhile(lambda each: isinstance(each, _STANDING), pictured))
+    standing = tuple(_standing(pictured))
     rest = pictured[len(standing) :]
     samples = tuple(takewhile(lambda each: isinstance(each, UsageMeasured), rest))
     changes = (each for each in rest[len(samples) :] if not isinstance(each, ObjectFound))
@@ -143,3 +145,14 @@ def _life(picture: PictureBegun, pictured: list[Item], later: Iterator[Item]) ->
         standing,
         chain(changes, later),
     )
+
+
+def _standing(pictured: Iterable[Item]) -> Iterator[Item]:
+    """Yield what holds at the beginning of a picture: the first items, each kind of them once."""
+    seen: set[tuple[type[Item], str]] = set()
+    for item in takewhile(lambda each: isinstance(each, _STANDING), pictured):
+        key = type(item), str(getattr(item, "name", getattr(item, "resource", "")))
+        if key in seen:
+            return
+        seen.add(key)
+        yield item

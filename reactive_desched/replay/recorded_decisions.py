@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,9 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 
 EVICT, DEFER, REFUSE, CANCEL = "evict", "defer", "refuse", "cancel"
+
+SET_BACK_S: Final = 1.0
+"""So much earlier than the record before it may one be: it waited to be written."""
 
 _VERDICTS: Final = {DECISION_EVICT: EVICT, DECISION_DEFER: DEFER, DECISION_REFUSE: REFUSE}
 _READ: Final = frozenset({*_VERDICTS, EVICTION_REQUESTED, *EVICTION_OUTCOME_TYPES})
@@ -94,6 +98,13 @@ class RecordedDecisions:
             waiting.popleft()
         return waiting.popleft() if waiting and waiting[0].time_s <= to_s else None
 
+    def last_of(self, from_s: float, to_s: float) -> float:
+        """Return when the last record of a time was written; before it where there is none."""
+        of_decisions = (each.time_s for each in self.decisions)
+        of_evictions = (at for each in self.evictions for at in (each.time_s, each.ended_s))
+        times = (at for at in chain(of_decisions, of_evictions) if at is not None)
+        return max((at for at in times if from_s <= at <= to_s), default=from_s - 1.0)
+
     def open_at(self, time_s: float) -> Iterator[RecordedEviction]:
         """Yield the evictions that were requested before this time and had no outcome then."""
         for each in self.evictions:
@@ -104,12 +115,17 @@ class RecordedDecisions:
 def read_decisions(directory: Path, since_s: float, until_s: float) -> RecordedDecisions:
     """Read what a journal has of a period; of an eviction that began before it, too.
 
-    Raises OSError where the folder cannot be read; damaged lines are left out.
+    Raises OSError where the folder cannot be read; damaged lines are left out. It ends where the
+    time of day was set back: what is behind that may have the times of what is before.
     """
     decisions: list[MadeDecision] = []
     evictions: dict[str, RecordedEviction] = {}
+    last_s = 0.0
     for event in _events(directory):
         time_s = event.time.timestamp()
+        if time_s < last_s - SET_BACK_S:
+            break
+        last_s = max(last_s, time_s)
         if time_s > until_s:
             continue
         if event.type in _VERDICTS:

@@ -21,8 +21,10 @@ from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.recorded_decisions import MadeDecision, read_decisions
+from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
+_AFTER_SETTING: Final = "what came after the time of day was set at"
 
 
 class ReplayOptions(Struct, frozen=True, kw_only=True):
@@ -66,14 +68,22 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     damages: list[Damage] = []
     not_compared: list[str] = []
     replayed: list[ReplayedLife] = []
+    last_s = 0.0
     for life in lives(read_items(recording_paths(options.recording), damages.append)):
         if life.began.wall_s > options.until_s:
             break
+        if life.began.wall_s < last_s:
+            not_compared.append(_after_setting(life.began.wall_s))
+            break
         found = _replay_life(life, options, registry, not_compared)
+        last_s = max(last_s, life.began.wall_s)
         if found is not None:
+            last_s = max(last_s, found.ended_s)
             replayed.append(found)
             if found.ended_s >= options.until_s:
                 break
+        if any(each.startswith(_AFTER_SETTING) for each in not_compared):
+            break
     return ReplayReport(tuple(replayed), tuple(dict.fromkeys(not_compared)), tuple(damages))
 
 
@@ -101,17 +111,30 @@ def _replay_life(
     is_dry_run = in_force.flags.get("dryRun") == "true"
     run = LifeRun(life, configuration, history, recorded, read, tolerance_s, is_dry_run=is_dry_run)
     run.run(options.until_s)
-    since_s, until_s = max(began_s, options.since_s), min(run.ended_s, options.until_s)
-    if until_s <= options.since_s:
+    ended_s = run.ended_s
+    if run.clock_set_s is not None:
+        not_compared.append(_after_setting(run.clock_set_s))
+    if not run.was_stopped and ended_s < options.until_s:  # a crash loses what was not written yet
+        ended_s = recorded.last_of(began_s, ended_s)
+    since_s, until_s = max(began_s, options.since_s), min(ended_s, options.until_s)
+    if until_s <= since_s:
         return None
 
-    def compared(each: MadeDecision) -> bool:
-        return since_s - _JUST_BEFORE_S <= each.time_s <= until_s
+    def is_of_life(decision: MadeDecision) -> bool:
+        return began_s - _JUST_BEFORE_S <= decision.time_s <= run.ended_s + tolerance_s
 
     comparison = compare(
-        filter(compared, recorded.decisions), filter(compared, run.decisions), tolerance_s
+        filter(is_of_life, recorded.decisions),
+        run.decisions,
+        tolerance_s,
+        run.may_be_unrecorded,
+        (since_s - _JUST_BEFORE_S, until_s),
     )
     return ReplayedLife(since_s, until_s, life.picture.version, comparison)
+
+
+def _after_setting(time_s: float) -> str:
+    return f"{_AFTER_SETTING} {format_second(time_s)}: the journal's records go by that alone"
 
 
 def _configuration_reader(registry: Registry) -> Callable[[ConfigurationInForce], Configuration]:

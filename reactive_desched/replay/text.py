@@ -30,6 +30,8 @@ def report_lines(report: ReplayReport) -> Iterator[str]:
             f"compared    {format_second(life.began_s)} to {format_second(life.ended_s)}: "
             f"{format_count(count, 'decision')}, recorded by version {life.version or 'unknown'}"
         )
+        if left_out := life.comparison.not_recorded:
+            yield f"            not recorded above journal.verdicts: {left_out}"
     yield f"replayed by version {__version__}"
     for text in report.not_compared:
         yield f"not compared: {text}"
@@ -84,6 +86,7 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
                 "version": life.version,
                 "equal": life.comparison.equal,
                 "differences": len(life.comparison.differences),
+                "notRecorded": life.comparison.not_recorded,
             }
             for life in report.lives
         ],

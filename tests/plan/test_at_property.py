@@ -19,11 +19,8 @@ from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.text.times import format_timestamp
 from reactive_desched.why.offline import explain
-from tests.safety.story import ACTIONS, play_story
+from tests.safety.story import STEADY, play_story
 from tests.safety.world import World
-
-STEADY = [each for each in ACTIONS if "clock" not in each]
-"""Where the time of day is set, one of it may stand for two moments."""
 
 NEVER_AGAIN_S = 0.00037
 """Nothing else happens at a moment that is so much later than another."""

@@ -8,7 +8,7 @@ import pytest
 from reactive_desched.replay.replaying import ReplayReport
 from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
-from tests.safety.story import UNBROKEN, play_story
+from tests.safety.story import STEADY, UNBROKEN, play_story
 
 
 def play(seed: int, folder: Path, steps: int = 15) -> ReplayReport:
@@ -23,6 +23,24 @@ def test_a_story_is_decided_the_same_again(seed: int, tmp_path: Path) -> None:
     assert report.equal > 3
     assert report.differences == ()
     assert (report.not_compared, report.damages) == ((), ())
+
+
+def test_what_restarts_crashes_and_suspends_interrupt_is_decided_the_same_again(
+    tmp_path: Path,
+) -> None:
+    equal, different, lives = 0, 0, 0
+    for seed in range(100, 106):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        play_story(Random(seed), folder, steps=25, records=True, actions=STEADY)
+        report = replayed(folder)
+        equal += report.equal
+        different += len(report.differences)
+        lives += len(report.lives)
+
+    assert lives > 12
+    assert equal > 200
+    assert different * 100 <= equal  # a change and a timer of one moment come in either order
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, repla
 from reactive_desched.replay.text import report_lines
 from tests.safety.mutations import MUTATIONS, mutated
 from tests.safety.referee import Violation
-from tests.safety.story import play_story
+from tests.safety.story import ACTIONS, STEADY, play_story
 
 ALL = "all"
 
@@ -31,7 +31,10 @@ def play(seed: int, steps: int, *, replays: bool = False) -> tuple[int, int, str
     """
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         try:
-            world = play_story(Random(seed), Path(folder), steps=steps, records=replays)
+            actions = STEADY if replays else ACTIONS
+            world = play_story(
+                Random(seed), Path(folder), steps=steps, records=replays, actions=actions
+            )
             if replays and (report := replayed(Path(folder))).differences:
                 return seed, len(world.referee.evictions), "\n".join(report_lines(report))
         except Exception:  # noqa: BLE001  every failure is reported with its seed

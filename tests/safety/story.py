@@ -695,6 +695,9 @@ UNBROKEN: Final = tuple(
 )
 """The steps after which the same process goes on, with the same time of day."""
 
+STEADY: Final = tuple(each for each in ACTIONS if "clock" not in each)
+"""The steps by which nobody sets a time of day."""
+
 
 Teller = Callable[[Story], Awaitable[None]]
 """Has the steps of a story played, one after the other."""
