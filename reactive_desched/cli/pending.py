@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
-from reactive_desched.cli import controller_client, record_filters
+from reactive_desched.cli import controller_client, record_filters, recorded_controller
 from reactive_desched.cli.commands import Commands
 from reactive_desched.text.ages import age_of, format_age, time_until
 from reactive_desched.text.counts import agree, format_count
@@ -23,12 +23,14 @@ def add(commands: Commands) -> None:
         "for: each is evaluated afresh when that happens. Those of one reason and setting are one "
         "row, the setting that holds most of them comes first, and what keeps pods for good last. "
         "Of a pod in the queue of a rate limit its place is said, and when its turn is. "
+        "With --at it is what waited at that moment, of a recording and its journal. "
         f"{controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
             "reactive-desched pending",
             "reactive-desched pending -n shop --each",
             "reactive-desched pending --reason DisruptionBudget -o json",
+            "reactive-desched pending --at 2h",
         ),
     )
     for name in _FILTERS:
@@ -38,6 +40,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--each", action="store_true", help="a row for each finding, instead of one for each reason"
     )
+    recorded_controller.add(command)
     controller_client.add_output(command)
     command.set_defaults(command=_call)
 
@@ -61,10 +64,13 @@ def _call(arguments: argparse.Namespace) -> int:
     _check(query)
     if arguments.output == "json":
         query["all"] = "true"
-    answer = controller_client.client_of(arguments).ask("pending", query)
-    table = _table(answer.value, each=arguments.each)
-    lines = chain((answer.heading(arguments.server),), table)
-    controller_client.write_answer(arguments.output, answer.value, lines)
+    if recorded_controller.is_asked(arguments):
+        value, _, heading = recorded_controller.ask(arguments, "pending", query)
+    else:
+        answer = controller_client.client_of(arguments).ask("pending", query)
+        value, heading = answer.value, answer.heading(arguments.server)
+    lines = chain((heading,), _table(value, each=arguments.each))
+    controller_client.write_answer(arguments.output, value, lines)
     return 0
 
 

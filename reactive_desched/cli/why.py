@@ -6,7 +6,12 @@ import sys
 from datetime import datetime
 from typing import Any
 
-from reactive_desched.cli import controller_client, policy_flags, snapshot_flags
+from reactive_desched.cli import (
+    controller_client,
+    policy_flags,
+    recorded_controller,
+    snapshot_flags,
+)
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.kubectl_names import hint_for, question_of
 from reactive_desched.errors import ConfigError
@@ -20,8 +25,8 @@ def add(commands: Commands) -> None:
         "says, which nodes fit, when it is looked at again, and what became of earlier evictions "
         "of its workload; or the state of each pod of a node or workload. Without --policy a "
         "running controller answers; with --policy the answer is what a controller would say that "
-        "starts now on the cluster of the kubeconfig, or of files. With --at it is what one would "
-        "have said that starts at that moment, by the policy and the journal of then. "
+        "starts now on the cluster of the kubeconfig, or of files. With --at it is what "
+        "the controller would have said at that moment; with --policy, one that starts then. "
         f"{controller_client.WHERE}",
         epilog="exit status: 0 an answer came, 1 no controller answers or the objects cannot be "
         "read, 2 a wrong argument, or there is no such pod",
@@ -96,8 +101,9 @@ def _answer(
         answer = controller_client.client_of(arguments).ask("why", question)
         moment = datetime.fromisoformat(answer.value["time"])
         return answer.value, moment, (answer.heading(arguments.server), "")
-    if arguments.at is not None and arguments.server != controller_client.DEFAULT_SERVER:
-        raise ConfigError("--server means nothing with --at: a recording answers; leave one out")
+    if recorded_controller.is_asked_alone(arguments):
+        answered, moment, heading = recorded_controller.ask(arguments, "why", question)
+        return answered, moment, (heading, "")
     return _look(arguments, question)
 
 

@@ -74,9 +74,19 @@ class RecordedEviction(Struct):
 
 
 class RecordedDecisions:
-    """The decisions and evictions of a period, in the order of the journal."""
+    """The decisions and evictions of a period, in the order of the journal.
 
-    def __init__(self, decisions: list[MadeDecision], evictions: list[RecordedEviction]) -> None:
+    Where there is no journal it is not whole: any eviction may have been decided.
+    """
+
+    def __init__(
+        self,
+        decisions: list[MadeDecision],
+        evictions: list[RecordedEviction],
+        *,
+        is_whole: bool = True,
+    ) -> None:
+        self._is_whole = is_whole
         self.decisions = decisions
         self.evictions = evictions
         self._requests: defaultdict[DecisionKey, deque[RecordedEviction]] = defaultdict(deque)
@@ -89,7 +99,9 @@ class RecordedDecisions:
 
     def has_eviction_decided(self, key: DecisionKey, from_s: float, to_s: float) -> bool:
         """Say whether the eviction was decided in this time."""
-        return any(from_s <= each <= to_s for each in self._decided.get(key, ()))
+        return not self._is_whole or any(
+            from_s <= each <= to_s for each in self._decided.get(key, ())
+        )
 
     def take_request(self, key: DecisionKey, from_s: float, to_s: float) -> RecordedEviction | None:
         """Return, once, the next request for a finding, if it was written in this time."""

@@ -8,19 +8,25 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.journal.history import read_history
+from reactive_desched.errors import NotRecorded
+from reactive_desched.journal.history import History, read_history
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.labels import parse_selector
+from reactive_desched.plan.recorded_moment import read_moment
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
-from reactive_desched.recording.items import ConfigurationInForce, Damage
+from reactive_desched.recording.items import ConfigurationInForce, Damage, PictureBegun
 from reactive_desched.recording.reader import read_items, recording_paths
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
-from reactive_desched.replay.recorded_decisions import MadeDecision, read_decisions
+from reactive_desched.replay.recorded_decisions import (
+    MadeDecision,
+    RecordedDecisions,
+    read_decisions,
+)
 from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
@@ -87,29 +93,90 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     return ReplayReport(tuple(replayed), tuple(dict.fromkeys(not_compared)), tuple(damages))
 
 
-def _replay_life(
-    life: Life, options: ReplayOptions, registry: Registry, not_compared: list[str]
-) -> ReplayedLife | None:
+class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
+    """A life cannot be replayed: the text names its time."""
+
+
+def _life_run(
+    life: Life, journal: Path | None, registry: Registry
+) -> tuple[LifeRun, RecordedDecisions, float]:
+    """Prepare the run of a life; return what the journal has of it, and the tolerance in seconds.
+
+    Raises _NotReplayed.
+    """
     found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
     if (in_force := next(found, None)) is None:
-        not_compared.append("a time of which the recording does not say which policy was in force")
-        return None
+        raise _NotReplayed("a time of which the recording does not say which policy was in force")
     read = _configuration_reader(registry)
     configuration = read(in_force)
     if configuration.controller.migration is not None:
-        not_compared.append("a time in which the settings had migration jobs, which need a server")
-        return None
+        raise _NotReplayed("a time in which the settings had migration jobs, which need a server")
     tolerance_s = configuration.controller.debounce.max_wait_s
     began_s = life.began.wall_s
-    history = read_history(
-        options.journal,
-        Moment(began_s),
-        counts_for_s=configuration.controller.budgets.counts_for_s,
-        until_s=began_s - _JUST_BEFORE_S,
-    )
-    recorded = read_decisions(options.journal, began_s - tolerance_s, inf)
+    if journal is None:
+        history, recorded = History(), RecordedDecisions([], [], is_whole=False)
+    else:
+        history = read_history(
+            journal,
+            Moment(began_s),
+            counts_for_s=configuration.controller.budgets.counts_for_s,
+            until_s=began_s - _JUST_BEFORE_S,
+        )
+        recorded = read_decisions(journal, began_s - tolerance_s, inf)
     is_dry_run = in_force.flags.get("dryRun") == "true"
     run = LifeRun(life, configuration, history, recorded, read, tolerance_s, is_dry_run=is_dry_run)
+    return run, recorded, tolerance_s
+
+
+def controller_at(
+    recording: Path, journal: Path | None, at_s: float, registry: Registry
+) -> LifeRun:
+    """Return the controller as it was at a moment, in seconds since the epoch.
+
+    Without a journal it has no earlier evictions. Raises NotRecorded, PolicyErrors and OSError.
+    """
+    read_moment(recording, at_s)  # which says what there is instead, where it is not recorded
+    reached: LifeRun | None = None
+    why_not = "the recording has nothing of this time"
+    for life in lives(read_items(_from_start_of(recording, at_s), lambda _: None)):
+        if life.began.wall_s > at_s:
+            break
+        try:
+            run, _, _ = _life_run(life, journal, registry)
+        except _NotReplayed as error:
+            reached, why_not = None, str(error)
+            continue
+        run.run(at_s)
+        reached = run
+        if run.ended_s >= at_s:
+            break
+    if reached is None:
+        raise NotRecorded(
+            f"{recording}: the controller cannot be run up to {format_second(at_s)}: {why_not};"
+            " `plan --at` and `why --at` with --policy need the objects alone"
+        )
+    return reached
+
+
+def _from_start_of(recording: Path, at_s: float) -> list[Path]:
+    """Return the files from the one on in which the life of a moment begins."""
+    paths = recording_paths(recording)
+    for at in reversed(range(len(paths))):
+        first = next(iter(read_items(paths[at : at + 1], lambda _: None)), None)
+        if isinstance(first, PictureBegun) and not first.is_continued and first.at.wall_s <= at_s:
+            return paths[at:]
+    return paths
+
+
+def _replay_life(
+    life: Life, options: ReplayOptions, registry: Registry, not_compared: list[str]
+) -> ReplayedLife | None:
+    try:
+        run, recorded, tolerance_s = _life_run(life, options.journal, registry)
+    except _NotReplayed as error:
+        not_compared.append(str(error))
+        return None
+    began_s = life.began.wall_s
     run.run(options.until_s)
     ended_s = run.ended_s
     if run.clock_set_s is not None:

@@ -95,6 +95,18 @@ def test_why_answers_as_of_the_moment(journal: Path, run: Run) -> None:
     assert pod["name"] in out
 
 
+def test_what_waited_is_listed(journal: Path, run: Run) -> None:
+    at = middle(journal)
+    status, out, _ = run("pending", "--at", at, "--recording", str(journal), "-o", "json")
+
+    assert status == 0
+    assert json.loads(out)["time"].removesuffix("Z").startswith(at.removesuffix("Z"))
+
+    status, out, _ = run("pending", "--at", at, "--journal", str(journal))
+    assert status == 0
+    assert out.startswith(f"as of {at} in the recording {journal}/recording;")
+
+
 @pytest.mark.parametrize(
     ("at", "words"),
     [
@@ -154,6 +166,9 @@ def test_an_age_counts_back_from_now(journal: Path, run: Run) -> None:
         ("plan", "--at", "2h", "--settings", "s.yaml"),
         ("plan",),
         ("why", "a/b", "--recording", "x"),
+        ("pending", "--recording", "x"),
+        ("pending", "--journal", "x"),
+        ("pending", "--at", "2h", "--server", "http://127.0.0.1:1"),
         ("why", "a/b", "--at", "2h", "--server", "http://127.0.0.1:1"),
     ],
     ids=" ".join,

@@ -10,12 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.description import ControllerDescription
+from reactive_desched.controller.pending import PendingList, PendingQuery
 from reactive_desched.plan.command import LookedAt, PlanOptions, build_report, look
 from reactive_desched.plan.controller_run import run_controller
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.replay.replaying import controller_at
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.text.times import format_timestamp
 from reactive_desched.why.offline import explain
@@ -35,12 +40,23 @@ def cluster_of(controller: Controller) -> Snapshot:
     return builder.build()
 
 
+EVERYTHING = PendingQuery(all="true")
+
+
+def waiting(found: PendingList) -> list[tuple[str, ...]]:
+    """Return which findings wait, and what each waits for."""
+    return sorted(
+        (each.namespace, each.pod, each.plugin, each.gate, each.reason) for each in found.findings
+    )
+
+
 class Asked(msgspec.Struct):
     at: str
     decisions: tuple[PlannedDecision, ...]
     question: dict[str, str]
     why: object
     pods: list[object]
+    pending: list[tuple[str, ...]]
 
 
 async def ask(world: World, asked: list[Asked]) -> None:
@@ -58,7 +74,8 @@ async def ask(world: World, asked: list[Asked]) -> None:
     question = {"pod": f"{pod.namespace}/{pod.name}"}
     why = explain(looked_at, question)
     at = format_timestamp(moment)
-    asked.append(Asked(at, result.decisions, question, why, [*snapshot.pods]))
+    pending = waiting(await life.pipeline.description.pending(EVERYTHING))
+    asked.append(Asked(at, result.decisions, question, why, [*snapshot.pods], pending))
     await anyio.sleep(NEVER_AGAIN_S)
 
 
@@ -80,3 +97,12 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
         assert [*looked_at.snapshot.pods] == then.pods
         assert build_report(options, Progress()).decisions == then.decisions
         assert explain(looked_at, then.question) == then.why
+        assert pending_at(tmp_path, then.at) == then.pending
+
+
+def pending_at(journal: Path, at: str) -> list[tuple[str, ...]]:
+    """Return the same of the controller as it was at a moment."""
+    at_s = datetime.fromisoformat(at).timestamp()
+    run = controller_at(journal / RECORDING_FOLDER, journal, at_s, plugin_registry())
+    description = ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
+    return waiting(anyio.run(description.pending, EVERYTHING))
