@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.cli import (
     policy_convert,
+    policy_diff,
     policy_explain,
     policy_history,
     policy_rollback,
@@ -78,6 +79,7 @@ def add(commands: Commands) -> None:
     doing = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_check(doing)
     policy_convert.add(doing)
+    policy_diff.add(doing)
     policy_schema.add(doing)
     policy_rule.add(doing)
     policy_explain.add(doing)

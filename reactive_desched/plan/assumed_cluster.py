@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,7 +39,15 @@ from reactive_desched.plan.assumed_use import REPORT_EVERY_S, AssumedUse
 from reactive_desched.state.indexes.unschedulable_pods import SCHEDULED, UNSCHEDULABLE
 from reactive_desched.state.resources import PDBS
 
-__all__ = ["AssumedCluster", "AssumedEviction", "PreviewClock", "original_name", "replacement_name"]
+__all__ = [
+    "AssumedCluster",
+    "AssumedEviction",
+    "AssumedTimes",
+    "PreviewClock",
+    "SameTime",
+    "original_name",
+    "replacement_name",
+]
 
 _REPLACEMENT: Final = re.compile(r"(.+)-replacement(?:-(\d{1,9}))?")
 
@@ -90,6 +98,32 @@ class PreviewClock:
     def wall(self) -> float:
         """Return seconds since the epoch."""
         return self._began_s + self.now
+
+
+class AssumedTimes(Protocol):
+    """The seconds that pods take to end, and to become Ready once they are bound."""
+
+    def end_s(self, pod: Pod) -> float:
+        """Return after how many seconds an evicted pod is gone."""
+        ...
+
+    def start_s(self, pod: Pod) -> float:
+        """Return after how many seconds a bound pod is Ready."""
+        ...
+
+
+class SameTime(Struct, frozen=True):
+    """Every pod takes as long to end as another takes to become Ready."""
+
+    seconds: float
+
+    def end_s(self, _: Pod) -> float:
+        """Return after how many seconds an evicted pod is gone."""
+        return self.seconds
+
+    def start_s(self, _: Pod) -> float:
+        """Return after how many seconds a bound pod is Ready."""
+        return self.seconds
 
 
 class AssumedEviction(Struct, frozen=True):
@@ -149,22 +183,29 @@ class _Step(Struct, frozen=True):
 class AssumedCluster:
     """The cluster behind a controller.
 
-    An evicted pod is gone `ready_after_s` after its eviction. Its controller creates the
+    `times` says when an evicted pod is gone. Its controller creates the
     replacement at once, a StatefulSet or a Job that says so when the pod is gone; nothing replaces
     a pod that is run once, or whose Job has failed for good. The replacement is bound to the node
-    that the kube-scheduler would choose, and is Ready `ready_after_s` after that; its
+    that the kube-scheduler would choose, and is Ready when `times` say so; its
     PodDisruptionBudget then allows one more disruption. One that fits nowhere is unschedulable
     until a pod that leaves makes room for it; as by the kube-scheduler, it is tried again then,
     once its back-off has passed, and each five minutes. With a plugin that empties nodes, and none
     that spreads pods over them, the scheduler is taken to pack nodes, as that plugin needs it.
-    While pods move, koordinator's agents report each minute what is used where they are now.
+    While pods move, koordinator's agents report each minute what is used where they are now, if it
+    is given their `use`.
     """
 
-    def __init__(self, controller: Controller, clock: PreviewClock, ready_after_s: float) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        clock: PreviewClock,
+        times: AssumedTimes,
+        use: AssumedUse | None = None,
+    ) -> None:
         self._controller = controller
         self._state = controller.state
         self._clock = clock
-        self._ready_after_s = ready_after_s
+        self._times = times
         self._endpoint = EvictionEndpoint(controller.state, controller.view)
         self._steps: list[tuple[float, int, _Step]] = []
         self._number = count()
@@ -177,7 +218,8 @@ class AssumedCluster:
         self._scheduler = AssumedScheduler(controller.view, packs=packs)
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}
-        self._use = AssumedUse(controller.state, clock.wall())
+        self._forgotten: set[str] = set()
+        self._use = use
 
     def next_due(self) -> float | None:
         """Return when the next step happens."""
@@ -194,37 +236,54 @@ class AssumedCluster:
 
     def evict(self, intent: Intent) -> AssumedEviction:
         """Answer an eviction request; an evicted pod begins to leave, and counts no more."""
+        outcome, budgets = self.ask(intent)
+        if outcome.result != EVICTED:
+            return AssumedEviction(outcome)
+        return AssumedEviction(outcome, self.let_leave(intent.pod, budgets))
+
+    def ask(self, intent: Intent) -> tuple[Outcome, tuple[str, ...]]:
+        """Answer an eviction request, and name the budgets that it spends; the pod stays yet."""
         pod = intent.pod
         request = EvictionRequest(pod.namespace, pod.name, pod.uid)
         response, changes = self._endpoint.answer(request)
         outcome = outcome_from_response(response)
         assert outcome is not None, "nothing is lost on the way"
         self._controller.apply(changes)
-        if outcome.result != EVICTED:
-            return AssumedEviction(outcome)
-        return AssumedEviction(outcome, self._begin_to_leave(pod, _budgets(changes)))
+        return outcome, _budgets(changes)
 
-    def _begin_to_leave(self, pod: Pod, budgets: tuple[str, ...]) -> str:
-        """Let a pod terminate; return the uid of its replacement."""
+    def let_leave(self, pod: Pod, budgets: tuple[str, ...] = ()) -> str:
+        """Let a pod terminate; return the uid of its replacement, empty where none comes."""
         owner = controller_of(pod.owners)
         if not pod.is_active or owner is None:  # nothing takes the place of either
-            self._later(_Step(gone=pod))
+            self._end_later(pod)
             return ""
         failures = self._fail(pod, owner) if owner.is_batch_job else 0
         new = self._replacement(pod, owner, failures)
-        if self._use.follow(pod, new, self._clock.wall()):
+        if self._use is not None and self._use.follow(pod, new, self._clock.wall()):
             self._later(_Step(is_measured=True), REPORT_EVERY_S)
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
         if not self._is_replaced(pod, owner):
-            self._later(_Step(gone=pod))
+            self._end_later(pod)
             return ""
         unbound = _Unbound(new, budgets)
         if owner.kind == "StatefulSet" or self._waits_for_end(owner):
-            self._later(_Step(gone=pod, created=unbound))
+            self._end_later(pod, unbound)
         else:
-            self._later(_Step(gone=pod))
+            self._end_later(pod)
             self._create(unbound)
         return new.uid
+
+    def end(self, pod: Pod) -> None:
+        """Let a pod be gone soon, replaced by nothing."""
+        self._forgotten.add(pod.uid)
+        self._parked = [each for each in self._parked if each.new.pod.uid != pod.uid]
+        if self._state.store(Pod).get(pod.uid) is None:
+            return
+        self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
+        self._end_later(pod)
+
+    def _end_later(self, pod: Pod, then: "_Unbound | None" = None) -> None:
+        self._later(_Step(gone=pod, created=then), self._times.end_s(pod))
 
     def _is_replaced(self, pod: Pod, owner: OwnerReference) -> bool:
         """Say whether the owner makes a new pod; of a Job that is not known it is assumed."""
@@ -274,6 +333,7 @@ class AssumedCluster:
         )
 
     def _report_use(self) -> None:
+        assert self._use is not None, "it asked for this"
         now_s = self._clock.wall()
         for metric in self._use.reports(now_s):
             self._controller.apply(self._state.upsert(metric))
@@ -285,17 +345,23 @@ class AssumedCluster:
             self._report_use()
         if step.gone is not None:
             self._controller.apply(self._state.remove(step.gone))
-            for parked in self._parked:
-                if not parked.is_woken:
-                    parked.wake(self._clock.now)
-                    self._later(_Step(), parked.not_before - self._clock.now)
-        if step.created is not None:
+            self._forgotten.discard(step.gone.uid)
+            self.wake()
+        if step.created is not None and step.created.pod.uid not in self._forgotten:
             self._create(step.created)
         if step.ready is not None:
-            self._apply(self._as_ready(step.ready))
+            if (bound := self._controller.view.pod(step.ready.uid)) is not None:
+                self._apply(self._as_ready(bound))
             for key in step.budgets:
                 self._give_back(key)
         self._bind_woken()
+
+    def wake(self) -> None:
+        """Let the replacements that fit nowhere be tried again: there may be room for them."""
+        for parked in self._parked:
+            if not parked.is_woken:
+                parked.wake(self._clock.now)
+                self._later(_Step(), parked.not_before - self._clock.now)
 
     def _create(self, new: _Unbound) -> None:
         """Create a pod, and bind it if it fits somewhere."""
@@ -316,7 +382,7 @@ class AssumedCluster:
         pod = replace(pod, node=node)
         self._bound[pod.uid] = node
         self._apply(pod)
-        self._later(_Step(ready=pod, budgets=new.budgets))
+        self._later(_Step(ready=pod, budgets=new.budgets), self._times.start_s(pod))
         return True
 
     def _bind_woken(self) -> None:
@@ -329,10 +395,9 @@ class AssumedCluster:
             else:
                 parked.fail(now)
 
-    def _as_ready(self, new: Pod) -> Pod:
-        bound = self._controller.view.pod(new.uid) or new
+    def _as_ready(self, bound: Pod) -> Pod:
         now_s = int(self._clock.wall())
-        status = PodStatus("Running", qos_class=new.status.qos_class, conditions=(_READY,))
+        status = PodStatus("Running", qos_class=bound.status.qos_class, conditions=(_READY,))
         age_s = now_s - bound.created_s
         return replace(bound, status=status, start_delay_s=age_s, condition_transitions=(age_s,))
 
@@ -345,9 +410,8 @@ class AssumedCluster:
     def _apply(self, obj: Pod | PodDisruptionBudget | Job) -> None:
         self._controller.apply(self._state.upsert(obj))
 
-    def _later(self, step: _Step, delay_s: float | None = None) -> None:
-        due = self._clock.now + (self._ready_after_s if delay_s is None else delay_s)
-        heappush(self._steps, (due, next(self._number), step))
+    def _later(self, step: _Step, delay_s: float) -> None:
+        heappush(self._steps, (self._clock.now + delay_s, next(self._number), step))
 
 
 def _by_turn(parked: _Parked) -> tuple[int, float, int]:

@@ -27,7 +27,8 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.wakes import WakeOnPod, awaited
-from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock
+from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock, SameTime
+from reactive_desched.plan.assumed_use import AssumedUse
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
@@ -133,15 +134,15 @@ class _FaultObserver(Observer):
         self.faults.setdefault((fault.profile, fault.plugin), fault)
 
 
-def _keeps_places(configuration: Configuration) -> bool:
+def keeps_places(configuration: Configuration) -> bool:
     """Say whether jobs first keep a place for the replacement."""
     migration = configuration.controller.migration
     return migration is not None and migration.default_job_mode is Mode.RESERVATION_FIRST
 
 
-def _with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
+def with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
     """Return a configuration whose jobs keep no place: `AssumedJobs` asks whether there is one."""
-    if not _keeps_places(configuration):
+    if not keeps_places(configuration):
         return configuration
     settings = configuration.settings
     migration = settings.migration
@@ -175,7 +176,7 @@ class _ControllerRun:
         readiness = Readiness((), observer, work_available)
         readiness.resume(STARTUP)
         self._controller = Controller(
-            _with_jobs_that_evict_at_once(configuration),
+            with_jobs_that_evict_at_once(configuration),
             readiness=readiness,
             recorder=self._recorder,
             observer=observer,
@@ -187,8 +188,13 @@ class _ControllerRun:
         snapshot.load_into(self._controller.state)
         subjects = len(snapshot.pods) + len(snapshot.nodes)
         self._max_evaluations = MAX_EVALUATIONS + len(configuration.policy.profiles) * subjects
-        self._cluster = AssumedCluster(self._controller, self._clock, bounds.ready_after_s)
-        self._jobs = self._assumed_jobs(needs_place=_keeps_places(configuration))
+        self._cluster = AssumedCluster(
+            self._controller,
+            self._clock,
+            SameTime(bounds.ready_after_s),
+            AssumedUse(self._controller.state, now_s),
+        )
+        self._jobs = self._assumed_jobs(needs_place=keeps_places(configuration))
         self._formatter = DecisionFormatter(
             configuration.policy.profiles,
             self._controller.view,

@@ -1,0 +1,104 @@
+"""`policy diff`: what each of two policies would have done over a recorded time."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reactive_desched.cli import flag_values, recording_files
+from reactive_desched.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from reactive_desched.policy_diff.command import DiffOptions
+
+_ROWS: Final = 10
+_FORMATS: Final = ("text", "json", "md", "html")
+_DESCRIPTION: Final = """\
+Run the controller with each of two policies over a recording of the cluster, on a clock of its
+own, and compare what it evicts: whether an edit of the policy or the settings is safe. It reads
+files only; nothing is evicted, and no cluster is asked.
+
+OLD and NEW are policy files, settings files, or files with both; what a file leaves out is what was
+in force in the recording. With one file alone, OLD is all that was in force.
+
+What neither policy nor history says is assumed, and the report names the assumptions: pods that
+only a policy moves are replaced by the kube-scheduler's rules, and pods that only the recorded
+controller moved stay."""
+_EPILOG: Final = """\
+-o md is short enough for a comment under a pull request, -o html one page without other files, and
+-o json has everything
+
+exit status: 0 compared, whatever differs; 1 the recording cannot be read, or has nothing of that
+time; 2 an error in a policy, the settings or the flags"""
+
+
+def add(commands: Commands) -> None:
+    """Describe `policy diff` to the parser of `policy`."""
+    command = commands.add_parser(
+        "diff", help="say what an edit would have changed over a recorded time"
+    )
+    command.describe(
+        _DESCRIPTION,
+        epilog=_EPILOG,
+        examples=(
+            "reactive-desched policy diff new.yaml --since 7d",
+            "reactive-desched policy diff old.yaml new.yaml --recording week.rdrec -o md",
+        ),
+    )
+    command.add_argument(
+        "files", metavar="FILE", nargs="+", help="OLD and NEW, or NEW alone: policy or settings"
+    )
+    recording_files.add_recording(command)
+    command.add_argument("--settings", metavar="FILE", help="settings for both policies")
+    command.add_argument("--old-settings", metavar="FILE", help="settings for OLD alone")
+    command.add_argument("--new-settings", metavar="FILE", help="settings for NEW alone")
+    command.add_argument(
+        "--since",
+        metavar="TIME",
+        help="begin here: RFC 3339, or so long before the recording's end, as 7d (default: all)",
+    )
+    command.add_argument("--until", metavar="TIME", help="end here (default: all)")
+    command.add_argument(
+        "--limit",
+        metavar="N",
+        type=flag_values.parse_record_count,
+        default=_ROWS,
+        help=f"at most so many rows in a table (default {_ROWS}; 0: all)",
+    )
+    command.add_argument(
+        "--lenient-policy",
+        action="store_true",
+        help="accept what the SIG descheduler accepts, and warn of keys that it ignores",
+    )
+    command.add_argument("-o", "--output", choices=_FORMATS, default="text")
+    command.add_argument("--out", metavar="FILE", help="write to this file instead")
+    command.set_defaults(command=_diff, usage_error=command.error)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    if len(arguments.files) > 2:  # noqa: PLR2004 -- OLD and NEW
+        arguments.usage_error("two files at most: OLD and NEW")
+    from reactive_desched.policy_diff.command import run
+
+    options = _options(arguments)
+    if arguments.out is None:
+        return run(options, arguments.output, arguments.limit, sys.stdout)
+    with Path(arguments.out).open("w", encoding="utf-8") as file:
+        return run(options, arguments.output, arguments.limit, file)
+
+
+def _options(arguments: argparse.Namespace) -> "DiffOptions":
+    from reactive_desched.policy_diff.command import DiffOptions
+
+    *old, new = arguments.files
+    return DiffOptions(
+        old=old[0] if old else None,
+        new=new,
+        recording=recording_files.recording_of(arguments),
+        settings=arguments.settings,
+        old_settings=arguments.old_settings,
+        new_settings=arguments.new_settings,
+        since=arguments.since,
+        until=arguments.until,
+        lenient=arguments.lenient_policy,
+    )

@@ -1,0 +1,1 @@
+"""The `policy diff` command: what each of two policies would have done over a recorded time."""

@@ -1,0 +1,263 @@
+"""Compares what two policies decided over the same recorded time."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.decisions import EVICTION_LIMIT_GATE
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy_diff.decisions import HeldFinding, MadeEviction
+from reactive_desched.policy_diff.policy_run import PolicyRun
+from reactive_desched.policy_diff.recorded_facts import RecordedFacts
+from reactive_desched.policy_diff.report import (
+    BlockedPods,
+    ComparedPolicy,
+    MovedPod,
+    Peak,
+    PolicyDiff,
+    RecordedTime,
+)
+from reactive_desched.text.counts import format_count
+from reactive_desched.text.times import format_second
+
+__all__ = [
+    "ASSUMPTIONS",
+    "TriedPolicy",
+    "compare_policies",
+    "describe_counts",
+    "recorded_evictions_named",
+]
+
+_MINUTE_S: Final = 60.0
+_HOUR_S: Final = 3600
+
+LIMITS: Final = frozenset(
+    {
+        *("EvictionRateLimit", EVICTION_LIMIT_GATE, "PluginLimit", "MaxMoving", "Schedule"),
+        *("MigrationLimit", "ObjectLimiter", "JobEvictionRate", "StormBrake", "PendingBrake"),
+        *("ZoneBrake", "MoveMemory"),
+    }
+)
+"""The gates that limit how many pods go, and how fast."""
+
+ASSUMPTIONS: Final = (
+    (
+        "A pod that only a policy moves is replaced where the kube-scheduler's default rules put"
+        " it, of equal nodes on the first by name. What happened to the recorded pod later happens"
+        " to its replacement: it becomes not Ready, is relabelled or deleted as recorded."
+    ),
+    (
+        "A pod that only the recorded controller moved stays where it was, its recorded replacement"
+        " is not there, and what happened to that replacement happens to the pod."
+    ),
+    (
+        "Evicted pods end, and replacements become Ready, after the median time that this took"
+        " others of the same workload in the recording."
+    ),
+    (
+        "Nodes, autoscaling, rollouts, evictions by others and everything else happen as recorded,"
+        " whatever the policy does. Measured use moves with the pod."
+    ),
+    (
+        "PodDisruptionBudgets allow what they would with the pods of each world; the API server"
+        " takes every other request."
+    ),
+    (
+        "Each policy begins with the cluster as it was at the beginning, and leads throughout;"
+        " pauses by people, and times in which the controller could not watch, hold for both."
+    ),
+)
+
+
+class TriedPolicy(Struct, frozen=True):
+    """A policy, the files that it is from, and its run."""
+
+    files: tuple[str, ...]
+    configuration: Configuration
+    run: PolicyRun
+
+
+def compare_policies(
+    old: TriedPolicy,
+    new: TriedPolicy,
+    recorded: RecordedTime,
+    until_s: float,
+    warnings: Iterable[str] = (),
+) -> PolicyDiff:
+    """Return what both would have done, and in what they differ."""
+    by_old, by_new = _by_line(old.run.evictions), _by_line(new.run.evictions)
+    both = by_old.keys() & by_new.keys()
+    return PolicyDiff(
+        recorded=recorded,
+        old=_compared(old, until_s),
+        new=_compared(new, until_s),
+        both=len(both),
+        more_often=sum(len(by_old[line]) != len(by_new[line]) for line in both),
+        only_old=_only(by_old, both, new),
+        only_new=_only(by_new, both, old),
+        assumptions=ASSUMPTIONS,
+        warnings=tuple(warnings),
+    )
+
+
+def recorded_evictions_named(run: PolicyRun, facts: RecordedFacts) -> int:
+    """Count the recorded evictions of which a policy evicts the same pod, or one of its line."""
+    lines = Counter(each.line for each in run.evictions)
+    named = 0
+    for uid in facts.evicted:
+        line = facts.line_of(uid)
+        if lines[line]:
+            lines[line] -= 1
+            named += 1
+    return named
+
+
+def _by_line(evictions: Iterable[MadeEviction]) -> dict[str, list[MadeEviction]]:
+    found: defaultdict[str, list[MadeEviction]] = defaultdict(list)
+    for each in evictions:
+        found[each.line].append(each)
+    return dict(found)
+
+
+def _compared(tried: TriedPolicy, until_s: float) -> ComparedPolicy:
+    evictions = tried.run.evictions
+    spans = [
+        (each.time_s, each.time_s + each.ready_s if each.ready_s is not None else until_s)
+        for each in evictions
+        if each.was_ready and each.replacement
+    ]
+    return ComparedPolicy(
+        files=tried.files,
+        revision=tried.configuration.policy.revision,
+        evictions=len(evictions),
+        pods=len({each.line for each in evictions}),
+        by_plugin=_count(evictions, lambda each: each.plugin),
+        by_namespace=_count(evictions, lambda each: each.namespace),
+        by_workload=_count(evictions, lambda each: f"{each.namespace}/{each.workload}"),
+        by_hour=dict(sorted(_count(evictions, lambda each: _hour(each.time_s)).items())),
+        peak=_peak([each.time_s for each in evictions]),
+        not_ready_seconds=round(sum(end - begin for begin, end in spans), 1),
+        most_not_ready=_most_at_once(spans),
+        futile=sum(each.is_futile for each in evictions),
+        blocked=_blocked_pods(tried.run),
+        plugin_faults=tuple(
+            f"{fault.profile}/{fault.plugin}: {fault.message}"
+            for fault in tried.run.faults.values()
+        ),
+    )
+
+
+def _count(
+    evictions: Iterable[MadeEviction], key: Callable[[MadeEviction], str]
+) -> Mapping[str, int]:
+    return dict(Counter(map(key, evictions)).most_common())
+
+
+def _hour(time_s: float) -> str:
+    return format_second(time_s - time_s % _HOUR_S)
+
+
+def _peak(times: Sequence[float]) -> Peak:
+    """Return the most evictions within any minute."""
+    best, best_at, first = 0, 0.0, 0
+    times = sorted(times)
+    for last, time_s in enumerate(times):
+        while times[first] <= time_s - _MINUTE_S:
+            first += 1
+        if last - first + 1 > best:
+            best, best_at = last - first + 1, times[first]
+    return Peak(best, format_second(best_at) if best else None)
+
+
+def _most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+    steps = sorted(step for begin, end in spans for step in ((begin, 1), (end, -1)))
+    most = now = 0
+    for _, step in steps:
+        now += step
+        most = max(most, now)
+    return most
+
+
+def _blocked_pods(run: PolicyRun) -> tuple[BlockedPods, ...]:
+    went = {each.line for each in run.evictions}
+    reasons: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    settings: dict[tuple[str, str], str] = {}
+    for log in run.logs:
+        for key, lines in log.reasons.items():
+            reasons[key] |= lines
+        settings |= log.settings
+    rows = (
+        BlockedPods(
+            gate,
+            reason,
+            len(lines),
+            len(lines - went),
+            gate in LIMITS,
+            settings.get((gate, reason), ""),
+        )
+        for (gate, reason), lines in reasons.items()
+    )
+    return tuple(sorted(rows, key=lambda row: (-row.pods, row.gate, row.reason)))
+
+
+def _only(
+    by_line: Mapping[str, list[MadeEviction]], both: Iterable[str], other: TriedPolicy
+) -> tuple[MovedPod, ...]:
+    """Return the pods that only one policy moves, in the order of time."""
+    both = set(both)
+    held: dict[str, list[HeldFinding]] = {}
+    for log in other.run.logs:
+        for each in log.held.values():
+            held.setdefault(each.line, []).append(each)
+    moved = [
+        MovedPod(
+            time=format_second(first.time_s),
+            namespace=first.namespace,
+            pod=first.pod,
+            workload=first.workload,
+            node=first.node,
+            plugin=first.plugin,
+            finding=first.finding,
+            other=_why_not(first, held.get(line, ()), other),
+            replacement_node=first.replacement_node,
+            times=len(made),
+        )
+        for line, made in by_line.items()
+        if line not in both
+        for first in made[:1]
+    ]
+    return tuple(sorted(moved, key=lambda each: (each.time, each.namespace, each.pod)))
+
+
+def _why_not(made: MadeEviction, held: Sequence[HeldFinding], other: TriedPolicy) -> str:
+    """Say why the other policy did not move a pod."""
+    same = [each for each in held if each.plugin == made.plugin]
+    if same or held:
+        last = max(same or held, key=lambda each: each.last_s)
+        setting = f" (setting {last.setting})" if last.setting else ""
+        by = "" if same else f"{last.plugin} finds it, "
+        return f"{by}blocked by {last.gate}/{last.reason}: {last.message}{setting}"
+    enabled = {
+        name
+        for profile in other.configuration.policy.profiles
+        for name in (*profile.deschedule, *profile.balance)
+    }
+    if made.plugin not in enabled:
+        return f"{made.plugin} is not enabled"
+    return f"{made.plugin} finds nothing wrong with it"
+
+
+def describe_counts(diff: PolicyDiff) -> str:
+    """Say in a sentence what the new policy does more or less."""
+    old, new = diff.old.evictions, diff.new.evictions
+    if not old and not new:
+        return "Neither policy would have evicted a pod."
+    if not diff.only_old and not diff.only_new and not diff.more_often:
+        return f"Both policies would have moved the same {format_count(diff.both, 'pod')}."
+    return (
+        f"The new policy would have made {format_count(new, 'eviction')}, the old one {old:,}:"
+        f" {format_count(len(diff.only_new), 'pod')} only the new one would have moved,"
+        f" {len(diff.only_old):,} only the old one, {diff.both:,} both."
+    )

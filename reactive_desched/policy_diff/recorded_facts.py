@@ -1,0 +1,208 @@
+"""The facts of a whole recording that are needed before a policy is tried on it.
+
+Which pods the recorded controller evicted, which pod took the place of which, and how long pods
+take to end and to become Ready: a recording is read once for this.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from statistics import median
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.model.objects import OwnerReference, Pod, controller_of
+from reactive_desched.model.outcomes import DRY_RUN, EVICTED, EffectUnknown, outcome_from_response
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    EvictionAnswered,
+    Item,
+    ObjectChanged,
+    ObjectFound,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+    Verb,
+)
+
+__all__ = ["FactsReader", "RecordedEnd", "RecordedFacts"]
+
+DEFAULT_END_S: Final = 10.0
+DEFAULT_START_S: Final = 10.0
+"""How long pods take where the recording has none that ended, or became Ready."""
+
+_SOON_S: Final = 60.0
+"""A pod that ends so soon after a request of unknown effect was evicted by it."""
+
+_MAX_TIMES: Final = 500
+"""So many durations are kept of each owner."""
+
+_MAX_WAITING: Final = 1000
+"""So many pods of an owner that ended are kept until the pods come that replace them."""
+
+
+class RecordedEnd(Struct):
+    """The end of a recorded pod: its beginning in seconds since the epoch, and when it was over."""
+
+    began_s: float
+    gone_s: float | None = None
+
+    def is_near(self, now_s: float, within_s: float) -> bool:
+        """Say whether it began so long before or after a moment at most."""
+        return abs(self.began_s - now_s) <= within_s
+
+
+class RecordedFacts(Struct):
+    """The facts of a recording: times are seconds since the epoch.
+
+    `evicted` are the pods that the recorded controller evicted, by uid; `replaced_by` names the
+    pod that took the place of one that ended, `replaces` the other way about.
+    """
+
+    first_s: float = 0.0
+    last_s: float = 0.0
+    gaps: list[tuple[float, float]] = []
+    evicted: dict[str, RecordedEnd] = {}
+    replaced_by: dict[str, str] = {}
+    replaces: dict[str, str] = {}
+    configurations: list[ConfigurationInForce] = []
+    dry_run_answers: int = 0
+    end_times: dict[str, float] = {}
+    start_times: dict[str, float] = {}
+
+    def end_s(self, pod: Pod) -> float:
+        """Return after how many seconds an evicted pod is gone: as others of its owner."""
+        return self._of_owner(self.end_times, pod, DEFAULT_END_S)
+
+    def start_s(self, pod: Pod) -> float:
+        """Return after how many seconds a bound pod is Ready: as others of its owner."""
+        return self._of_owner(self.start_times, pod, DEFAULT_START_S)
+
+    def line_of(self, pod: str) -> str:
+        """Return the first pod of a line of replacements of pods that were evicted."""
+        while (before := self.replaces.get(pod)) is not None and before in self.evicted:
+            pod = before
+        return pod
+
+    @staticmethod
+    def _of_owner(times: dict[str, float], pod: Pod, default: float) -> float:
+        owner = controller_of(pod.owners)
+        known = None if owner is None else times.get(owner.uid)
+        return times.get("", default) if known is None else known
+
+
+class FactsReader:
+    """Reads the items of a recording; `facts` are whole after the last one."""
+
+    def __init__(self) -> None:
+        self.facts: Final = RecordedFacts()
+        self._pods: dict[str, Pod] = {}
+        self._requested: dict[str, float] = {}
+        self._bound_s: dict[str, float] = {}
+        self._ending: dict[str, RecordedEnd] = {}
+        self._unreplaced: defaultdict[str, deque[Pod]] = defaultdict(
+            lambda: deque(maxlen=_MAX_WAITING)
+        )
+        self._ends: defaultdict[str, list[float]] = defaultdict(list)
+        self._starts: defaultdict[str, list[float]] = defaultdict(list)
+        self._interrupted_s: float | None = None
+
+    def read(self, items: Iterable[Item]) -> RecordedFacts:
+        """Read all items; return what there is to know."""
+        for item in items:
+            self._take(item)
+        self.facts.end_times = {owner: median(each) for owner, each in self._ends.items()}
+        self.facts.start_times = {owner: median(each) for owner, each in self._starts.items()}
+        return self.facts
+
+    def _take(self, item: Item) -> None:
+        facts, at_s = self.facts, item.at.wall_s
+        facts.first_s = facts.first_s or at_s
+        facts.last_s = max(facts.last_s, at_s)
+        match item:
+            case ObjectFound(obj=Pod() as pod):
+                self._pods.setdefault(pod.uid, pod)
+            case ObjectChanged(verb=verb, obj=Pod() as pod):
+                self._see(pod, at_s, is_gone=verb is Verb.DELETED)
+            case EvictionAnswered():
+                self._take_answer(item)
+            case ConfigurationInForce():
+                last = facts.configurations[-1] if facts.configurations else None
+                if last is None or (last.policy, last.settings) != (item.policy, item.settings):
+                    facts.configurations.append(item)
+            case RecordingInterrupted():
+                self._interrupted_s = at_s
+            case PictureBegun(is_continued=False):
+                self._forget()
+            case PictureEnded() if self._interrupted_s is not None:
+                facts.gaps.append((self._interrupted_s, at_s))
+                self._interrupted_s = None
+            case _:
+                pass
+
+    def _take_answer(self, item: EvictionAnswered) -> None:
+        facts, at_s = self.facts, item.at.wall_s
+        outcome = outcome_from_response(item.response)
+        if isinstance(item.response, EffectUnknown) or outcome is None:
+            self._requested[item.uid] = at_s
+        elif outcome.result == EVICTED:
+            facts.evicted.setdefault(item.uid, self._ending.get(item.uid) or RecordedEnd(at_s))
+        elif outcome.result == DRY_RUN:
+            facts.dry_run_answers += 1
+
+    def _forget(self) -> None:
+        self._pods.clear()
+        self._bound_s.clear()
+        self._ending.clear()
+        self._unreplaced.clear()
+
+    def _see(self, pod: Pod, at_s: float, *, is_gone: bool) -> None:
+        before = self._pods.get(pod.uid)
+        owner = controller_of(pod.owners)
+        if (is_gone or pod.is_terminating) and pod.uid not in self._ending:
+            end = self._ending[pod.uid] = RecordedEnd(at_s)
+            requested_s = self._requested.get(pod.uid)
+            if requested_s is not None and at_s - requested_s < _SOON_S:
+                self.facts.evicted.setdefault(pod.uid, end)
+            elif pod.uid in self.facts.evicted:
+                self.facts.evicted[pod.uid] = end
+            if owner is not None:
+                self._unreplaced[owner.uid].append(pod)
+        if is_gone:
+            self._go(pod, owner, at_s)
+            return
+        if before is None and owner is not None:
+            self._replace(pod, owner)
+        if pod.node and (before is None or not before.node):
+            self._bound_s[pod.uid] = at_s
+        is_ready, was_ready = pod.status.is_ready, before is not None and before.status.is_ready
+        if is_ready and not was_ready and (bound_s := self._bound_s.pop(pod.uid, None)) is not None:
+            _keep(self._starts, owner, at_s - bound_s)
+        self._pods[pod.uid] = pod
+
+    def _go(self, pod: Pod, owner: OwnerReference | None, at_s: float) -> None:
+        end = self._ending.pop(pod.uid)
+        end.gone_s = at_s
+        if at_s > end.began_s:
+            _keep(self._ends, owner, at_s - end.began_s)
+        self._pods.pop(pod.uid, None)
+        self._bound_s.pop(pod.uid, None)
+
+    def _replace(self, pod: Pod, owner: OwnerReference) -> None:
+        """Find the pod whose place a new one takes: the one that began to end first."""
+        waiting = self._unreplaced.get(owner.uid)
+        if not waiting:
+            return
+        same_name = next((each for each in waiting if each.name == pod.name), None)
+        before = same_name or waiting[0]
+        waiting.remove(before)
+        self.facts.replaced_by[before.uid] = pod.uid
+        self.facts.replaces[pod.uid] = before.uid
+
+
+def _keep(
+    times: defaultdict[str, list[float]], owner: OwnerReference | None, seconds: float
+) -> None:
+    for key in ("",) if owner is None else ("", owner.uid):
+        if len(times[key]) < _MAX_TIMES:
+            times[key].append(seconds)

@@ -1,0 +1,178 @@
+"""How well `policy diff` names what a policy would have done, measured against that policy itself.
+
+A story is lived twice from the same seed, with policy A and with policy B; `policy diff` reads the
+recording of A alone, and what it says of B is compared with what B did.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import anyio
+from msgspec import Struct
+from trio.testing import MockClock
+
+from reactive_desched.model.objects import Pod
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy_diff.command import run_policies
+from reactive_desched.policy_diff.policy_run import PolicyRun
+from reactive_desched.policy_diff.recorded_facts import FactsReader, RecordedFacts
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound
+from reactive_desched.recording.reader import RecordedState, read_items, recording_paths
+from tests.safety.story import Story, live, make_trio_repeatable, policy_text, read_policy
+
+ACTIONS: Final = (
+    *("taint", "taint", "taint", "taint_some", "untaint", "wait", "wait", "long_wait"),
+    *("cordon", "uncordon", "scale", "roll_out", "add_node", "remove_node"),
+    *("stop_node", "start_nodes", "start_nodes", "budget", "protect_above", "unprotect_above"),
+    *("pause", "resume", "resume"),
+)
+"""Steps that are the same whatever a policy did before: no pod is chosen by chance."""
+
+
+class Fidelity(Struct):
+    """What `policy diff` said of B beside what B did: pods evicted, named, matched."""
+
+    seed: int
+    real: int
+    named: int
+    matched: int
+    by_workload: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.real == self.named == self.matched
+
+
+def draw(seed: int) -> tuple[str, str]:
+    """Draw two policies."""
+    return policy_text(Random(f"policy A of {seed}")), policy_text(Random(f"policy B of {seed}"))
+
+
+def live_story(
+    seed: int, config: Configuration, folder: Path, *, steps: int = 30, dice: int = 0
+) -> None:
+    """Live a story with one policy, recorded in a folder."""
+    make_trio_repeatable(seed)
+
+    async def tell(story: Story) -> None:
+        for number in range(steps):
+            story.rng = Random(f"step {number} of {seed}")
+            await story.play(story.rng.choice(ACTIONS))
+
+    choices = Random(f"cluster of {seed}")
+    run = partial(live, folder, config, Random(seed + dice), choices, tell, records=True)
+    clock = MockClock(autojump_threshold=0)
+    anyio.run(run, backend="trio", backend_options={"clock": clock})
+
+
+def read_facts(folder: Path) -> tuple[RecordedFacts, dict[str, str]]:
+    """Read a recording's facts, and the workload of each pod in it, by uid."""
+    workloads: dict[str, str] = {}
+
+    def noted(items: Iterable[Item]) -> Iterator[Item]:
+        for item in items:
+            if isinstance(item, ObjectFound | ObjectChanged) and isinstance(item.obj, Pod):
+                app = item.obj.labels.get("app", "")
+                workloads.setdefault(item.obj.uid, f"{item.obj.namespace}/{app}")
+            yield item
+
+    paths = recording_paths(folder / RECORDING_FOLDER)
+    facts = FactsReader().read(noted(read_items(paths, lambda _: None)))
+    return facts, workloads
+
+
+def what_was_done(folder: Path) -> dict[str, str]:
+    """Return the lines of pods that the recorded controller evicted, and their workloads."""
+    facts, workloads = read_facts(folder)
+    lines = {facts.line_of(uid) for uid in facts.evicted}
+    return {line: workloads.get(line, "") for line in lines}
+
+
+def what_is_said(folder: Path, config: Configuration) -> dict[str, str]:
+    """Return the lines of pods that `policy diff` says a policy evicts, and their workloads."""
+    facts, workloads = read_facts(folder)
+    recorded = RecordedState()
+    run = PolicyRun(config, facts, recorded)
+    run_policies(read_items(recording_paths(folder / RECORDING_FOLDER), print), [run], recorded)
+    return {each.line: workloads.get(each.line, "") for each in run.evictions}
+
+
+def compare(seed: int, real: Mapping[str, str], said: Mapping[str, str]) -> Fidelity:
+    """Match pods by their lines; those that only one world has, by their workloads."""
+    both = real.keys() & said.keys()
+    missed = [line for line in real if line not in both]
+    others = [line for line in said if line not in both]
+    left = Counter(said[line] for line in others)
+    by_workload = sum((left & Counter(real[line] for line in missed)).values())
+    return Fidelity(seed, len(real), len(said), len(both), by_workload)
+
+
+def measure(seed: int, dice: int = 0) -> tuple[Fidelity, Fidelity, Fidelity]:
+    """Live a story with A and with B; compare what is said of B, and of A, with what they did.
+
+    The third compares B with itself where the scheduler's and the kubelets' dice fall otherwise.
+    """
+    configs = [read_policy(text) for text in draw(seed)]
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
+        folders = [Path(root) / name for name in ("a", "b", "c")]
+        for folder in folders:
+            folder.mkdir()
+        live_story(seed, configs[0], folders[0])
+        live_story(seed, configs[1], folders[1])
+        live_story(seed, configs[1], folders[2], dice=10**6)
+        real = [what_was_done(folder) for folder in folders]
+        return (
+            compare(seed, real[1], what_is_said(folders[0], configs[1])),
+            compare(seed, real[0], what_is_said(folders[0], configs[0])),
+            compare(seed, real[1], real[2]),
+        )
+
+
+def main() -> int:
+    """Measure the seeds of the command line on all cores, and print what falls short."""
+    parser = argparse.ArgumentParser(prog="python -m tests.policy_diff.fidelity")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    names = ("B from A's recording", "A from its own", "B with other dice")
+    found: list[list[Fidelity]] = [[], [], []]
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for results in pool.map(measure, seeds):
+            for kept, each in zip(found, results, strict=True):
+                kept.append(each)
+            first = results[0]
+            if not first.is_exact:
+                sys.stdout.write(
+                    f"seed {first.seed}: did {first.real}, said {first.named}, same"
+                    f" {first.matched}+{first.by_workload}; own {results[1].matched} of"
+                    f" {results[1].real}, said {results[1].named}; dice {results[2].matched}+"
+                    f"{results[2].by_workload} of {results[2].real}, {results[2].named}\n"
+                )
+                sys.stdout.flush()
+    for name, kept in zip(names, found, strict=True):
+        real, said = sum(each.real for each in kept), sum(each.named for each in kept)
+        same = sum(each.matched for each in kept)
+        alike = same + sum(each.by_workload for each in kept)
+        exact = sum(each.is_exact for each in kept)
+        sys.stdout.write(
+            f"{name}: {real} pods evicted, {said} named; the same {same / max(1, real):.1%},"
+            f" others {1 - same / max(1, said):.1%}; of the same workload"
+            f" {alike / max(1, real):.1%}, others {1 - alike / max(1, said):.1%};"
+            f" {exact} of {len(kept)} stories exact\n"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

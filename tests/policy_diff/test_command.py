@@ -1,0 +1,113 @@
+"""`policy diff` compares policies over a recording that a simulated controller wrote."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.cli import main
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from tests.policy_diff.fidelity import draw, live_story
+from tests.safety.story import read_policy
+from tests.support.golden import Golden
+
+SEED = 2
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the policies a.yaml and b.yaml, and the journal of a life with the first."""
+    folder = tmp_path_factory.mktemp("lived")
+    texts = draw(SEED)
+    for name, text in zip("ab", texts, strict=True):
+        (folder / f"{name}.yaml").write_text(text)
+    (folder / "journal").mkdir()
+    live_story(SEED, read_policy(texts[0]), folder / "journal")
+    return folder
+
+
+def diff(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    assert main(["policy", "diff", *map(str, args)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_policy_is_compared_with_the_one_that_was_in_force(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = lived / "b.yaml", "--recording", lived / "journal", "-o", "json"
+
+    report = json.loads(diff(capsys, *given))
+
+    assert report["kind"] == "PolicyDiff"
+    assert report["old"]["files"] == ["the recorded policy"]
+    assert report["recorded"]["named"] == report["recorded"]["evictions"] == 3
+    assert report["new"]["evictions"] > report["old"]["evictions"]
+    assert sum(report["new"]["byHour"].values()) == report["new"]["evictions"]
+    assert {each["plugin"] for each in report["onlyNew"]} == {"RemovePodsViolatingNodeTaints"}
+    assert all("blocked by" in each["other"] for each in report["onlyNew"])
+
+
+def test_the_same_policy_twice_differs_in_nothing(
+    lived: Path, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    policy = lived / "a.yaml"
+
+    said = diff(capsys, policy, policy, "--recording", lived / "journal" / RECORDING_FOLDER)
+
+    assert said.partition("\n")[0] == golden()
+
+
+def test_settings_alone_are_compared_with_the_recorded_policy(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The settings of the policy's own file would stand beside them: both files are whole."""
+    settings = lived / "settings.yaml"
+    settings.write_text("apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n")
+    policy = lived / "policy.yaml"
+    policy.write_text((lived / "a.yaml").read_text().partition("---")[0])
+
+    given = policy, policy, "--recording", lived / "journal", "--new-settings", settings
+    report = json.loads(diff(capsys, *given, "-o", "json"))
+
+    assert report["new"]["files"] == [str(policy), str(settings)]
+
+
+@pytest.mark.parametrize("form", ["text", "md", "html"])
+def test_each_form_has_the_pods_and_what_is_assumed(
+    form: str, lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = lived / "b.yaml", "--recording", lived / "journal", "-o"
+    pods = [each["pod"] for each in json.loads(diff(capsys, *given, "json"))["onlyNew"]]
+
+    said = diff(capsys, *given, form)
+
+    assert [pod for pod in pods if pod not in said] == []
+    assert "What is assumed" in said
+    assert "blocked by YoungPods/PodTooYoung" in said
+
+
+def test_markdown_fits_a_comment_under_a_pull_request(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = diff(capsys, lived / "b.yaml", "--recording", lived / "journal", "-o", "md")
+
+    assert len(said) < 65_536
+
+
+def test_a_wrong_policy_ends_with_its_line_and_two(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = lived / "wrong.yaml"
+    wrong.write_text((lived / "a.yaml").read_text().replace("RemovePods", "RemovePots"))
+
+    assert main(["policy", "diff", str(wrong), "--recording", str(lived / "journal")]) == 2
+    assert f"{wrong}:" in capsys.readouterr().err
+
+
+def test_a_time_that_is_not_recorded_is_refused(
+    lived: Path, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    given = [str(lived / "b.yaml"), "--recording", str(lived / "journal"), "--since", "2030-01-01"]
+
+    assert main(["policy", "diff", *given]) == 1
+    assert golden(path=lived / "journal" / RECORDING_FOLDER) in capsys.readouterr().err

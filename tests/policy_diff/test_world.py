@@ -1,0 +1,299 @@
+"""Policies are run over small recordings that are written here item by item."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodStatus
+from reactive_desched.model.outcomes import Accepted
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.documents import SourceText
+from reactive_desched.policy.load import load_sources
+from reactive_desched.policy_diff.command import run_policies
+from reactive_desched.policy_diff.policy_run import PolicyRun
+from reactive_desched.policy_diff.recorded_facts import FactsReader
+from reactive_desched.recording.items import (
+    EvictionAnswered,
+    Instant,
+    Item,
+    NothingChanged,
+    ObjectChanged,
+    ObjectFound,
+    OrderGiven,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+    Verb,
+)
+from reactive_desched.recording.reader import RecordedState
+from reactive_desched.state.resources import NODES, PDBS, PODS
+from reactive_desched.testing.builders import container, node, pod
+
+START_S: Final = 1_800_000_000
+TAINTS: Final = "RemovePodsViolatingNodeTaints"
+RESTARTS: Final = "RemovePodsHavingTooManyRestarts"
+ARGS: Final = {TAINTS: "{}", RESTARTS: "{podRestartThreshold: 20}"}
+QUIET: Final = """\
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {quiet: 0s, maxWait: 1s}
+guards: {disabled: [SingleReplicas, UnreadyWorkloads, Rollouts], minPodAge: 0s, minReadyTime: 0s,
+  standingTimes: {otherTaints: 0s, nodeLabels: 0s}}
+budgets: {cluster: null, zone: null, node: null, namespace: null, owner: null, plugin: null,
+  warmUp: null}
+moves: {maxMoving: {owner: null, namespace: null, node: null, zone: null, cluster: null},
+  cooldown: 0s, nodeCooldown: 0s, futileBackoff: 0s}
+"""
+
+
+def policy(*plugins: str, settings: str = QUIET) -> Configuration:
+    text = f"""\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: p
+  pluginConfig: [{", ".join(f"{{name: {name}, args: {ARGS[name]}}}" for name in plugins)}]
+  plugins: {{deschedule: {{enabled: [{", ".join(plugins)}]}}}}
+{settings}"""
+    return load_sources([SourceText(text, "policy")], plugin_registry())
+
+
+def at(seconds: float) -> Instant:
+    return Instant(START_S + seconds, 1000 + seconds)
+
+
+def picture(*objects: Any, seconds: float = 0.0) -> Iterator[Item]:
+    yield PictureBegun(at(seconds))
+    for obj in objects:
+        yield ObjectFound(at(seconds), resource_of(obj), obj)
+    yield PictureEnded(at(seconds))
+
+
+def resource_of(obj: Any) -> str:
+    if isinstance(obj, Pod):
+        return PODS
+    return PDBS if isinstance(obj, PodDisruptionBudget) else NODES
+
+
+def changed(seconds: float, obj: Any, verb: Verb = Verb.MODIFIED) -> Item:
+    return ObjectChanged(at(seconds), resource_of(obj), verb, obj)
+
+
+def evicted(seconds: float, leaving: Pod, replacement: Pod) -> Iterator[Item]:
+    """Yield what a recording has of an eviction: 10 s later the replacement is Ready."""
+    yield EvictionAnswered(at(seconds), leaving.namespace, leaving.name, leaving.uid, Accepted())
+    yield changed(seconds, replace(leaving, deletion_s=START_S + int(seconds)))
+    pending = replace(replacement, status=PodStatus("Pending"))
+    yield changed(seconds, replace(pending, node=""), Verb.ADDED)
+    yield changed(seconds, pending)
+    yield changed(seconds + 5, leaving, Verb.DELETED)
+    yield changed(seconds + 10, replacement)
+
+
+def run(config: Configuration, *items: Iterable[Item] | Item) -> PolicyRun:
+    every: list[Item] = []
+    for each in items:
+        every += [each] if isinstance(each, Item) else each
+    every.sort(key=lambda item: item.at.wall_s)
+    recorded = RecordedState()
+    made = PolicyRun(config, FactsReader().read(every), recorded)
+    run_policies(every, [made], recorded)
+    return made
+
+
+def moved(made: PolicyRun) -> list[tuple[str, int]]:
+    """Return the lines of the pods that were evicted, and when."""
+    return [(each.line, round(each.time_s - START_S)) for each in made.evictions]
+
+
+WEB: Final = pod("web", on="n1", created=START_S - 3600)
+NEW: Final = pod("web-new", on="n2", created=START_S + 100)
+CLUSTER: Final = (node("n1"), node("n2"), WEB)
+TAINTED: Final = node("n1", "gpu:NoSchedule")
+
+
+def test_the_eviction_that_was_recorded_is_made_once_and_its_replacement_is_the_recorded_one() -> (
+    None
+):
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        changed(100, TAINTED),
+        evicted(100.01, WEB, NEW),
+        NothingChanged(at(300)),
+    )
+
+    assert moved(made) == [("web", 100)]
+    assert [each.replacement for each in made.evictions] == ["web-new"]
+    assert made.evictions[0].end == "moved"
+
+
+def test_a_pod_that_only_the_recorded_controller_moved_stays_where_it_was() -> None:
+    """It is evicted only when this policy has a reason to: its node is tainted later."""
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        evicted(100, WEB, NEW),
+        changed(400, TAINTED),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", 400)]
+
+
+def test_the_recorded_replacement_is_not_there_while_the_pod_stays() -> None:
+    """The node of the recorded replacement is tainted, and nothing of this world is on it."""
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        evicted(100, WEB, NEW),
+        changed(400, node("n2", "gpu:NoSchedule")),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == []
+
+
+def test_a_pod_that_only_this_policy_moves_is_replaced_where_it_fits() -> None:
+    made = run(policy(TAINTS), picture(*CLUSTER), changed(100, TAINTED), NothingChanged(at(600)))
+
+    assert moved(made) == [("web", 100)]
+    assert made.evictions[0].replacement_node == "n2"
+    assert made.evictions[0].ready_s is not None
+
+
+def test_the_later_life_of_a_moved_pod_is_laid_on_its_replacement() -> None:
+    """The recorded pod crash-loops later; so does its replacement, which is found for that."""
+    made = run(
+        policy(TAINTS, RESTARTS),
+        picture(*CLUSTER, node("n3")),
+        changed(100, TAINTED),
+        changed(300, restarted(WEB, 30)),
+        NothingChanged(at(600)),
+    )
+
+    assert [(each.line, each.plugin) for each in made.evictions] == [
+        ("web", TAINTS),
+        ("web", RESTARTS),
+    ]
+
+
+def test_a_replacement_has_not_the_restarts_of_the_pod_that_it_replaces() -> None:
+    old = restarted(WEB, 30)
+    made = run(
+        policy(RESTARTS),
+        picture(node("n1"), node("n2"), old),
+        changed(300, restarted(WEB, 31)),
+        NothingChanged(at(600)),
+    )
+
+    assert [line for line, _ in moved(made)] == ["web"]
+
+
+def test_the_end_of_a_recorded_pod_ends_the_one_in_its_place() -> None:
+    """A person deletes the pod; its recorded replacement is the same in both worlds."""
+    other = replace(NEW, node="n1")
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        changed(100, TAINTED),
+        changed(200, replace(WEB, deletion_s=START_S + 200)),
+        changed(200, other, Verb.ADDED),
+        changed(205, WEB, Verb.DELETED),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", 100), ("web-new", 200)]
+
+
+def test_a_disruption_budget_counts_the_pods_of_this_world() -> None:
+    """The recorded controller moved one of two pods just now: in this world both are Ready."""
+    labels = {"app": "web"}
+    first = pod("web-1", on="n1", labels=labels, created=START_S - 3600)
+    second = pod("web-2", on="n2", labels=labels, created=START_S - 3600)
+    third = pod("web-3", on="n3", labels=labels, created=START_S + 100)
+    budget = budget_of(labels, 1)
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), node("n3"), first, second, budget),
+        evicted(100, first, third),
+        changed(100, replace(budget, disruptions_allowed=0)),
+        changed(102, node("n2", "gpu:NoSchedule")),
+        changed(110, budget),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web-2", 102)]
+
+
+def test_a_disruption_budget_is_spent_by_the_evictions_of_this_world() -> None:
+    labels = {"app": "web"}
+    pods = [pod(f"web-{n}", on="n1", labels=labels, created=START_S - 3600) for n in (1, 2)]
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), *pods, budget_of(labels, 1)),
+        changed(100, TAINTED),
+        NothingChanged(at(600)),
+    )
+
+    times = [seconds for _, seconds in moved(made)]
+    assert sorted(line for line, _ in moved(made)) == ["web-1", "web-2"]
+    assert times[0] == 100
+    assert times[1] >= 110  # the replacement of the first is Ready then
+
+
+def test_a_pod_on_a_node_that_goes_is_replaced_though_the_recorded_one_was_elsewhere() -> None:
+    """This policy moved the pod to a node that is removed later."""
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), WEB),
+        changed(100, TAINTED),
+        changed(200, node("n3")),
+        changed(250, node("n2"), Verb.DELETED),
+        changed(400, node("n3", "gpu:NoSchedule")),
+        changed(400, node("n4")),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", 100), ("web", 400)]
+    assert [each.node for each in made.evictions] == ["n1", "n3"]
+
+
+def test_a_pause_by_a_person_holds_for_every_policy() -> None:
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        OrderGiven(at(50), "pause", "a person"),
+        changed(100, TAINTED),
+        OrderGiven(at(300), "resume", "a person"),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", 300)]
+
+
+def test_behind_a_gap_both_begin_anew_with_the_cluster_as_it_was_then() -> None:
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        changed(100, TAINTED),
+        RecordingInterrupted(at(200), "the disk was full"),
+        picture(TAINTED, node("n2"), pod("web-b", on="n1", created=START_S + 250), seconds=300),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", 100), ("web-b", 300)]
+
+
+def restarted(one: Pod, restarts: int) -> Pod:
+    containers = (container(restarts=restarts, waits="CrashLoopBackOff"),)
+    return replace(one, status=replace(one.status, containers=containers))
+
+
+def budget_of(labels: dict[str, str], allowed: int) -> PodDisruptionBudget:
+    selector = LabelSelector(match_labels=labels)
+    return PodDisruptionBudget("default", "web", selector=selector, disruptions_allowed=allowed)
