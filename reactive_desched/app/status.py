@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from msgspec import Struct
@@ -15,6 +15,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.job_listing import JobList
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
@@ -270,10 +271,9 @@ class StatusPage:
 
     async def status(self) -> ControllerStatus:
         """Return the status at this moment."""
-        migrations = await self._description.migrations(MAX_JOBS)
-        pending = await self._description.pending_summary()
-        controller, size = self._controller, self._controller.state.size()
-        return ControllerStatus(
+        return await controller_status(
+            self._controller,
+            self._description,
             time=self._now(),
             started=self._started,
             version=__version__,
@@ -285,38 +285,11 @@ class StatusPage:
             mode=self._mode,
             leadership=self._leadership(),
             policy=_policy_in_force(self._active),
-            state=self._description.state(),
-            pause=controller.pauses.check(),
-            pauses=tuple(
-                NamedState(name, each.text, each.note)
-                for name, each in controller.readiness.pauses.items()
-            ),
-            brakes=tuple(self._brakes()),
-            failing_plugins=tuple(
-                FailingPlugin(each.profile, each.plugin, each.message, each.is_off)
-                for each in controller.evaluator.faults.standing()
-            ),
-            nodes=size["nodes"],
-            pods=size["pods"],
-            limits=self._description.limit_status(),
-            moves=_moves_under_way(controller),
-            migrations=migrations,
-            pending=pending,
             recent=self._recent.newest_first(),
             journal=None if self._recording is None else _journal_state(self._recording),
             recording=None if self._recorder is None else _recorder_state(self._recorder),
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
         )
-
-    def _brakes(self) -> Iterator[BrakeStatus]:
-        engaged = {each.name: each for each in self._description.brake_states()}
-        for name in self._controller.pauses.brake_messages():
-            if (each := engaged.get(name)) is None:
-                yield BrakeStatus(name)
-                continue
-            until = None if each.until_s is None else utc_time(each.until_s)
-            since = utc_time(each.since_s)
-            yield BrakeStatus(name, each.message, each.scope, since, each.release, until)
 
     def _leadership(self) -> str:
         if not self._elects:
@@ -325,6 +298,48 @@ class StatusPage:
 
     def _now(self) -> datetime:
         return utc_time(self._wall_clock())
+
+
+async def controller_status(
+    controller: Controller,
+    description: ControllerDescription,
+    **about: Any,  # the fields about its process
+) -> ControllerStatus:
+    """Return the status of a controller, with what is said of the process that it is in."""
+    migrations = await description.migrations(MAX_JOBS)
+    pending = await description.pending_summary()
+    size = controller.state.size()
+    return ControllerStatus(
+        **about,
+        state=description.state(),
+        pause=controller.pauses.check(),
+        pauses=tuple(
+            NamedState(name, each.text, each.note)
+            for name, each in controller.readiness.pauses.items()
+        ),
+        brakes=tuple(_brakes(controller, description)),
+        failing_plugins=tuple(
+            FailingPlugin(each.profile, each.plugin, each.message, each.is_off)
+            for each in controller.evaluator.faults.standing()
+        ),
+        nodes=size["nodes"],
+        pods=size["pods"],
+        limits=description.limit_status(),
+        moves=_moves_under_way(controller),
+        migrations=migrations,
+        pending=pending,
+    )
+
+
+def _brakes(controller: Controller, description: ControllerDescription) -> Iterator[BrakeStatus]:
+    engaged = {each.name: each for each in description.brake_states()}
+    for name in controller.pauses.brake_messages():
+        if (each := engaged.get(name)) is None:
+            yield BrakeStatus(name)
+            continue
+        until = None if each.until_s is None else utc_time(each.until_s)
+        since = utc_time(each.since_s)
+        yield BrakeStatus(name, each.message, each.scope, since, each.release, until)
 
 
 def _policy_in_force(active: ActiveConfig) -> PolicyInForce:

@@ -47,7 +47,7 @@ def is_asked_alone(arguments: argparse.Namespace) -> bool:
 def ask(
     arguments: argparse.Namespace, page: str, query: Mapping[str, str]
 ) -> tuple[Any, datetime, str]:
-    """Return the answer of a page, `pending` or `why`, its moment, and a line that names both.
+    """Return the answer of a page, such as `why`, its moment, and a line that names both.
 
     Raises ConfigError, and NotRecorded.
     """
@@ -80,6 +80,10 @@ def ask(
     description = ControllerDescription(controller, clock.monotonic, clock.wall)
 
     async def read() -> Any:  # the answer of any page
+        if page == "status":
+            from reactive_desched.app.recorded_status import recorded_status
+
+            return await recorded_status(run)
         if page == "pending":
             return await description.pending(PendingQuery.parse(query))
         return await explain(controller, description, query)

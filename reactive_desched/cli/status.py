@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, Final
 
-from reactive_desched.cli import controller_client
+from reactive_desched.cli import controller_client, recorded_controller
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.migrations import JOB_COLUMNS, job_row
 from reactive_desched.cli.pending import (
@@ -39,19 +40,27 @@ def add(commands: Commands) -> None:
     command.describe(
         "Ask a running controller for its cluster, mode, policy, sync, pauses and brakes; how much "
         "each limit leaves, what is moving, its migration jobs, what waits and for what, its last "
-        f"evictions, its journal and its sinks. {controller_client.WHERE}",
+        "evictions, its journal and its sinks. With --at it is as it was at that moment, of a "
+        f"recording and its journal. {controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
             "reactive-desched status",
             "reactive-desched status --server http://127.0.0.1:10258 -o json",
+            "reactive-desched status --at 2026-05-01T03:12:00Z",
         ),
     )
     controller_client.add_server(command)
+    recorded_controller.add(command)
     controller_client.add_output(command)
     command.set_defaults(command=_call)
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    if recorded_controller.is_asked(arguments):
+        answer, _, heading = recorded_controller.ask(arguments, "status", {})
+        lines = chain((heading, ""), _lines(answer, ""))
+        controller_client.write_answer(arguments.output, answer, lines)
+        return 0
     answer = controller_client.client_of(arguments).read_page("status")
     controller_client.write_answer(arguments.output, answer, _lines(answer, arguments.server))
     return 0
@@ -98,9 +107,8 @@ class StatusScreen:
         at = f" at {self._server}" if self._server else ""
         style = YELLOW if answer["mode"] == "dry_run" else ""
         credentials = answer.get("credentials")
-        yield from self._line(
-            "controller", f"{answer['version']} on {answer['host']}{at}, up {uptime}"
-        )
+        where = f" on {answer['host']}{at}" if answer["host"] else ", as recorded"
+        yield from self._line("controller", f"{answer['version']}{where}, up {uptime}")
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
             yield from self._line("credentials", f"not renewed: {credentials}", RED)
@@ -221,6 +229,8 @@ class StatusScreen:
             yield from self._line("last evictions", earlier)
 
     def _record(self, answer: Answer) -> Iterator[str]:
+        if not answer["host"]:
+            return  # a recording has nothing of the journal and the sinks
         if (journal := answer["journal"]) is None:
             is_standby = answer["leadership"] == "standby"
             why = "this process does not lead" if is_standby else "the controller starts or stops"

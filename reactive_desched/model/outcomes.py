@@ -162,9 +162,11 @@ COUNTS_AGAINST_LIMITS: Final = frozenset({EVICTED, DRY_RUN, UNKNOWN})
 """The results that count against rate limits and windows: evicted, perhaps, or in a dry run."""
 
 
-def recorded_outcome(result: str, reason: str) -> Outcome:
+def recorded_outcome(
+    result: str, reason: str, message: str = "", retry_after_s: float | None = None
+) -> Outcome:
     """Return the outcome that a record names by its result and its code."""
-    return Outcome(result, reason=reason)
+    return Outcome(result, message, retry_after_s, reason)
 
 
 class OutcomeReason(Struct, frozen=True, gc=False):

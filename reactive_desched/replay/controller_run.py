@@ -31,11 +31,12 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import EvictionResult, Intent
-from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.moves import EndedMove, MoveEnd
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome
+from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome, recorded_outcome
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
@@ -65,6 +66,7 @@ from reactive_desched.replay.recorded_decisions import (
     RecordedEviction,
 )
 from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.telemetry.recent_evictions import RecentEvictions
 
 if TYPE_CHECKING:
     from reactive_desched.api.event import EventData
@@ -175,6 +177,21 @@ class _DecisionLog:
         """Keep nothing: it is no decision."""
 
 
+class _RecentObserver(Observer):
+    """Keeps the last evictions."""
+
+    def __init__(self, recent: RecentEvictions) -> None:
+        self._recent = recent
+
+    def on_outcome(self, evaluation: Evaluation, outcome: Outcome, _: float) -> None:
+        """Keep an eviction that ended."""
+        self._recent.add(evaluation, outcome)
+
+    def on_move_ended(self, ended: EndedMove) -> None:
+        """Keep what became of one."""
+        self._recent.follow_up(ended)
+
+
 class LifeRun:
     """One life, from its picture to its end. `decisions` has what the controller decides.
 
@@ -193,7 +210,8 @@ class LifeRun:
         *,
         is_dry_run: bool = False,
     ) -> None:
-        self._life = life
+        self.life = life
+        self.is_dry_run = is_dry_run
         self._recorded = recorded
         self._read_configuration = read_configuration
         self._tolerance_s = tolerance_s
@@ -202,7 +220,8 @@ class LifeRun:
         self._clock = ReplayClock(began.wall_s, began.monotonic_s)
         limit = configuration.settings.journal.verdicts
         self._log = _DecisionLog(self._clock, TokenRate(limit.per_second, limit.burst))
-        observer, work_available = Observer(), Wakeup()
+        self.recent = RecentEvictions(self._clock.wall)
+        observer, work_available = _RecentObserver(self.recent), Wakeup()
         self._readiness = Readiness(tuple(WATCHED_KINDS), observer, work_available)
         self._controller = Controller(
             configuration,
@@ -250,7 +269,7 @@ class LifeRun:
     def run(self, until_s: float = inf) -> None:
         """Let the controller see the life up to a time of day, in seconds since the epoch."""
         self._begin()
-        for item, following in _with_next(self._life.later):
+        for item, following in _with_next(self.life.later):
             if item.at.wall_s > until_s:
                 self._advance_to(self._clock.monotonic_of(until_s))
                 self.ended_s = until_s
@@ -268,7 +287,7 @@ class LifeRun:
     # --- the beginning ---
 
     def _begin(self) -> None:
-        life, controller = self._life, self._controller
+        life, controller = self.life, self._controller
         for resource in WATCHED_KINDS:
             if resource in life.picture.denied:
                 controller.state.set_readable(resource, readable=False)
@@ -289,7 +308,7 @@ class LifeRun:
 
     def _inherit(self) -> None:
         """Take over the requests of an earlier process whose outcome came in this life."""
-        for each in self._recorded.open_at(self._life.began.wall_s):
+        for each in self._recorded.open_at(self.life.began.wall_s):
             self._controller.inherit_eviction(each.key.pod)
             if each.ended_s is not None and each.outcome is not None:
                 self._at(each.ended_s, partial(self._end_inherited, each))
@@ -372,7 +391,7 @@ class LifeRun:
     def _settle(self, item: EvictionSettled) -> None:
         if (intent := self._under_way.pop(item.uid, None)) is None:
             return
-        outcome = Outcome(item.result, item.message, item.retry_after_s, item.reason)
+        outcome = recorded_outcome(item.result, item.reason, item.message, item.retry_after_s)
         self._controller.settle(EvictionResult(intent, outcome, item.sent_s, item.request_id))
 
     # --- items ---

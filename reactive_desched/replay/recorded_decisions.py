@@ -20,7 +20,7 @@ from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, JournalLine, list_segments, read_lines
 from reactive_desched.model.objects import PodKey
-from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.outcomes import Outcome, recorded_outcome
 
 EVICT, DEFER, REFUSE, CANCEL = "evict", "defer", "refuse", "cancel"
 
@@ -148,7 +148,7 @@ def read_decisions(directory: Path, since_s: float, until_s: float) -> RecordedD
         elif (begun := evictions.get(event.causationid)) is not None:
             ending = event.data.outcome
             begun.ended_s = time_s
-            begun.outcome = Outcome(ending.result, ending.message, None, ending.reason)
+            begun.outcome = recorded_outcome(ending.result, ending.reason, ending.message)
     return RecordedDecisions(decisions, list(evictions.values()))
 
 

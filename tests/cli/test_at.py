@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -105,6 +106,24 @@ def test_what_waited_is_listed(journal: Path, run: Run) -> None:
     status, out, _ = run("pending", "--at", at, "--journal", str(journal))
     assert status == 0
     assert out.startswith(f"as of {at} in the recording {journal}/recording;")
+
+
+def test_the_controller_is_shown_as_it_was(journal: Path, run: Run) -> None:
+    at = middle(journal)
+    status, out, _ = run("status", "--at", at, "--recording", str(journal), "-o", "json")
+
+    answer = json.loads(out)
+    assert status == 0
+    assert datetime.fromisoformat(answer["time"]) == datetime.fromisoformat(at)
+    assert answer["policy"]["file"] == "drawn policy"
+    assert answer["pause"] == ""
+    assert answer["pods"] > 0
+    assert answer["recent"]
+
+    status, out, _ = run("status", "--at", at, "--journal", str(journal))
+    assert status == 0
+    assert out.startswith(f"as of {at} in the recording {journal}/recording;")
+    assert "as recorded" in out
 
 
 @pytest.mark.parametrize(
