@@ -126,7 +126,6 @@ FOUND_BY = {
     "outdated decisions": 3,
     "age of decisions": 7,
     "intent before request": 0,
-    "in flight": 3,
     "inherited requests": 3,
     "open intents": 0,
 }
@@ -184,6 +183,9 @@ HELD_BY = {
     ),
     "no node Ready": f"{BRAKES}::test_when_no_node_is_ready_everything_stops_until_one_is",
     "pause by file": f"{BRAKES}::test_a_file_pauses_by_what_it_says",
+    "in flight": (  # a story ends at once: the ledger has one eviction of a pod at a time
+        "gate/test_in_flight.py::test_an_evicted_pod_is_remembered_until_its_deletion_should_show"
+    ),
     "evicted over restarts": (
         "gate/test_in_flight_restored.py::test_a_pod_evicted_within_a_minute_is_remembered"
     ),
