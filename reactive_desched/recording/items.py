@@ -8,6 +8,7 @@ and environment variables, is in no recording.
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -196,6 +197,10 @@ class PodLookedUp(Item, frozen=True, gc=False):
 
 class NothingChanged(Item, frozen=True, gc=False):
     """Nothing of all this was seen since the item before, up to this moment."""
+
+
+STOPPED: Final = "the controller stopped"
+"""The reason of a gap behind which another process begins."""
 
 
 class RecordingInterrupted(Item, frozen=True, gc=False):

@@ -24,6 +24,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.recording.items import (
+    STOPPED,
     Instant,
     Item,
     PictureBegun,
@@ -224,7 +225,7 @@ class ClusterRecorder:
             with anyio.move_on_after(_LAST_WRITE_S, shield=True), suppress(Exception):
                 self._write_notes(inf)
                 self._write_standing()
-                await self._write_end("the controller stopped")
+                await self._write_end(STOPPED)
             raise
         except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
             return f"{type(error).__name__}: {error}"

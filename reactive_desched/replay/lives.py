@@ -9,6 +9,7 @@ from msgspec import Struct
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording.items import (
+    STOPPED,
     BrakesHeld,
     ConfigurationInForce,
     Instant,
@@ -34,7 +35,8 @@ class Life(Struct, frozen=True):
 
     `later` is read while it is iterated, up to the gap: a process that was stopped wrote
     `RecordingInterrupted` there, one that crashed wrote nothing. `standing` has the items that held
-    besides the objects.
+    besides the objects. `begins_in_midst` says that its process had begun before: by a picture that
+    continues, or behind a gap of its own.
     """
 
     picture: PictureBegun
@@ -42,6 +44,7 @@ class Life(Struct, frozen=True):
     samples: tuple[NodeUsage, ...]
     standing: tuple[Item, ...]
     later: Iterator[Item]
+    begins_in_midst: bool
 
     @property
     def began(self) -> Instant:
@@ -54,7 +57,8 @@ def lives(items: Iterable[Item]) -> Iterator[Life]:
     rest = _Items(items)
     while (picture := rest.next_of(PictureBegun)) is not None:
         if (pictured := rest.up_to_picture_end()) is not None:
-            life = _life(picture, pictured, rest.up_to_gap())
+            is_midst = picture.is_continued or rest.was_interrupted
+            life = _life(picture, pictured, rest.up_to_gap(), is_midst=is_midst)
             yield life
             for _ in life.later:
                 pass
@@ -66,6 +70,7 @@ class _Items:
     def __init__(self, items: Iterable[Item]) -> None:
         self._rest = iter(items)
         self._following: PictureBegun | None = None
+        self.was_interrupted = False
 
     def __iter__(self) -> Iterator[Item]:
         return self
@@ -98,12 +103,14 @@ class _Items:
 
     def up_to_gap(self) -> Iterator[Item]:
         """Yield what changes until something is missing; pictures that continue are left out."""
+        self.was_interrupted = False
         for item in self:
             match item:
                 case PictureBegun(is_continued=False):
                     self._following = item
                     return
-                case RecordingInterrupted():
+                case RecordingInterrupted(reason=reason):
+                    self.was_interrupted = reason != STOPPED
                     yield item
                     return
                 case PictureBegun() | PictureEnded() | ObjectFound():
@@ -112,7 +119,9 @@ class _Items:
                     yield item
 
 
-def _life(picture: PictureBegun, pictured: list[Item], later: Iterator[Item]) -> Life:
+def _life(
+    picture: PictureBegun, pictured: list[Item], later: Iterator[Item], *, is_midst: bool
+) -> Life:
     """Return the life that begins with a picture.
 
     A picture is made in parts while the cluster changes: an object that changed before its part was
@@ -144,6 +153,7 @@ def _life(picture: PictureBegun, pictured: list[Item], later: Iterator[Item]) ->
         tuple(each.sample for each in samples if isinstance(each, UsageMeasured)),
         standing,
         chain(changes, later),
+        is_midst,
     )
 
 

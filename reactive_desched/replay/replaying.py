@@ -30,6 +30,10 @@ from reactive_desched.replay.recorded_decisions import (
 from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
+SETTLES_S: Final = 900.0
+"""So long after the beginning in the midst of a process nothing is compared: rates warm up, and
+what was blocked before is found anew."""
+
 _AFTER_SETTING: Final = "what came after the time of day was set at"
 
 
@@ -184,6 +188,12 @@ def _replay_life(
     if not run.was_stopped and ended_s < options.until_s:  # a crash loses what was not written yet
         ended_s = recorded.last_of(began_s, ended_s)
     since_s, until_s = max(began_s, options.since_s), min(ended_s, options.until_s)
+    if life.begins_in_midst and since_s < began_s + SETTLES_S:
+        since_s = began_s + SETTLES_S
+        not_compared.append(
+            f"the time up to {format_second(since_s)}: the recording begins in the midst of a "
+            "process, whose memory of then it does not have"
+        )
     if until_s <= since_s:
         return None
 

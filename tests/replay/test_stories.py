@@ -43,6 +43,20 @@ def test_what_restarts_crashes_and_suspends_interrupt_is_decided_the_same_again(
     assert different * 100 <= equal  # a change and a timer of one moment come in either order
 
 
+def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(
+    tmp_path: Path,
+) -> None:
+    play_story(Random(1), tmp_path, steps=60, records=True, actions=UNBROKEN)
+    for segment in sorted((tmp_path / "recording").glob("*.rdrec"))[:2]:
+        segment.unlink()
+    report = replayed(tmp_path)
+
+    assert report.equal > 10
+    assert len(report.differences) * 20 <= report.equal  # what it had in memory is not recorded
+    (text,) = report.not_compared
+    assert "in the midst of a process" in text
+
+
 @pytest.mark.parametrize(
     ("rule", "seed"),
     [
