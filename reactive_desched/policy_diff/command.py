@@ -7,12 +7,14 @@ from typing import Final, TextIO
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched._version import __version__
 from reactive_desched.errors import ConfigError, NotRecorded
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.objects import Pod
 from reactive_desched.plan.recorded_moment import journal_beside, moment_of
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
@@ -33,8 +35,8 @@ from reactive_desched.recording.items import (
     Damage,
     Item,
     ObjectFound,
-    PictureBegun,
     PictureEnded,
+    UsageMeasured,
 )
 from reactive_desched.recording.reader import (
     RecordedState,
@@ -42,6 +44,7 @@ from reactive_desched.recording.reader import (
     items_between,
     summarize_recording,
 )
+from reactive_desched.replay.lives import Life, lives
 from reactive_desched.text.layout import layout_for
 from reactive_desched.text.times import format_second
 
@@ -148,7 +151,7 @@ def _period(options: DiffOptions, summary: RecordingSummary) -> tuple[float | No
     return since_s, until_s
 
 
-def run_policies(  # noqa: C901 -- four things happen to each run
+def run_policies(
     items: Iterable[Item], runs: Sequence[PolicyRun], recorded: RecordedState
 ) -> tuple[float, float]:
     """Give each run the recorded items; return when they began and ended, since the epoch.
@@ -157,28 +160,41 @@ def run_policies(  # noqa: C901 -- four things happen to each run
     before they take it. Raises NotRecorded where no picture of the cluster is whole.
     """
     began_s = ended_s = 0.0
-    for item in items:
-        was_known = not recorded.missing
-        if was_known:
+    for life in lives(items):
+        for item in _picture(life, runs[0].facts):
+            recorded.apply(item)
+        ended_s = life.began.wall_s
+        began_s = began_s or ended_s
+        for run in runs:
+            run.begin(ended_s)
+        for item in life.later:
+            ended_s = item.at.wall_s
             for run in runs:
-                run.advance_to(item.at.wall_s)
-        recorded.apply(item)
-        ended_s, is_known = item.at.wall_s, not recorded.missing
-        if is_known and not was_known:
-            began_s = began_s or ended_s
-            for run in runs:
-                run.begin(ended_s)
-        elif was_known and not is_known:
-            for run in runs:
-                run.end(ended_s)
-        elif is_known and not isinstance(item, PictureBegun | ObjectFound | PictureEnded):
+                run.advance_to(ended_s)
+            recorded.apply(item)
             for run in runs:
                 run.take(item)
+        for run in runs:
+            run.end()
     if not began_s:
         raise NotRecorded("the recording has no whole picture of the cluster in that time")
-    for run in runs:
-        run.end(ended_s)
     return began_s, ended_s
+
+
+def _picture(life: Life, facts: RecordedFacts) -> Iterator[Item]:
+    """Yield the cluster at the beginning; pods that were evicted meanwhile are not yet ending."""
+    at = life.began
+    yield replace(life.picture, is_continued=False)
+    yield from life.standing
+    yield from (UsageMeasured(at, sample) for sample in life.samples)
+    for resource, of_kind in life.objects.items():
+        for obj in of_kind.values():
+            found = obj
+            if isinstance(obj, Pod) and obj.is_terminating and obj.uid in facts.evicted:
+                is_later = facts.evicted[obj.uid].began_s >= at.wall_s
+                found = replace(obj, deletion_s=None) if is_later else obj
+            yield ObjectFound(at, resource, found)
+    yield PictureEnded(at)
 
 
 def _ignore(_: Damage) -> None:

@@ -89,7 +89,7 @@ class PolicyRun:
 
     def begin(self, now_s: float) -> None:
         """Begin at this moment, at which the recorded cluster is known: also behind a gap."""
-        self.end(None)
+        self.end()
         self._stretch = _Stretch(self, now_s)
 
     def advance_to(self, wall_s: float) -> None:
@@ -102,14 +102,11 @@ class PolicyRun:
         if self._stretch is not None:
             self._stretch.take(item)
 
-    def end(self, until_s: float | None) -> None:
-        """Let pass the time up to the end of what is recorded; None ends at once."""
-        if self._stretch is None:
-            return
-        if until_s is not None:
-            self._stretch.advance_to(until_s)
-        self.past.extend(self._stretch.past)
-        self._stretch = None
+    def end(self) -> None:
+        """End here; what was evicted counts where it begins again."""
+        if self._stretch is not None:
+            self.past.extend(self._stretch.past)
+            self._stretch = None
 
 
 class _Stretch:

@@ -150,15 +150,17 @@ class AssumedWorld:
         """Let a pod leave as recorded, from now on; return its replacement."""
         replacement = self._facts.replaced_by.get(pod.uid, "")
         place = self._by_pod.get(pod.uid)
-        if place is None:  # its recorded end comes
+        if place is not None:
+            self._drop(place)
+        if place is None or place.recorded == pod.uid:  # its recorded end comes
             self._joined[pod.uid] = pod.namespace
             self._upsert(self._ending(pod))
             return replacement
-        self._drop(place)
         self._cluster.end(pod)
         recorded = self._recorded_pod(place.recorded)
-        if recorded is not None:
-            self._upsert(recorded)
+        if recorded is not None:  # it was created before: here it is the replacement of now
+            now_s = int(self._clock.wall())
+            self._upsert(replace(recorded, created_s=now_s, resource_version=0))
         return replacement
 
     def _replace(self, pod: Pod, budgets: tuple[str, ...]) -> str:
@@ -215,7 +217,8 @@ class AssumedWorld:
         if place is None:
             self._follow(verb, pod)
         elif is_ending:
-            self._end(pod, place, is_gone=is_gone)
+            if is_gone or not self._is_needless(pod):  # else the policy may yet evict it, too
+                self._end(pod, place, is_gone=is_gone)
         else:
             self._lay(pod, place)
 
@@ -247,7 +250,7 @@ class AssumedWorld:
         successor = self._facts.replaced_by.get(pod.uid, "")
         if not place.pod:
             self._drop(place)
-        elif not self._is_end_here(pod, place, has_successor=bool(successor)):
+        elif not self._is_end_here(pod, place):
             if not successor:
                 return
             if (found := self._recorded_pod(successor)) is not None:
@@ -260,7 +263,7 @@ class AssumedWorld:
             if (own := self._state.store(Pod).get(place.pod)) is not None:
                 self._cluster.end(own)
 
-    def _is_end_here(self, pod: Pod, place: _Place, *, has_successor: bool) -> bool:
+    def _is_end_here(self, pod: Pod, place: _Place) -> bool:
         """Say whether what ended a recorded pod ends the one in its place, too.
 
         Not so the eviction by the recorded controller, and what came of the recorded pod's node.
@@ -268,10 +271,16 @@ class AssumedWorld:
         """
         mark = disruption_mark(pod)
         is_of_node = mark is not None and mark[0] in _BY_NODE and self._is_elsewhere(pod, place)
-        if pod.uid not in self._facts.evicted and not is_of_node:
-            return True
-        is_needless = controller_of(pod.owners) is not None and not has_successor
-        return is_needless and self._clock.wall() < self._facts.last_s - _STILL_RECORDED_S
+        if pod.uid not in self._facts.evicted:
+            return not is_of_node
+        return self._is_needless(pod)
+
+    def _is_needless(self, pod: Pod) -> bool:
+        """Say whether no other pod came for one that the recorded controller evicted."""
+        facts = self._facts
+        is_known = self._clock.wall() < facts.last_s - _STILL_RECORDED_S
+        is_of_owner = controller_of(pod.owners) is not None
+        return is_known and is_of_owner and pod.uid not in facts.replaced_by
 
     def _is_elsewhere(self, pod: Pod, place: _Place) -> bool:
         own = self._state.store(Pod).get(place.pod)

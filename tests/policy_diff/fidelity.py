@@ -27,7 +27,14 @@ from reactive_desched.policy_diff.recorded_facts import FactsReader, RecordedFac
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound
 from reactive_desched.recording.reader import RecordedState, read_items, recording_paths
-from tests.safety.story import Story, live, make_trio_repeatable, policy_text, read_policy
+from tests.safety.story import (
+    OF_WORKLOADS,
+    Story,
+    live,
+    make_trio_repeatable,
+    policy_text,
+    read_policy,
+)
 
 ACTIONS: Final = (
     *("taint", "taint", "taint", "taint_some", "untaint", "wait", "wait", "long_wait"),
@@ -36,6 +43,10 @@ ACTIONS: Final = (
     *("pause", "resume", "resume"),
 )
 """Steps that are the same whatever a policy did before: no pod is chosen by chance."""
+
+
+_OF_SINGLES: Final = set(OF_WORKLOADS) - {"SingleReplicas"}
+"""With these guards switched off a story has workloads of one pod alone."""
 
 
 class Fidelity(Struct):
@@ -54,7 +65,16 @@ class Fidelity(Struct):
 
 def draw(seed: int) -> tuple[str, str]:
     """Draw two policies."""
-    return policy_text(Random(f"policy A of {seed}")), policy_text(Random(f"policy B of {seed}"))
+    return _draw_one(f"policy A of {seed}"), _draw_one(f"policy B of {seed}")
+
+
+def _draw_one(name: str) -> str:
+    """Draw a policy by which no story would have another cluster than by another policy."""
+    rng = Random(name)
+    while True:
+        text = policy_text(rng)
+        if set(read_policy(text).settings.guards.disabled) != _OF_SINGLES:
+            return text
 
 
 def live_story(
