@@ -1,7 +1,8 @@
 """Stops and asks when far more pods are found than a change of the cluster should concern.
 
 A label that is gone from every node, or a taint on all of them, is more often a mistake than a
-wish. The brake counts pods that nothing protects, each once, as plugins find them. What a start or
+wish. The brake counts pods that nothing protects, each once, as plugins find them; one that time
+alone lets go, as it is too young, counts when it has been let go. What a start or
 another policy finds at its first look is not a storm: it was there before, `plan` shows it
 beforehand, and the rates hold it. Nor do pods count on a node that a person has labelled as
 `planned`, such as those of a rack that is to be emptied. A person releases the brake, or a time
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice, WakeOnBrake
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.decisions import Defer, Evict, GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
@@ -41,6 +42,13 @@ _QUIET_SHARE: Final = 10
 """While fewer pods than this part of a storm are found within the window, it is quiet."""
 
 
+_HELD: Final = 2
+"""So many times as many held pods are followed as make a storm: some go, or are protected then."""
+
+_LATE_S: Final = 60.0
+"""A pod whose hold ended so long ago, and that no plugin has found since, is forgotten."""
+
+
 class _Found(Struct, frozen=True, gc=False):
     """A pod that was found, when, by which plugin, and after which change of which object."""
 
@@ -51,10 +59,19 @@ class _Found(Struct, frozen=True, gc=False):
     changed: str
 
 
+class _Held(Struct, frozen=True, gc=False):
+    """After which change of which object a pod was found that something holds for a moment."""
+
+    until: float
+    change: str
+    changed: str
+
+
 class StormBrake:
     """A gate filter behind those that protect pods; times are monotonic seconds.
 
-    Holds the pods found within the window, at most as many as make a storm.
+    Holds the pods found within the window, at most as many as make a storm, and twice as many that
+    something before the brake holds for a moment.
     """
 
     name = FINDING_STORM.gate
@@ -65,6 +82,7 @@ class StormBrake:
         self._settings = settings
         self._found: deque[_Found] = deque()
         self._pods: set[PodKey] = set()
+        self._held: dict[PodKey, _Held] = {}
         self._reached: Finding | None = None
         self._message = ""
         self._busy_until = 0.0
@@ -108,21 +126,28 @@ class StormBrake:
     def count(self, evaluation: Evaluation) -> BrakeNotice | None:
         """Count a finding that was just decided on; return the notice of a storm that it makes."""
         settings, finding = self._settings, evaluation.decision.finding
-        if (
-            settings is None
-            or not evaluation.is_new
-            or finding is not self._reached  # something protects the pod
-            or isinstance(evaluation.trigger.change, Resynced)
-            or self._is_planned(finding)
-        ):
+        trigger, held = evaluation.trigger.change, self._held.pop(finding.pod.uid, None)
+        if settings is None or not (evaluation.is_new or held):
             return None
+        if held is None:
+            if isinstance(trigger, Resynced):
+                return None
+            held = _Held(0.0, trigger.kind, trigger.object_name)
         now, uid = evaluation.decided_at, finding.pod.uid
+        if finding is not self._reached:  # something protects the pod
+            self._follow(evaluation.decision, held, now, settings)
+            return None
+        if self._is_planned(finding):
+            return None
         self._forget_before(now - settings.window_s)
         if uid in self._pods:
             return None
-        trigger = evaluation.trigger.change
         self._pods.add(uid)
-        self._found.append(_Found(now, uid, finding.plugin, trigger.kind, trigger.object_name))
+        self._found.append(_Found(now, uid, finding.plugin, held.change, held.changed))
+        return self._engage(now, settings)
+
+    def _engage(self, now: float, settings: StormBrakeSettings) -> BrakeNotice | None:
+        """Return the notice of a storm that the pods found make; prolong one that there is."""
         storm = settings.threshold(self._count_pods())
         if self._message:
             self._found_since += 1
@@ -136,6 +161,26 @@ class StormBrake:
             self._forget()
             return BrakeNotice(STORM, CLUSTER, engaged=True, message=self._message)
         return None
+
+    def _follow(
+        self,
+        decision: Defer | Refuse | Evict,
+        held: _Held,
+        now: float,
+        settings: StormBrakeSettings,
+    ) -> None:
+        """Follow a pod that something holds for a moment: within the window, or by time alone."""
+        if isinstance(decision, Evict) or (until := decision.retry_at_s) is None:
+            return
+        pod = decision.finding.pod.uid
+        wakes = decision.wake_on if isinstance(decision, Refuse) else ()
+        if until > now + settings.window_s and any(each != WakeOnPod(pod) for each in wakes):
+            return
+        if len(self._held) >= (bound := _HELD * settings.threshold(self._count_pods())):
+            late = now - _LATE_S
+            self._held = {each: of for each, of in self._held.items() if of.until > late}
+        if len(self._held) < bound:
+            self._held[pod] = _Held(until, held.change, held.changed)
 
     def _is_planned(self, finding: Finding) -> bool:
         bound = self._view.pod_and_node(finding.pod.uid)
@@ -159,6 +204,7 @@ class StormBrake:
         if self._message:
             self._message = ""
             self._forget()
+            self._held.clear()
             yield BrakeNotice(STORM, CLUSTER, engaged=False, message=message, by=by)
 
     def restore(self, message: str, now: float) -> None:

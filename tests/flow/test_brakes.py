@@ -26,6 +26,7 @@ from reactive_desched.model.objects import Node, OwnerReference, Pod
 from reactive_desched.model.zone_status import EXCLUDE_DISRUPTION_LABEL
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.testing.builders import condition, node, pod, pod_status
 from tests.support.configurations import NO_BRAKES
 from tests.support.flow import FakeEdgesController
@@ -341,6 +342,107 @@ async def test_a_storm_beside_a_planned_change_is_one() -> None:
         await anyio.sleep(1)
 
     assert notices(flow) == [(STORM, CLUSTER, True)]
+
+
+def only(*names: GuardName, **settings: object) -> GuardSettings:
+    """Return settings with these guards alone."""
+    disabled = tuple(set(GuardName) - set(names))
+    return GuardSettings.model_validate({"disabled": disabled, **settings})
+
+
+def storm_of_three(guards: GuardSettings) -> FakeEdgesController:
+    """Return a controller with these guards, for which three pods are a storm."""
+    brakes = BrakeSettings.model_validate({"zones": None, "pending": None, "storm": {"pods": 3}})
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), brakes=brakes, guards=guards)
+
+
+@pytest.mark.parametrize(
+    ("guards", "held_s", "gate"),
+    [
+        pytest.param(only(GuardName.YOUNG_PODS), 10, "YoungPods", id="too young"),
+        pytest.param(
+            only(GuardName.YOUNG_PODS, min_pod_age_s=300), 300, "YoungPods", id="for minutes"
+        ),
+        pytest.param(
+            only(GuardName.NEWLY_READY_PODS), 5, "NewlyReadyPods", id="Ready too recently"
+        ),
+        pytest.param(
+            only(GuardName.YOUNG_PODS, GuardName.NEWLY_READY_PODS, min_ready_time_s=30),
+            *(30, "NewlyReadyPods"),
+            id="one after the other",
+        ),
+    ],
+)
+async def test_pods_that_time_alone_holds_make_a_storm_when_it_lets_them_go(
+    guards: GuardSettings, held_s: float, gate: str
+) -> None:
+    async with storm_of_three(guards).running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(99)
+        flow.deliver(
+            *(
+                pod(f"p{i}", on=f"n{i}", created=100, changed={"Ready": 100 if i else 101})
+                for i in range(6)
+            )
+        )
+        await anyio.sleep(1)
+        flow.deliver(*map(tainted, NODES[:6]))
+        await anyio.sleep(held_s - 3)
+        gates = {getattr(each.decision, "gate", "") for each in flow.observer.evaluations}
+        assert gate in gates
+        assert notices(flow) == []
+        await anyio.sleep(60)
+
+    assert notices(flow) == [(STORM, CLUSTER, True)]
+    assert flow.evicted_names == []
+    message = flow.intent_store.brakes[0].message
+    assert "3 after NodeTaintsChanged of 3 objects" in message
+
+
+async def test_young_pods_that_a_start_finds_make_no_storm_when_they_are_let_go() -> None:
+    async with storm_of_three(only(GuardName.YOUNG_PODS)).running() as flow:
+        await anyio.sleep(99)
+        young = [pod(f"p{i}", on=f"n{i}", created=99) for i in range(6)]
+        flow.sync_and_resume(*map(tainted, NODES[:6]), *NODES[6:], *young)
+        await anyio.sleep(60)
+
+    assert notices(flow) == []
+    assert len(flow.evicted_names) == 6
+
+
+async def test_young_pods_that_are_protected_when_they_are_let_go_make_no_storm() -> None:
+    guards = only(GuardName.YOUNG_PODS, GuardName.DO_NOT_EVICT)
+    async with storm_of_three(guards).running() as flow:
+        flow.sync_and_resume(*NODES)
+        await anyio.sleep(99)
+        young = [pod(f"p{i}", on=f"n{i}", created=100) for i in range(6)]
+        flow.deliver(*young)
+        await anyio.sleep(1)
+        flow.deliver(*map(tainted, NODES[:6]))
+        await anyio.sleep(2)
+        flow.deliver(
+            *(pod(each.name, on=each.node, created=100, do_not_evict="true") for each in young)
+        )
+        await anyio.sleep(60)
+
+    assert notices(flow) == []
+    assert flow.evicted_names == []
+
+
+async def test_what_waits_while_a_person_releases_a_storm_makes_no_other_one() -> None:
+    async with storm_of_three(only(GuardName.YOUNG_PODS)).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[6:10]))
+        await anyio.sleep(99)
+        flow.deliver(*(pod(f"p{i}", on=f"n{i}", created=100) for i in range(6)))
+        await anyio.sleep(1)
+        flow.deliver(*map(tainted, NODES[:10]))
+        await anyio.sleep(3)
+        assert notices(flow) == [(STORM, CLUSTER, True)]
+        flow.controller.pauses.resume("ann", "it was meant")
+        await anyio.sleep(60)
+
+    assert [is_engaged for _, _, is_engaged in notices(flow)] == [True, False]
+    assert len(flow.evicted_names) == 10
 
 
 async def test_a_pod_counts_once_however_often_it_is_found() -> None:
