@@ -6,18 +6,17 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import hypothesis
 import pytest
-from _pytest.runner import runtestprotocol
-from hypothesis.internal.conjecture import providers
+from hypothesis.internal.conjecture import providers  # HypothesisWorks/hypothesis#4627
 
 from reactive_desched.app.run import loop_options
 
@@ -38,13 +37,16 @@ pytest_plugins = ["tests.support.golden"]
 
 TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
 
-WAITING = ("system", "examples")
+WAITING = ("system", "examples", "bench")
 """Folders whose tests wait for processes more than they compute: these come first."""
-PROPERTIES = len(WAITING)
+PROPERTIES = len(WAITING) + 1
 """The next group: tests with hypothesis, of which some take long. The last has all others."""
 
+WAITS = "waits: waits for processes and real time more than it computes"
 SYNTAX_TREES = "syntax_trees: reads the package's code; a worker parses it for all of these"
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
+_Phase = Literal["setup", "call", "teardown"]
+
 SLOW_S = 0.5
 """From here on the start or the end of a test is worth a line among the slowest."""
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
@@ -54,7 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", EXECUTED)
     config.addinivalue_line("markers", VIRTUAL_TIME)
     config.addinivalue_line("markers", SYNTAX_TREES)
+    config.addinivalue_line("markers", WAITS)
     _let_children_be_interrupted()
+    os.environ["SSL_CERT_FILE"] = os.devnull  # no test trusts what this machine does
     os.environ["LANGUAGE"] = "C"  # else argparse looks for translations of each of its words
     if not IS_DEEP:
         _draw_no_constants_of_the_code()
@@ -123,20 +127,47 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for place, item in enumerate(of_group):
                 parts[place % ((workers + 1) // 2)].append(item)
         else:
-            for _, together in groupby(sorted(of_group, key=_is_of_syntax_trees), key=_share):
+            for _, together in groupby(sorted(of_group, key=_comes_late), key=_share):
                 min(parts, key=len).extend(together)
-    items[:] = chain.from_iterable(parts)
+    items[:] = chain.from_iterable(_as_long_as_distributed(parts))
+
+
+def _as_long_as_distributed(parts: list[list[pytest.Item]]) -> list[list[pytest.Item]]:
+    """Move tests from the ends of long parts to those of short ones.
+
+    pytest-xdist gives each worker as many tests. Were a part shorter, its worker would get the
+    beginning of the next part too, and run those tests, which wait, at the very end.
+    """
+    left, surplus = sum(map(len, parts)), list[pytest.Item]()
+    sizes = []
+    for workers in range(len(parts), 0, -1):
+        sizes.append(left // workers)
+        left -= sizes[-1]
+    for part, size in zip(parts, sizes, strict=True):
+        surplus += part[size:]
+        del part[size:]
+    for part, size in zip(parts, sizes, strict=True):
+        wanted = size - len(part)
+        part.extend(surplus[:wanted])
+        del surplus[:wanted]
+    return parts
 
 
 def _group(item: pytest.Item) -> int:
     folder = item.path.parent.name
     if folder in WAITING:
         return WAITING.index(folder)
+    if item.get_closest_marker("waits") is not None:
+        return len(WAITING)
     return PROPERTIES if item.get_closest_marker("hypothesis") else PROPERTIES + 1
 
 
 def _is_of_syntax_trees(item: pytest.Item) -> bool:
     return item.get_closest_marker("syntax_trees") is not None
+
+
+def _comes_late(item: pytest.Item) -> bool:
+    return not _is_of_syntax_trees(item)  # which are many seconds in one
 
 
 def _share(item: pytest.Item) -> Path | str:
@@ -158,12 +189,35 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """
     if not hasattr(item.config, "workerinput"):
         return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+    for report in _run(item, nextitem):
         if report.when == "call" or not report.passed or report.duration > SLOW_S:
             if report.passed:
                 report.keywords = {}  # which only selections read, before a test runs
             item.ihook.pytest_runtest_logreport(report=report)
     return True
+
+
+def _run(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[pytest.TestReport]:
+    """Run a test as pytest does, and yield the reports of its phases."""
+    setup = _run_phase(item, "setup", lambda: item.ihook.pytest_runtest_setup(item=item))
+    yield setup
+    if setup.passed:
+        yield _run_phase(item, "call", lambda: item.ihook.pytest_runtest_call(item=item))
+    following = None if item.session.shouldfail or item.session.shouldstop else nextitem
+    yield _run_phase(
+        item,
+        "teardown",
+        lambda: item.ihook.pytest_runtest_teardown(item=item, nextitem=following),
+    )
+    if isinstance(item, pytest.Function):
+        item.funcargs.clear()  # what fixtures made, the item would keep to the end
+
+
+def _run_phase(item: pytest.Item, when: _Phase, phase: Callable[[], None]) -> pytest.TestReport:
+    reraise = (pytest.exit.Exception, KeyboardInterrupt)
+    call = pytest.CallInfo.from_call(phase, when=when, reraise=reraise)
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -194,7 +248,8 @@ def _draw_no_constants_of_the_code() -> None:
     """Have hypothesis draw the same examples whatever else is loaded, and read no source for it.
 
     It would parse all modules of ours in each worker, and now and then draw a constant that
-    stands there: other ones with each change of the code.
+    stands there: other ones with each change of the code. Hypothesis has no setting for it
+    (HypothesisWorks/hypothesis#4627), so pyproject.toml bounds its version.
     """
     providers._get_local_constants = lambda: providers._local_constants
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,20 @@ from tools.write_chart import CHART, MONITORING, written
 
 Values = dict[str, Any]  # YAML as written by people
 
-WRITTEN = written()
-VALUES: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-UPSTREAM: dict[str, str] = yaml.safe_load(
-    (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")
+VALUES: Values = yaml.load((CHART / "values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
+UPSTREAM: dict[str, str] = yaml.load(
+    (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
-SCHEMA: Values = json.loads(WRITTEN["values.schema.json"])
+
+
+@cache
+def schema() -> Values:
+    found: Values = json.loads(written()["values.schema.json"])
+    return found
 
 
 def accepts(**changed: object) -> bool:
-    return JsonSchema(SCHEMA).accepts(VALUES | changed)
+    return JsonSchema(schema()).accepts(VALUES | changed)
 
 
 def test_the_chart_has_the_dashboards_of_the_monitoring_folder_and_no_others() -> None:
@@ -39,7 +44,7 @@ def test_every_value_has_a_default_that_says_what_it_is_for() -> None:
     of_charts_that_include_it = {"global", "enabled"}
 
     assert (
-        SCHEMA["properties"].keys() == VALUES.keys() | UPSTREAM.keys() | of_charts_that_include_it
+        schema()["properties"].keys() == VALUES.keys() | UPSTREAM.keys() | of_charts_that_include_it
     )
 
 

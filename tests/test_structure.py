@@ -113,6 +113,21 @@ def test_only_what_has_no_public_door_goes_by_the_internals_of_a_library() -> No
     assert found == INTERNALS
 
 
+INTERNAL_OF_TEST_TOOLS = re.compile(
+    r"^ *(?:from|import) ((?:_pytest|xdist|hypothesis\.internal)\b[\w.]*)", re.MULTILINE
+)
+
+
+def test_tests_go_by_no_internals_of_pytest_and_by_one_of_hypothesis() -> None:
+    found = {
+        str(path.relative_to(ROOT)): INTERNAL_OF_TEST_TOOLS.findall(text)
+        for path in (ROOT / "tests").rglob("*.py")
+        if INTERNAL_OF_TEST_TOOLS.search(text := path.read_text(encoding="utf-8"))
+    }
+
+    assert found == {"tests/conftest.py": ["hypothesis.internal.conjecture"]}
+
+
 # --- assignments to other objects ---------------------------------------------------------------
 
 FOREIGN = {

@@ -15,7 +15,7 @@ from reactive_desched.journal.records import JournalRecord
 from tests.support.golden import Golden
 from tests.support.served_journal import to_sse_event
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.waits]
 
 Started = Callable[..., Popen[bytes]]
 NextLines = Callable[[Popen[bytes], int], list[bytes]]

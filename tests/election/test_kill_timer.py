@@ -33,7 +33,10 @@ match sys.argv[1]:
 print("alive", flush=True)
 """
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a timer of Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="a timer of Linux"),
+    pytest.mark.waits,
+]
 
 
 def run(how: str) -> tuple[int, str]:

@@ -23,7 +23,7 @@ from tests.support.misbehaving_proxy import (
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ReceivedRequest, ScriptedApi, failing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.waits]
 
 SILENT_S = 15
 KNOWN_WITHIN_S = 2 * SILENT_S + 15  # on the test's clock, also on a busy machine

@@ -15,7 +15,7 @@ from tests.support.manual_clock import ManualClock, pass_time, wait_until
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, failing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.waits]
 
 CUT = ScriptedReply(after_body="cut")
 RECOVERY_S = 3.0

@@ -63,13 +63,13 @@ def test_the_ready_line_says_how_many_pods_the_scenario_adds(
     monkeypatch.setattr(command, "_say_ready", say_and_end)
     simulate(
         SimulationOptions(
-            nodes=12, pods=150, scenario="messy", kubeconfig_file=str(tmp_path / "sim.kubeconfig")
+            nodes=12, pods=60, scenario="messy", kubeconfig_file=str(tmp_path / "sim.kubeconfig")
         )
     )
 
     *_, ready = capsys.readouterr().out.splitlines()
     pods, added = re.findall(r"\d+", ready)[-2:]
-    assert 0 < int(added) < int(pods) - 100
+    assert 0 < int(added) < int(pods) - 40
 
 
 @pytest.mark.parametrize("kind", ["pipe", "file"])

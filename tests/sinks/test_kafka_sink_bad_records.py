@@ -26,7 +26,7 @@ from tests.support.kafka_way import (
 from tests.support.mock_kafka import NEW_PRODUCER_ID, PRODUCE, MockKafka
 from tests.support.recording_logger import RecordingLogger
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60), pytest.mark.waits]
 
 
 @pytest.mark.parametrize(

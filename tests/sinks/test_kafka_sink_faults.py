@@ -18,7 +18,7 @@ from tests.support.kafka_way import (
 from tests.support.mock_kafka import PRODUCE, MockKafka
 from tests.support.recording_logger import RecordingLogger
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60), pytest.mark.waits]
 
 
 async def test_without_a_broker_at_start_records_wait_for_it(

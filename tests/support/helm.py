@@ -48,4 +48,4 @@ class Helm:
     ) -> list[Object]:
         """Return the objects of a release of these values."""
         text = self.run("template", release, str(chart), "-n", namespace, values=values)
-        return [each for each in yaml.safe_load_all(text) if each]
+        return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]

@@ -41,7 +41,7 @@ KILLS = settings().max_examples
 KILLED = -9
 LIVING_S = 0.3
 STARTING_S = 0.06
-WORKING_S = 0.25
+WORKING_S = 0.12
 
 AnyEvent = Event[Any]  # any kind of data
 

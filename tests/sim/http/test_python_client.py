@@ -1,11 +1,11 @@
 """The kubernetes_asyncio client, as anybody would use it, against the simulated API server."""
 
+import importlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_asyncio import client, config, watch
 
 from reactive_desched.sim.server import kubeconfig
 
@@ -13,7 +13,15 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def kube(api: Any, tmp_path: Path) -> AsyncIterator[client.ApiClient]:
+def client() -> Any:
+    """The package, which takes long to import: only a worker that runs these tests does."""
+    return importlib.import_module("kubernetes_asyncio.client")
+
+
+@pytest.fixture
+async def kube(api: Any, client: Any, tmp_path: Path) -> AsyncIterator[Any]:
+    from kubernetes_asyncio import config
+
     path = tmp_path / "kubeconfig"
     path.write_text(kubeconfig(api.url))
     await config.load_kube_config(str(path))
@@ -21,7 +29,7 @@ async def kube(api: Any, tmp_path: Path) -> AsyncIterator[client.ApiClient]:
         yield opened
 
 
-async def test_it_lists_creates_patches_and_deletes(api: Any, kube: client.ApiClient) -> None:
+async def test_it_lists_creates_patches_and_deletes(api: Any, client: Any, kube: Any) -> None:
     core = client.CoreV1Api(kube)
     spec = client.V1PodSpec(containers=[client.V1Container(name="c", image="app:1")])
     made = await core.create_namespaced_pod(
@@ -38,7 +46,7 @@ async def test_it_lists_creates_patches_and_deletes(api: Any, kube: client.ApiCl
     assert api.store.list("pods") == []
 
 
-async def test_it_evicts_and_understands_the_refusal(api: Any, kube: client.ApiClient) -> None:
+async def test_it_evicts_and_understands_the_refusal(api: Any, client: Any, kube: Any) -> None:
     core = client.CoreV1Api(kube)
     api.pod("a")
     eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name="a", namespace="default"))
@@ -48,7 +56,9 @@ async def test_it_evicts_and_understands_the_refusal(api: Any, kube: client.ApiC
     assert refused.value.status == 404
 
 
-async def test_it_watches_from_a_list(api: Any, kube: client.ApiClient) -> None:
+async def test_it_watches_from_a_list(api: Any, client: Any, kube: Any) -> None:
+    from kubernetes_asyncio import watch
+
     core = client.CoreV1Api(kube)
     listed = await core.list_node()
     api.store.create("nodes", {"metadata": {"name": "n1"}})
@@ -65,7 +75,7 @@ async def test_it_watches_from_a_list(api: Any, kube: client.ApiClient) -> None:
     assert seen == [("ADDED", "n1"), ("ADDED", "n2")]
 
 
-async def test_it_holds_a_lease(api: Any, kube: client.ApiClient) -> None:
+async def test_it_holds_a_lease(api: Any, client: Any, kube: Any) -> None:
     leases = client.CoordinationV1Api(kube)
     lease = client.V1Lease(
         metadata=client.V1ObjectMeta(name="l"),
