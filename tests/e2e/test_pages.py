@@ -6,6 +6,7 @@ controller of this test, once kubectl has found the Deployment that the page nam
 """
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -18,7 +19,12 @@ from typing import Any
 import pytest
 
 from reactive_desched.api.event import DISRUPTION_OBSERVED
+from reactive_desched.errors import NotRecorded
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.reader import summarize_recording
+from reactive_desched.text.times import format_second
 from tests.e2e.conftest import do_without
+from tests.recording.test_imports import KWOK, pod, trace
 from tests.support.component import ChildProcess
 from tests.support.control_plane import RealTools, wait_until
 from tests.support.doc_commands import DocCommand, commands, typed
@@ -54,6 +60,7 @@ kind: ReactiveSettings
 debounce: {quiet: 200ms, maxWait: 2s}
 journal: {checkpoints: {every: 1s}}
 sinks: {stream: {}}
+recording: {enabled: true}
 guards: {standingTimes: {otherTaints: 0s, nodeLabels: 0s}}
 """
 TO_STDOUT = """
@@ -140,6 +147,24 @@ READINGS = {
         }
     ),
     "docs/howto/dry-run.md": Reading(names=RUN_BESIDE),
+    "docs/howto/look-back.md": Reading(
+        ("cp policy.yaml new-policy.yaml",),
+        {
+            "shop/web-7d4b9c6f5-x2x8p": "$STAYS",
+            "--at 2h": "--at $THEN",
+            "2026-05-01T03:12:00Z": "$THEN",
+        },
+    ),
+    "docs/howto/recording.md": Reading(
+        names={
+            "2026-05-01T02:00:00Z": "$BEGAN",
+            "2026-05-01T03:12:00Z": "$THEN",
+            "2026-05-01T04:00:00Z": "$(date -u +%FT%TZ)",
+        },
+    ),
+    "docs/howto/try-a-policy.md": Reading(
+        ("cp policy.yaml new.yaml",), {"--recording ./journal": '--recording "$JOURNAL"'}
+    ),
     "docs/howto/kubeconfig.md": Reading(names={"kind-kind": "kubeconfig"}),
     "docs/howto/event-stream.md": Reading(names={"/var/lib/reactive-desched": '"$JOURNAL"'}),
     "docs/howto/events.md": Reading(
@@ -230,6 +255,8 @@ def world(
     (files / "policy.yaml").write_text(POLICY)
     (files / "settings.yaml").write_text(SETTINGS)
     (files / "to-stdout.yaml").write_text(TO_STDOUT)
+    (files / "kwok.yaml").write_text(KWOK)
+    (files / "trace.sktrace").write_bytes(trace((1_700_000_000, [pod("a")], [])))
     (files / "koordinator.yaml").write_text(migration_controller("defaultJobMode: EvictDirectly"))
     ours = (sys.executable, "-m", "reactive_desched")
     size = ("--scenario", "messy", "--nodes", "12", "--pods", "150")
@@ -253,6 +280,7 @@ def world(
         wait_until(lambda: recorded("audit.checkpoint"), within_s=60, what="a checkpoint")
         wait_until(lambda: recorded("eviction.succeeded"), within_s=60, what="an eviction")
         ended_on = end_as_the_kubelet(kubectl, "bank", "ledger")
+        began, ended = recorded_times(journal)
         staying = kubectl.get("pods", "-n", "kube-system")[0]["metadata"]["name"]
         workload = kubectl.get("deployments", "-A")[0]["metadata"]
         moved = recorded("eviction.succeeded")[0]["data"]["who"]
@@ -276,6 +304,8 @@ def world(
                 "STAYS": f"kube-system/{staying}",
                 "LEFT": moved["node"],
                 "ENDED_ON": ended_on,
+                "BEGAN": began,
+                "THEN": ended,
                 "MOVED": f"{moved['namespace']}/{moved['name']}",
                 "DEPLOYMENT": f"-n {workload['namespace']} {workload['name']}",
             },
@@ -284,6 +314,21 @@ def world(
     finally:
         controller.kill()
         sim.kill()
+
+
+def recorded_times(journal: Path) -> tuple[str, str]:
+    """Wait for two full seconds in the recording; return the first and the last one."""
+
+    def full_seconds() -> tuple[int, int] | None:
+        try:
+            held = summarize_recording(journal / RECORDING_FOLDER)
+        except NotRecorded:
+            return None
+        began, ended = math.ceil(held.first_s), math.floor(held.last_s)
+        return (began, ended) if began < ended else None
+
+    began, ended = wait_until(full_seconds, within_s=60, what="a recording")
+    return format_second(began), format_second(ended)
 
 
 def end_as_the_kubelet(kubectl: Kubectl, namespace: str, name: str) -> str:
