@@ -7,7 +7,7 @@ if one does.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.recording.items import (
+    NO_TIME,
     ConfigurationInForce,
     EvictionAnswered,
     EvictionSettled,
@@ -37,8 +38,6 @@ from reactive_desched.web.operator import Order
 
 MakeItem = Callable[[Instant], Item]
 """Makes an item with the time at which it was noted; it is called later."""
-
-_NOWHERE: Final = Instant(0.0, 0.0)
 
 
 class InputNotes:
@@ -63,14 +62,14 @@ class InputNotes:
 
     def pause_set(self, name: str, reason: str) -> None:
         """Record a pause of the readiness, or its end where there is no reason."""
-        self.note(PauseSet(_NOWHERE, name, reason))
+        self.note(PauseSet(NO_TIME, name, reason))
 
     def eviction_settled(self, result: EvictionResult) -> None:
         """Record how an eviction that was decided ended."""
         outcome = result.outcome
         self.note(
             EvictionSettled(
-                _NOWHERE,
+                NO_TIME,
                 result.intent.pod.uid,
                 outcome.result,
                 outcome.reason,
@@ -84,7 +83,7 @@ class InputNotes:
     def order_given(self, order: str, body: Mapping[str, Any]) -> None:
         """Record an order of a person, with the members of its body."""
         arguments = {name: str(value) for name, value in body.items()}
-        self.note(OrderGiven(_NOWHERE, order, arguments.pop("by", ""), arguments))
+        self.note(OrderGiven(NO_TIME, order, arguments.pop("by", ""), arguments))
 
     def of_order(self, order: Order) -> Order:
         """Return an order that is recorded before it is carried out."""
@@ -116,7 +115,7 @@ class NotedEvictionClient(EvictionClient):
         response = await self._client.evict(request)
         self._notes.note(
             EvictionAnswered(
-                _NOWHERE, request.namespace, request.name, request.uid, response, sent_s
+                NO_TIME, request.namespace, request.name, request.uid, response, sent_s
             )
         )
         return response
@@ -128,7 +127,7 @@ class NotedEvictionClient(EvictionClient):
     async def get_pod(self, namespace: str, name: str) -> PodLookup:
         """Read the pod that has this name now; raises ClusterError when it cannot be read."""
         lookup = await self._client.get_pod(namespace, name)
-        self._notes.note(PodLookedUp(_NOWHERE, namespace, name, _kept(lookup)))
+        self._notes.note(PodLookedUp(NO_TIME, namespace, name, _kept(lookup)))
         return lookup
 
 
@@ -151,7 +150,7 @@ class NotedConfigurable:
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration."""
         self._part.reconfigure(config)
-        self._notes.note(in_force(_NOWHERE, config, dry_run=self._dry_run))
+        self._notes.note(in_force(NO_TIME, config, dry_run=self._dry_run))
 
 
 def in_force(at: Instant, configuration: Configuration, *, dry_run: bool) -> ConfigurationInForce:

@@ -4,7 +4,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import InputNotes, in_force
@@ -17,6 +17,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import (
+    NO_TIME,
     BrakesHeld,
     Instant,
     Item,
@@ -25,8 +26,6 @@ from reactive_desched.recording.items import (
 )
 from reactive_desched.recording.recorder import ClusterName, ClusterRecorder, RecorderBounds
 from reactive_desched.telemetry.logs import Logger
-
-_NOWHERE: Final = Instant(0.0, 0.0)
 
 
 class RecordingDisk:
@@ -119,7 +118,7 @@ async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: Inp
     def note_pause(name: str, reason: str) -> None:
         notes.pause_set(name, reason)
         if name == MANUAL:  # what a person wrote into the pause file is what holds it
-            notes.note(_brakes_held(pipeline.controller, _NOWHERE))
+            notes.note(_brakes_held(pipeline.controller, NO_TIME))
 
     await readiness.synced.wait()
     with (

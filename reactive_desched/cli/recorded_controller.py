@@ -22,9 +22,7 @@ def is_asked(arguments: argparse.Namespace) -> bool:
     """Say whether an earlier moment is asked about; raises ConfigError for flags that need it."""
     if arguments.at is not None:
         if arguments.server != controller_client.DEFAULT_SERVER:
-            raise ConfigError(
-                "--server means nothing with --at: a recording answers; leave one out"
-            )
+            raise ConfigError(_NO_SERVER)
         return True
     names = ("recording", "journal", "cluster", "kubeconfig", "context")
     if given := [name for name in names if getattr(arguments, name, None) is not None]:
@@ -70,10 +68,10 @@ def ask(
 
     where = snapshot_flags.recording_of(arguments)
     assert where is not None, "a moment is asked about"
-    recording, at_s = find_recording(Path(where)), moment_of(arguments.at, time.time())
-    journal = Path(arguments.journal) if arguments.journal else journal_beside(recording)
+    moment = read_moment(find_recording(Path(where)), moment_of(arguments.at, time.time()))
+    journal = Path(arguments.journal) if arguments.journal else journal_beside(moment.path)
     try:
-        run = controller_at(recording, journal, at_s, plugin_registry())
+        run = controller_at(moment, journal, plugin_registry())
     except OSError as error:
         raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
     controller, clock = run.controller, run.clock
@@ -89,4 +87,4 @@ def ask(
         return await explain(controller, description, query)
 
     answer = msgspec.to_builtins(anyio.run(read))
-    return answer, datetime.fromtimestamp(at_s, UTC), read_moment(recording, at_s).heading
+    return answer, datetime.fromtimestamp(moment.at_s, UTC), moment.heading

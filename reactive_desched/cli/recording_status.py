@@ -58,20 +58,19 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _as_json(path: str, found: "RecordingSummary") -> dict[str, Any]:
-    from reactive_desched.text.times import format_timestamp, utc_time
-
-    def time(seconds: float) -> str:
-        return format_timestamp(utc_time(seconds))
+    from reactive_desched.text.times import format_moment
 
     return {
         "recording": path,
-        "first": time(found.first_s),
-        "last": time(found.last_s),
+        "first": format_moment(found.first_s),
+        "last": format_moment(found.last_s),
         "bytes": found.bytes,
         "segments": found.segments,
         "version": found.version,
         "cluster": found.cluster,
-        "gaps": [{"since": time(a), "until": time(b)} for a, b in found.interruptions],
+        "gaps": [
+            {"since": format_moment(a), "until": format_moment(b)} for a, b in found.interruptions
+        ],
         "damages": found.damages,
     }
 

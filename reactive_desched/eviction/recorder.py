@@ -58,6 +58,32 @@ class DecisionRecorder(Protocol):
         ...
 
 
+class NullRecorder(DecisionRecorder):
+    """Keeps nothing: what runs a controller beside no journal overrides the methods it needs."""
+
+    fault = ""
+
+    def record(
+        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
+    ) -> None:
+        """Keep nothing."""
+
+    def record_decision(self, context: DecisionContext, decision: Decision) -> None:
+        """Keep nothing."""
+
+    def record_brake(self, notice: BrakeNotice) -> None:
+        """Keep nothing."""
+
+    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
+        """Keep nothing."""
+
+    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
+        """Keep nothing."""
+
+    def record_disruption(self, ended: EndedPod) -> None:
+        """Keep nothing."""
+
+
 class Recorder(DecisionRecorder, Protocol):
     """The durable record of decisions, of intents and of their outcomes."""
 

@@ -56,7 +56,7 @@ from reactive_desched.state.resources import (
     RESOURCES,
     USAGE_RESOURCES,
 )
-from reactive_desched.text.times import format_timestamp, utc_time
+from reactive_desched.text.times import format_moment, format_timestamp
 
 _RFC3339: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -578,9 +578,7 @@ def _describe_inputs(
         files=options.files,
         server=loaded.server,
         recording=None if loaded.recorded is None else str(loaded.recorded.path),
-        last_change=None
-        if loaded.recorded is None
-        else format_timestamp(utc_time(loaded.recorded.changed_s)),
+        last_change=None if loaded.recorded is None else format_moment(loaded.recorded.changed_s),
         policy=PolicyRef(policy.source, policy.revision),
         node_fit=options.mode.node_fit(configuration),
         passes=options.passes,

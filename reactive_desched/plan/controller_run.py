@@ -15,16 +15,16 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.readiness import STARTUP, Readiness
 from reactive_desched.controller.suspend import SuspendDetector
-from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
-from reactive_desched.model.disruptions import EndedPod, RememberedEnd
+from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.migration_jobs import Mode
-from reactive_desched.model.moves import MovedPods, MoveEnd
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.observer import Observer
-from reactive_desched.model.outcomes import EVICTED, Outcome
+from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock, SameTime
@@ -39,7 +39,6 @@ from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 
 if TYPE_CHECKING:
-    from reactive_desched.api.event import EventData
     from reactive_desched.plan.assumed_jobs import AssumedJobs
 
 __all__ = ["run_controller"]
@@ -88,18 +87,11 @@ def decide_now(
     return run.decide(past, ends)
 
 
-class _DelayRecorder:
+class _DelayRecorder(NullRecorder):
     """Takes the controller's records, and keeps why each finding was not acted on at first."""
-
-    fault = ""
 
     def __init__(self) -> None:
         self.delays: dict[tuple[str, str, str], dict[tuple[str, str], GateRejection]] = {}
-
-    def record(
-        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
-    ) -> None:
-        """Keep nothing: no journal is open."""
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision that is no eviction."""
@@ -110,24 +102,12 @@ class _DelayRecorder:
             rejection = GateRejection(decision.gate, decision.reason, decision.message)
             kept.setdefault((decision.gate, decision.reason), rejection)
 
-    def record_brake(self, notice: BrakeNotice) -> None:
-        """Keep nothing: what a brake holds is seen by the decisions."""
 
-    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Keep nothing: what becomes of evicted pods is assumed."""
+class FaultObserver(Observer):
+    """Keeps the first fault of each plugin, by its profile and name."""
 
-    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
-        """Keep nothing: every request is answered."""
-
-    def record_disruption(self, ended: EndedPod) -> None:
-        """Keep nothing: a preview is about what the controller does."""
-
-
-class _FaultObserver(Observer):
-    """Keeps the first fault of each plugin."""
-
-    def __init__(self) -> None:
-        self.faults: dict[tuple[str, str], PluginFault] = {}
+    def __init__(self, faults: dict[tuple[str, str], PluginFault]) -> None:
+        self.faults = faults
 
     def on_plugin_fault(self, fault: PluginFault) -> None:
         """Keep a fault."""
@@ -171,7 +151,7 @@ class _ControllerRun:
         self._progress = progress
         self._clock = PreviewClock(now_s)
         self._recorder = _DelayRecorder()
-        self._observer = _FaultObserver()
+        self._observer = FaultObserver({})
         observer, work_available = self._observer, Wakeup()
         readiness = Readiness((), observer, work_available)
         readiness.resume(STARTUP)

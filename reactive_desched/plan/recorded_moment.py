@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError, NotRecorded
 from reactive_desched.journal.segments import list_segments
+from reactive_desched.model.labels import parse_selector
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
@@ -30,6 +31,7 @@ __all__ = [
     "find_recording",
     "journal_beside",
     "moment_of",
+    "read_configuration",
     "read_moment",
 ]
 
@@ -160,7 +162,18 @@ def configuration_of(moment: RecordedMoment, registry: Registry) -> Configuratio
             f"{moment.path} does not say which policy was in force at {format_second(moment.at_s)}:"
             " name one with --policy"
         )
-    return load_sources(_texts(recorded), registry)
+    return read_configuration(recorded, registry)
+
+
+def read_configuration(
+    recorded: ConfigurationInForce, registry: Registry, *, lenient: bool = False
+) -> Configuration:
+    """Return what a recorded policy and settings mean to this version; raises PolicyErrors."""
+    configuration = load_sources(_texts(recorded), registry, lenient=lenient)
+    if (selector := recorded.flags.get("nodeSelector")) is None:
+        return configuration
+    policy = replace(configuration.policy, node_selector=parse_selector(selector))
+    return replace(configuration, policy=policy)
 
 
 def _texts(recorded: ConfigurationInForce) -> Iterator[SourceText]:

@@ -15,7 +15,7 @@ from reactive_desched.journal.history import read_history
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod
-from reactive_desched.plan.recorded_moment import journal_beside, moment_of
+from reactive_desched.plan.recorded_moment import journal_beside, moment_of, read_configuration
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
@@ -259,11 +259,8 @@ def _is_in_force(
     configuration: Configuration, in_force: ConfigurationInForce, options: DiffOptions
 ) -> bool:
     """Say whether a configuration decides as the recorded one did."""
-    texts = [SourceText(in_force.policy, "policy")]
-    if in_force.settings:
-        texts.append(SourceText(in_force.settings, "settings"))
     try:
-        recorded = load_sources(texts, plugin_registry(), lenient=options.lenient)
+        recorded = read_configuration(in_force, plugin_registry(), lenient=options.lenient)
     except PolicyErrors:
         return False
     return (

@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
-from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
-from reactive_desched.model.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from reactive_desched.api.event import EventData
+    pass
 
 __all__ = ["DecisionLog", "HeldFinding", "MadeEviction"]
 
@@ -63,14 +61,12 @@ class HeldFinding(Struct):
     last_s: float
 
 
-class DecisionLog:
+class DecisionLog(NullRecorder):
     """Takes the controller's records of one policy.
 
     `held` has the last decision against each finding, `reasons` each pod that a gate blocked
     for some time, and `settings` what would change that.
     """
-
-    fault = ""
 
     def __init__(self, wall: Callable[[], float], line_of: Callable[[str], str]) -> None:
         self.held: dict[tuple[str, str], HeldFinding] = {}
@@ -79,11 +75,6 @@ class DecisionLog:
         self.by_request: dict[str, MadeEviction] = {}
         self._wall = wall
         self._line_of = line_of
-
-    def record(
-        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
-    ) -> None:
-        """Keep nothing: it is no decision."""
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision that is no eviction."""
@@ -113,21 +104,12 @@ class DecisionLog:
         if decision.setting:
             self.settings[decision.gate, decision.reason] = decision.setting
 
-    def record_brake(self, notice: BrakeNotice) -> None:
-        """Keep nothing: what a brake holds is seen by the decisions."""
-
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Keep what became of an eviction."""
         if (made := self.by_request.get(intent_id)) is not None:
             made.ready_s, made.is_futile = end.ready_s, end.is_futile
             made.end = end.words
             made.replacement_node = end.node or made.replacement_node
-
-    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
-        """Keep nothing: every request is answered."""
-
-    def record_disruption(self, ended: EndedPod) -> None:
-        """Keep nothing: it is about what the policy does."""
 
 
 _PASSING_GATES = frozenset({"InFlight", "Evaluation"})

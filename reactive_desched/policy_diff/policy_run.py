@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.disruptions import as_past
-from reactive_desched.controller.readiness import STARTUP, SYNC_PREFIX, Readiness
+from reactive_desched.controller.readiness import SYNC_PREFIX, Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.objects import Pod
-from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.assumed_cluster import PreviewClock
 from reactive_desched.plan.controller_run import (
     REQUEST_S,
     TIMER_DELAY_S,
+    FaultObserver,
     keeps_places,
     with_jobs_that_evict_at_once,
 )
@@ -42,6 +42,7 @@ from reactive_desched.recording.items import (
     UsageMeasured,
 )
 from reactive_desched.recording.reader import RecordedState
+from reactive_desched.replay.recorded_inputs import end_start, load_picture, obey_pause
 from reactive_desched.state.resources import WATCHED_KINDS
 
 if TYPE_CHECKING:
@@ -51,17 +52,6 @@ __all__ = ["PolicyRun"]
 
 _MAX_IDLE: Final = 1000
 """So often in a row the controller may say that there is work at once, and do nothing."""
-
-
-class _FaultObserver(Observer):
-    """Keeps the first fault of each plugin."""
-
-    def __init__(self, faults: dict[tuple[str, str], PluginFault]) -> None:
-        self._faults = faults
-
-    def on_plugin_fault(self, fault: PluginFault) -> None:
-        """Keep a fault."""
-        self._faults.setdefault((fault.profile, fault.plugin), fault)
 
 
 class PolicyRun:
@@ -117,7 +107,7 @@ class _Stretch:
         self._run = run
         self._began_s = now_s
         self._clock = PreviewClock(now_s)
-        observer, work_available = _FaultObserver(run.faults), Wakeup()
+        observer, work_available = FaultObserver(run.faults), Wakeup()
         self._readiness = Readiness(tuple(WATCHED_KINDS), observer, work_available)
         self._log = DecisionLog(self._clock.wall, self._line_of)
         run.logs.append(self._log)
@@ -131,7 +121,8 @@ class _Stretch:
             clock=self._clock.monotonic,
             wall_clock=self._clock.wall,
         )
-        self._load(recorded)
+        objects = {resource: of.values() for resource, of in recorded.objects.items()}
+        load_picture(self._controller.state, recorded.denied, objects, recorded.samples.values())
         self._world = AssumedWorld(self._controller, self._clock, run.facts, recorded)
         self._jobs = self._assumed_jobs(needs_place=keeps_places(configuration))
         self._requests: deque[tuple[float, Intent]] = deque()
@@ -147,21 +138,9 @@ class _Stretch:
 
         return AssumedJobs(controller, controller.migrations, self._clock, needs_place=needs_place)
 
-    def _load(self, recorded: RecordedState) -> None:
-        state = self._controller.state
-        for resource in recorded.denied:
-            state.set_readable(resource, readable=False)
-        for resource in WATCHED_KINDS:
-            state.load(list(recorded.objects.get(resource, {}).values()))
-        for sample in recorded.samples.values():
-            state.upsert(sample)
-
     def _begin(self, recorded: RecordedState) -> None:
-        controller, readiness = self._controller, self._readiness
-        readiness.resume(STARTUP)
-        for name in list(readiness.pauses):
-            if name.startswith(SYNC_PREFIX):
-                readiness.resume(name)
+        controller = self._controller
+        end_start(self._readiness)
         controller.restore(self._run.past)
         if recorded.brakes is not None:
             controller.pauses.restore(recorded.brakes.saved)
@@ -190,7 +169,7 @@ class _Stretch:
             case BrakesHeld(pause_file=text):
                 self._controller.pauses.set_pause_file(text)
             case OrderGiven():
-                self._obey(item)
+                obey_pause(self._controller.pauses, item)
             case _:
                 return
         self._work()
@@ -203,16 +182,6 @@ class _Stretch:
             self._readiness.pause(name, reason)
         else:
             self._readiness.resume(name)
-
-    def _obey(self, item: OrderGiven) -> None:
-        """Carry out an order of a person to pause or to resume."""
-        pauses, said = self._controller.pauses, item.arguments
-        by, reason = item.who or "command", said.get("reason", "")
-        if item.order == "pause":
-            for_s = said.get("forSeconds")
-            pauses.pause(by, reason, None if for_s is None else float(for_s))
-        elif item.order == "resume":
-            pauses.resume(by, reason)
 
     # --- time ---
 

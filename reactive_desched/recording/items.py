@@ -28,6 +28,10 @@ class Instant(Struct, frozen=True, gc=False, array_like=True, order=True):
     monotonic_s: float
 
 
+NO_TIME: Final = Instant(0.0, 0.0)
+"""The time of an item before it has one."""
+
+
 class Item(Struct, frozen=True, gc=False):
     """Base of all items."""
 

@@ -24,6 +24,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.recording.items import (
+    NO_TIME,
     STOPPED,
     Instant,
     Item,
@@ -382,7 +383,7 @@ class ClusterRecorder:
         """Write an item; one that stands is left out where the last of its kind said the same."""
         key = type(item), str(getattr(item, "name", ""))
         if stands or key in self._stood:
-            timeless = replace(item, at=_NO_TIME)
+            timeless = replace(item, at=NO_TIME)
             if self._stood.get(key) == timeless:
                 return
             self._stood[key] = timeless
@@ -428,8 +429,6 @@ class ClusterRecorder:
 
 _SLOW_DISK_S: Final = 20.0
 _LAST_WRITE_S: Final = 2.0
-
-_NO_TIME: Final = Instant(0.0, 0.0)
 
 _Note = tuple[float, Any, Any]
 

@@ -11,7 +11,7 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,19 +21,17 @@ from reactive_desched.controller.readiness import (
     JOURNAL,
     LEADER,
     MANUAL,
-    STARTUP,
     SYNC_PREFIX,
     Readiness,
 )
 from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.journal.history import History
-from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decision_context import DecisionContext
-from reactive_desched.model.decisions import Decision, Evict
-from reactive_desched.model.disruptions import EndedPod
+from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.intents import EvictionResult, Intent
-from reactive_desched.model.moves import EndedMove, MoveEnd
+from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome, recorded_outcome
@@ -65,11 +63,9 @@ from reactive_desched.replay.recorded_decisions import (
     RecordedDecisions,
     RecordedEviction,
 )
+from reactive_desched.replay.recorded_inputs import end_start, load_picture, obey_pause
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
-
-if TYPE_CHECKING:
-    from reactive_desched.api.event import EventData
 
 _NOTICED: Final = frozenset({BRAKE, JOURNAL, LEADER, MANUAL})
 """The pauses that begin when the controller looks for them, as it does before it evaluates."""
@@ -121,7 +117,7 @@ class ReplayClock:
         return wall_s - self._offset_s
 
 
-class _DecisionLog:
+class _DecisionLog(NullRecorder):
     """Takes the controller's records, and keeps its decisions.
 
     `dropped_s` are the times of those that the journal's limit leaves out.
@@ -135,11 +131,6 @@ class _DecisionLog:
         self._wall = clock.wall
         self._bucket = TokenBucket(rate, clock.now)
 
-    def record(
-        self, data: "EventData", subject: str, *, version: str = "", cause: str = ""
-    ) -> None:
-        """Keep nothing: it is no decision."""
-
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision."""
         finding = context.finding
@@ -150,7 +141,7 @@ class _DecisionLog:
             return
         if not self._bucket.try_acquire(self._clock.now):
             self.dropped_s.append(self._wall())
-        verdict = DEFER if type(decision).__name__ == "Defer" else REFUSE
+        verdict = DEFER if isinstance(decision, Defer) else REFUSE
         self.decisions.append(
             MadeDecision(*about, verdict, decision.gate, decision.reason, decision.message)
         )
@@ -163,18 +154,6 @@ class _DecisionLog:
         self.decisions.append(
             MadeDecision(*about, CANCEL, outcome.result, outcome.reason, outcome.message)
         )
-
-    def record_brake(self, notice: BrakeNotice) -> None:
-        """Keep nothing: what a brake holds is seen by the decisions."""
-
-    def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
-        """Keep nothing: it follows from recorded changes."""
-
-    def record_correction(self, intent_id: str, outcome: Outcome) -> None:
-        """Keep nothing: the recorded outcomes are taken as they are."""
-
-    def record_disruption(self, ended: EndedPod) -> None:
-        """Keep nothing: it is no decision."""
 
 
 class _RecentObserver(Observer):
@@ -288,16 +267,9 @@ class LifeRun:
 
     def _begin(self) -> None:
         life, controller = self.life, self._controller
-        for resource in WATCHED_KINDS:
-            if resource in life.picture.denied:
-                controller.state.set_readable(resource, readable=False)
-            controller.state.load(_as_listed(life.objects.get(resource, {}).values()))
-        for sample in life.samples:
-            controller.state.upsert(sample)
-        self._readiness.resume(STARTUP)
-        for name in list(self._readiness.pauses):
-            if name.startswith(SYNC_PREFIX):
-                self._readiness.resume(name)
+        listed = {resource: _as_listed(of.values()) for resource, of in life.objects.items()}
+        load_picture(controller.state, life.picture.denied, listed, life.samples)
+        end_start(self._readiness)
         controller.restore(self._history.evictions, self._history.ends)
         self._inherit()
         for item in life.standing:
@@ -427,21 +399,12 @@ class LifeRun:
 
     def _obey(self, item: OrderGiven) -> None:
         """Carry out an order of a person as the recorded process did, if it could."""
-        pauses, said = self._controller.pauses, item.arguments
-        by = item.who or "command"
-        match item.order:
-            case "pause":
-                for_s = said.get("forSeconds")
-                pauses.pause(by, said.get("reason", ""), None if for_s is None else float(for_s))
-            case "resume":
-                pauses.resume(by, said.get("reason", ""))
-            case "futile-clear":
-                owners = self._controller.gates.memory.owners_called(said.get("owner", ""))
-                if owners or not said.get("owner"):
-                    uid = next((owner.uid for owner in owners), "") if said.get("owner") else ""
-                    self._controller.clear_futile(uid)
-            case _:
-                pass
+        if item.order != "futile-clear":
+            obey_pause(self._controller.pauses, item)
+        elif not (named := item.arguments.get("owner", "")):
+            self._controller.clear_futile("")
+        elif owners := self._controller.gates.memory.owners_called(named):
+            self._controller.clear_futile(owners[0].uid)
 
     def _set_pause(self, name: str, reason: str) -> None:
         if name in _DERIVED:

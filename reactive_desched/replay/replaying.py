@@ -1,21 +1,16 @@
 """Replays a recording beside its journal, life by life, and compares what was decided."""
 
-from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.history import History, read_history
 from reactive_desched.journal.uptime import Moment
-from reactive_desched.model.labels import parse_selector
-from reactive_desched.plan.recorded_moment import read_moment
-from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.documents import SourceText
-from reactive_desched.policy.load import load_sources
+from reactive_desched.plan.recorded_moment import RecordedMoment, read_configuration
 from reactive_desched.policy.registry import Registry
 from reactive_desched.recording.items import ConfigurationInForce, Damage, PictureBegun
 from reactive_desched.recording.reader import read_items, recording_paths
@@ -33,8 +28,6 @@ _JUST_BEFORE_S: Final = 0.001
 SETTLES_S: Final = 900.0
 """So long after the beginning in the midst of a process nothing is compared: rates warm up, and
 what was blocked before is found anew."""
-
-_AFTER_SETTING: Final = "what came after the time of day was set at"
 
 
 class ReplayOptions(Struct, frozen=True, kw_only=True):
@@ -85,14 +78,14 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         if life.began.wall_s < last_s:
             not_compared.append(_after_setting(life.began.wall_s))
             break
-        found = _replay_life(life, options, registry, not_compared)
+        run, found = _replay_life(life, options, registry, not_compared)
         last_s = max(last_s, life.began.wall_s)
         if found is not None:
             last_s = max(last_s, found.ended_s)
             replayed.append(found)
             if found.ended_s >= options.until_s:
                 break
-        if any(each.startswith(_AFTER_SETTING) for each in not_compared):
+        if run is not None and run.clock_set_s is not None:
             break
     return ReplayReport(tuple(replayed), tuple(dict.fromkeys(not_compared)), tuple(damages))
 
@@ -111,7 +104,7 @@ def _life_run(
     found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
     if (in_force := next(found, None)) is None:
         raise _NotReplayed("a time of which the recording does not say which policy was in force")
-    read = _configuration_reader(registry)
+    read = partial(read_configuration, registry=registry)
     configuration = read(in_force)
     if configuration.controller.migration is not None:
         raise _NotReplayed("a time in which the settings had migration jobs, which need a server")
@@ -132,14 +125,12 @@ def _life_run(
     return run, recorded, tolerance_s
 
 
-def controller_at(
-    recording: Path, journal: Path | None, at_s: float, registry: Registry
-) -> LifeRun:
-    """Return the controller as it was at a moment, in seconds since the epoch.
+def controller_at(moment: RecordedMoment, journal: Path | None, registry: Registry) -> LifeRun:
+    """Return the controller as it was at a moment that is recorded.
 
     Without a journal it has no earlier evictions. Raises NotRecorded, PolicyErrors and OSError.
     """
-    read_moment(recording, at_s)  # which says what there is instead, where it is not recorded
+    recording, at_s = moment.path, moment.at_s
     reached: LifeRun | None = None
     why_not = "the recording has nothing of this time"
     for life in lives(read_items(_from_start_of(recording, at_s), lambda _: None)):
@@ -174,12 +165,13 @@ def _from_start_of(recording: Path, at_s: float) -> list[Path]:
 
 def _replay_life(
     life: Life, options: ReplayOptions, registry: Registry, not_compared: list[str]
-) -> ReplayedLife | None:
+) -> tuple[LifeRun | None, ReplayedLife | None]:
+    """Replay a life; return its run, if it could be replayed, and what was compared, if any."""
     try:
         run, recorded, tolerance_s = _life_run(life, options.journal, registry)
     except _NotReplayed as error:
         not_compared.append(str(error))
-        return None
+        return None, None
     began_s = life.began.wall_s
     run.run(options.until_s)
     ended_s = run.ended_s
@@ -195,7 +187,7 @@ def _replay_life(
             "process, whose memory of then it does not have"
         )
     if until_s <= since_s:
-        return None
+        return run, None
 
     def is_of_life(decision: MadeDecision) -> bool:
         return began_s - _JUST_BEFORE_S <= decision.time_s <= run.ended_s + tolerance_s
@@ -207,25 +199,11 @@ def _replay_life(
         run.may_be_unrecorded,
         (since_s - _JUST_BEFORE_S, until_s),
     )
-    return ReplayedLife(since_s, until_s, life.picture.version, comparison)
+    return run, ReplayedLife(since_s, until_s, life.picture.version, comparison)
 
 
 def _after_setting(time_s: float) -> str:
-    return f"{_AFTER_SETTING} {format_second(time_s)}: the journal's records go by that alone"
-
-
-def _configuration_reader(registry: Registry) -> Callable[[ConfigurationInForce], Configuration]:
-    def read(item: ConfigurationInForce) -> Configuration:
-        configuration = load_sources(_texts(item), registry)
-        if (selector := item.flags.get("nodeSelector")) is None:
-            return configuration
-        policy = replace(configuration.policy, node_selector=parse_selector(selector))
-        return replace(configuration, policy=policy)
-
-    return read
-
-
-def _texts(item: ConfigurationInForce) -> Iterator[SourceText]:
-    yield SourceText(item.policy, item.source or "the recorded policy")
-    if item.settings:
-        yield SourceText(item.settings, "the recorded settings")
+    return (
+        f"what came after the time of day was set at {format_second(time_s)}: the journal's"
+        " records go by that alone"
+    )

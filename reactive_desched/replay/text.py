@@ -8,7 +8,7 @@ from reactive_desched.replay.comparison import Difference
 from reactive_desched.replay.recorded_decisions import MadeDecision
 from reactive_desched.replay.replaying import ReplayReport
 from reactive_desched.text.counts import and_more, format_count
-from reactive_desched.text.times import format_second, format_timestamp, utc_time
+from reactive_desched.text.times import format_moment, format_second
 
 MAX_DIFFERENCES: Final = 20
 """So many differences are shown with both stories; -o json has all of them."""
@@ -53,7 +53,7 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
     key = decision.key
     whose = "the journal" if difference.is_of_journal else "the replay"
     yield (
-        f"{format_timestamp(utc_time(decision.time_s))}  {decision.pod}, {key.plugin} of profile "
+        f"{format_moment(decision.time_s)}  {decision.pod}, {key.plugin} of profile "
         f"{key.profile}: {whose} alone has {decision.verdict}"
     )
     yield from _story("journal", difference.journal)
@@ -61,7 +61,7 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
 
 
 def _story(whose: str, decisions: Iterable[MadeDecision]) -> Iterator[str]:
-    rows = [f"{format_timestamp(utc_time(each.time_s))}  {each}" for each in decisions]
+    rows = [f"{format_moment(each.time_s)}  {each}" for each in decisions]
     for row in rows or ["nothing about then"]:
         yield f"  {whose:8} {row}"
 
@@ -81,8 +81,8 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
         ],
         "compared": [
             {
-                "from": format_timestamp(utc_time(life.began_s)),
-                "to": format_timestamp(utc_time(life.ended_s)),
+                "from": format_moment(life.began_s),
+                "to": format_moment(life.ended_s),
                 "version": life.version,
                 "equal": life.comparison.equal,
                 "differences": len(life.comparison.differences),
@@ -98,7 +98,7 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
 
 def _decision(decision: MadeDecision) -> dict[str, str]:
     fields = {
-        "time": format_timestamp(utc_time(decision.time_s)),
+        "time": format_moment(decision.time_s),
         "pod": decision.pod,
         "uid": decision.key.pod,
         "profile": decision.key.profile,

@@ -13,6 +13,11 @@ def format_timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def format_moment(epoch_s: float) -> str:
+    """Write a moment, in seconds since 1970, as RFC 3339 in UTC, to the millisecond."""
+    return format_timestamp(utc_time(epoch_s))
+
+
 def format_time_of_day(epoch_s: float) -> str:
     """Write the time of day in UTC of a moment, in seconds since 1970, to the nearest second."""
     return datetime.fromtimestamp(round(epoch_s), UTC).strftime("%H:%M:%S")

@@ -16,6 +16,7 @@ from reactive_desched.plan.command import LookedAt, PlanOptions, build_report, l
 from reactive_desched.plan.controller_run import run_controller
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
+from reactive_desched.plan.recorded_moment import read_moment
 from reactive_desched.plan.report import PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.plugins.registry import plugin_registry
@@ -103,6 +104,7 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
 def pending_at(journal: Path, at: str) -> list[tuple[str, ...]]:
     """Return the same of the controller as it was at a moment."""
     at_s = datetime.fromisoformat(at).timestamp()
-    run = controller_at(journal / RECORDING_FOLDER, journal, at_s, plugin_registry())
+    moment = read_moment(journal / RECORDING_FOLDER, at_s)
+    run = controller_at(moment, journal, plugin_registry())
     description = ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
     return waiting(anyio.run(description.pending, EVERYTHING))
