@@ -4,7 +4,6 @@ They stand beside the repository, with the program that checks them; where they 
 skipped and says so.
 """
 
-import importlib.util
 import json
 import sys
 from functools import cache
@@ -15,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from reactive_desched.cli import main
+from tests.support.loaded_module import load_module
 
 FOLDER = Path(__file__).parent.parent.parent / "shared" / "cases"
 CASES = sorted(FOLDER.glob("*/case.json"))
@@ -24,12 +24,7 @@ COMMAND = [sys.executable, "-m", "reactive_desched"]
 @cache
 def checker() -> ModuleType:
     """Load what judges an answer, from beside the cases."""
-    spec = importlib.util.spec_from_file_location("check_cases", FOLDER / "check_cases.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("check_cases", FOLDER / "check_cases.py")
 
 
 @pytest.mark.skipif(bool(CASES), reason="the cases are there")

@@ -1,11 +1,13 @@
 """What commands work on: a journal of several files, and programs that run beside the test."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -15,7 +17,38 @@ from reactive_desched.app.options import Options
 from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
+from tests.safety.story import play_story
 from tests.support.journals import some_events, write_journal
+
+Run = Callable[..., tuple[int, str, str]]
+"""Runs a command by its words; returns its exit status, and what it wrote."""
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a journal with a recording: a controller wrote both in a short story."""
+    folder = tmp_path_factory.mktemp("journal")
+    steps = ("taint_some", "wait", "cordon")
+    play_story(Random(4), folder, steps=6, records=True, actions=steps)
+    return folder
+
+
+@pytest.fixture
+def journal(story: Path, tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return Path(shutil.copytree(story, tmp_path / "journal"))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a way to run a command."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(list(words))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
 
 
 @pytest.fixture

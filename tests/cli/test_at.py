@@ -1,46 +1,15 @@
 """`plan`, `nodes` and `why` with --at: which moment is shown, and what is said without one."""
 
 import json
-import shutil
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from reactive_desched.cli import main
 from reactive_desched.recording.reader import find_segments, summarize_recording
 from reactive_desched.text.times import format_second
-from tests.safety.story import play_story
-from tests.safety.world import World
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
-    """Let a controller record a short story beside its journal."""
-    folder = tmp_path_factory.mktemp("journal")
-    steps = ("taint_some", "wait", "cordon")
-    world = play_story(Random(4), folder, steps=6, records=True, actions=steps)
-    return folder, world
-
-
-@pytest.fixture
-def journal(story: tuple[Path, World], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(story[0], tmp_path / "journal"))
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: str) -> tuple[int, str, str]:
-        status = main(list(words))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
+from tests.cli.conftest import Run
 
 
 def middle(journal: Path) -> str:

@@ -2,11 +2,10 @@
 
 import io
 import json
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import msgspec
@@ -27,9 +26,8 @@ from reactive_desched.recording.reader import (
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.recording.well_known import KEPT_KEYS, KEPT_WORDS
 from reactive_desched.text.times import format_timestamp, utc_time
+from tests.cli.conftest import Run
 from tests.recording.test_imports import KWOK
-from tests.safety.story import play_story
-from tests.safety.world import World
 from tests.support.golden import Golden
 from tests.support.recorded_cluster import fail_on_damage, holding
 
@@ -43,30 +41,11 @@ profiles:
     args: {maxPodLifeTimeSeconds: 1}
   plugins: {deschedule: {enabled: [PodLifeTime]}}
 """
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
-    """Let a controller record a short story beside its journal."""
-    folder = tmp_path_factory.mktemp("journal")
-    steps = ("taint_some", "wait", "cordon")
-    return folder, play_story(Random(4), folder, steps=6, records=True, actions=steps)
 
 
 @pytest.fixture
-def journal(story: tuple[Path, World], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(story[0], tmp_path / "journal"))
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: str) -> tuple[int, str, str]:
-        status = main(["recording", *words])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
+def run(run: Run) -> Run:
+    return partial(run, "recording")
 
 
 def items_of(path: Path) -> list[Item]:

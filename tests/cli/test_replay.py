@@ -3,19 +3,17 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
-from reactive_desched.cli import main
 from reactive_desched.recording.reader import summarize_recording
 from reactive_desched.text.times import format_second
+from tests.cli.conftest import Run
 from tests.safety.story import UNBROKEN, play_story
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +24,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def journal(story: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(story, tmp_path / "journal"))
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*words: str) -> tuple[int, str, str]:
-        status = main(["replay", *words])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
+def run(run: Run) -> Run:
+    return partial(run, "replay")
 
 
 def test_a_journal_is_replayed_by_its_own_recording(journal: Path, run: Run) -> None:

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import socket
 import threading
@@ -23,6 +22,7 @@ from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
 from tests.support.golden import Golden
 from tests.support.journals import some_events, write_journal
+from tests.support.loaded_module import load_module
 
 pytestmark = pytest.mark.anyio
 
@@ -239,11 +239,7 @@ async def test_a_proof_that_is_odd_is_refused_like_any_other(
 
 
 def test_a_connection_that_stays_silent_is_closed(examples: Path) -> None:
-    spec = importlib.util.spec_from_file_location("receiver", examples / "webhook_receiver.py")
-    assert spec
-    assert spec.loader
-    receiver = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(receiver)
+    receiver = load_module("receiver", examples / "webhook_receiver.py")
     assert receiver.Receiver.timeout == receiver.SILENCE_S
     receiver.Receiver.timeout = 0.05
     with ThreadingHTTPServer(("127.0.0.1", 0), receiver.Receiver) as server:

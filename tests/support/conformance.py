@@ -4,7 +4,6 @@ A worker of the tests collects all cases and runs a few of them: so a case is a 
 until a test reads it.
 """
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from msgspec import Raw, Struct
+
+from tests.support.loaded_module import load_module
 
 __all__ = ["FOLDER", "Case", "RecordedCase", "case_parameters", "check", "read_cases", "write_case"]
 
@@ -48,12 +49,7 @@ class RecordedCase(NamedTuple):
 @cache
 def check() -> ModuleType:
     """Load what compares an answer with a recording, from beside the recordings."""
-    spec = importlib.util.spec_from_file_location("conformance_check", FOLDER / "check.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module("conformance_check", FOLDER / "check.py")
 
 
 @cache
