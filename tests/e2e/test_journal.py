@@ -82,7 +82,8 @@ def test_a_folder_that_was_made_again_stops_evictions_and_says_that_a_restart_he
     with ControllerProcess(tmp_path, kubeconfig, playground.policy(), QUICK) as controller:
         playground.taint("n1", "gpu=yes:NoSchedule")
         wait_until(referee.evicted, within_s=60, what="an eviction")
-        shutil.rmtree(controller.journal)
+        gone = controller.journal.rename(tmp_path / "gone")  # nothing is made in it any more
+        shutil.rmtree(gone)
         controller.journal.mkdir()
         playground.taint("n2", "gpu=yes:NoSchedule")
         wait_until(
