@@ -273,7 +273,10 @@ class RecordedState:
         self.objects, self.samples, self.changed_s = {}, {}, picture.at.wall_s
         self.denied = set(picture.denied)
         self.pauses, self.configuration, self.term, self.brakes = {}, None, None, None
-        self.missing = "its picture is not complete"
+        self.missing = _PICTURE_OPEN
+
+
+_PICTURE_OPEN: Final = "its picture is not complete"
 
 
 def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedState, float]:
@@ -303,7 +306,8 @@ def items_between(
 ) -> Iterator[Item]:
     """Yield the items of a period, after a picture of the cluster at its beginning.
 
-    Where the recording does not have the cluster at that time, it is the first picture after it.
+    Where the recording does not have the cluster at that time, it is the first picture that ends
+    after it, which may have begun before it.
     """
     paths = recording_paths(path)
     if since_s is None:
@@ -312,10 +316,9 @@ def items_between(
     try:
         state, later = follow_from(path, since_s, on_damage, until_s)
     except NotRecorded:
-        after = [each for each in find_segments(paths, on_damage) if each.at.wall_s >= since_s]
-        if after:
-            rest = paths[paths.index(after[0].path) :]
-            found = _read(rest, on_damage, until_s, after[0].offset)
+        if first := _first_picture_after(paths, since_s, on_damage):
+            rest = paths[paths.index(first.path) :]
+            found = _read(rest, on_damage, until_s, first.offset)
             yield from (item for item in found if isinstance(item, Item))
         return
     passed_s = since_s - state.at.wall_s
@@ -325,6 +328,18 @@ def items_between(
         is_begun = is_begun or isinstance(item, PictureBegun)
         if is_begun or not isinstance(item, ObjectFound | PictureEnded):
             yield item
+
+
+def _first_picture_after(
+    paths: Sequence[Path], wall_s: float, on_damage: OnDamage
+) -> RecordedSegment | None:
+    segments = find_segments(paths, on_damage)
+    before = [each for each in segments if each.at.wall_s < wall_s]
+    if before:
+        state, *_ = _reach_from(paths, before[-1], wall_s, on_damage, wall_s)
+        if state.missing == _PICTURE_OPEN:
+            return before[-1]
+    return next((each for each in segments if each.at.wall_s >= wall_s), None)
 
 
 def _reach(

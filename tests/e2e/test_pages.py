@@ -21,7 +21,7 @@ import pytest
 from reactive_desched.api.event import DISRUPTION_OBSERVED
 from reactive_desched.errors import NotRecorded
 from reactive_desched.recording.frames import RECORDING_FOLDER
-from reactive_desched.recording.reader import summarize_recording
+from reactive_desched.recording.reader import state_at, summarize_recording
 from reactive_desched.text.times import format_second
 from tests.e2e.conftest import do_without
 from tests.recording.test_imports import KWOK, pod, trace
@@ -317,14 +317,19 @@ def world(
 
 
 def recorded_times(journal: Path) -> tuple[str, str]:
-    """Wait for two full seconds in the recording; return the first and the last one."""
+    """Wait for two full seconds in the recording; return the first and the last one.
+
+    The cluster is in the recording at the last one: the first picture is complete by then.
+    """
+    recording = journal / RECORDING_FOLDER
 
     def full_seconds() -> tuple[int, int] | None:
         try:
-            held = summarize_recording(journal / RECORDING_FOLDER)
+            held = summarize_recording(recording)
+            began, ended = math.ceil(held.first_s), math.floor(held.last_s)
+            state_at(recording, ended, lambda _: None)
         except NotRecorded:
             return None
-        began, ended = math.ceil(held.first_s), math.floor(held.last_s)
         return (began, ended) if began < ended else None
 
     began, ended = wait_until(full_seconds, within_s=60, what="a recording")

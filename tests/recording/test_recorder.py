@@ -20,17 +20,26 @@ from reactive_desched.recording import segment_file
 from reactive_desched.recording.items import (
     Instant,
     Item,
+    ObjectChanged,
+    ObjectFound,
+    PictureBegun,
+    PictureEnded,
     RecordingInterrupted,
+    Verb,
 )
 from reactive_desched.recording.reader import (
+    RecordedState,
     follow_from,
+    items_between,
     read_items,
     recording_paths,
     summarize_recording,
 )
 from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
+from reactive_desched.recording.recording_file import write_file
 from reactive_desched.recording.rows import RowWriter
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.resources import NODES
 from reactive_desched.telemetry.logs import logger
 from reactive_desched.testing.builders import node, pod, pod_status
 from tests.support.golden import Golden
@@ -145,6 +154,26 @@ def test_a_moment_before_the_recording_or_long_after_it_is_not_recorded(tmp_path
     for moment in (WALL_S - 1, WALL_S + 1000):
         with pytest.raises(NotRecorded):
             recorded.read(moment)
+
+
+@pytest.mark.parametrize("since_s", [WALL_S - 5, WALL_S + 1, WALL_S + 2, WALL_S + 3])
+def test_a_period_that_begins_within_the_first_picture_has_that_picture(
+    since_s: float, tmp_path: Path
+) -> None:
+    first = [
+        PictureBegun(Instant(WALL_S, 0.0)),
+        ObjectFound(Instant(WALL_S, 0.0), NODES, node("n1")),
+        ObjectFound(Instant(WALL_S + 2, 2.0), NODES, node("n2")),
+        PictureEnded(Instant(WALL_S + 2.5, 2.5), {NODES: 2}),
+    ]
+    later = ObjectChanged(Instant(WALL_S + 9, 9.0), NODES, Verb.ADDED, node("n3"))
+    write_file([*first, later], tmp_path / "short")
+    state = RecordedState()
+
+    for item in items_between(tmp_path / "short", since_s, WALL_S + 60, fail_on_damage):
+        state.apply(item)
+
+    assert (state.missing, sorted(holding(state)[NODES])) == ("", ["n1", "n2", "n3"])
 
 
 def test_a_change_that_alters_nothing_but_the_version_is_not_recorded(tmp_path: Path) -> None:
