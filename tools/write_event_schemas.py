@@ -19,7 +19,7 @@ from reactive_desched._version import __version__
 from reactive_desched.api.event import DATA_TYPES
 from reactive_desched.journal.records import JournalRecord, parse_header
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decision_context import SWEEP
+from reactive_desched.model.evaluation import SWEEP
 from reactive_desched.model.outcomes import RESULTS
 from tests.support.journals import some_events, write_journal
 from tools.event_page import fill_kinds, fill_tables

@@ -18,8 +18,8 @@ from bench.measure.numbers import quantiles
 from bench.measure.stamps import frames_stamped
 from reactive_desched.journal.correlation import Case
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision
+from reactive_desched.model.evaluation import DecisionContext
 
 _TIMEOUT_S = 10.0
 _RELIST_TIMEOUT_S = 60.0

@@ -14,8 +14,8 @@ from bench.record.task import Results, Task, WarningLog, freeze_gc
 from reactive_desched.app.recording import Recording, journal_config, open_recording, utc_now
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.recorder import JournalRecorder
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings

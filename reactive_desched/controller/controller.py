@@ -26,10 +26,9 @@ from reactive_desched.gate.eviction_controls import (
 )
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change, Resynced
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.disruptions import RememberedEnd
-from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.evaluation import DecisionContext, Evaluation
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.objects import Pod, PodKey

@@ -15,12 +15,13 @@ from reactive_desched.controller.blocked import Blocked, BlockedDecision, Blocke
 from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, FlappingConfig
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.plugin_faults import (
+    SLOW_CALL_S,
     WHOLE,
     MissedChange,
     PluginFaults,
+    SlowPlugins,
     describe_subject,
 )
-from reactive_desched.controller.slow_plugins import SLOW_CALL_S, SlowPlugins
 from reactive_desched.controller.subscriptions import (
     FindingKey,
     PluginInstance,

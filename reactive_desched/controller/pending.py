@@ -10,8 +10,8 @@ from msgspec import Struct
 from reactive_desched.controller.flapping import FlappingObject
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.turns import Turn
-from reactive_desched.model.decision_context import Trigger
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.freeing import emptied

@@ -1,12 +1,16 @@
 """Opens the simulated cluster and the controller, plays the day, and sums it up."""
 
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import anyio
+from anyio.streams.text import TextReceiveStream
 from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
@@ -24,8 +28,7 @@ from reactive_desched.demo.scenes import (
     play_scene,
     wait_until,
 )
-from reactive_desched.demo.sim_process import open_demo_cluster
-from reactive_desched.errors import ConfigError
+from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
@@ -35,6 +38,40 @@ from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
+
+START_TIMEOUT_S = 30.0
+
+
+@asynccontextmanager
+async def open_demo_cluster(kubeconfig: Path) -> AsyncIterator[str]:
+    """Run an empty simulated cluster while the block lasts; yields its URL.
+
+    The cluster also ends when this process does without leaving the block, as after SIGKILL.
+    """
+    command = [
+        *(sys.executable, "-m", "reactive_desched", "sim", "--nodes", "0", "--pods", "0"),
+        *("--write-kubeconfig", str(kubeconfig), "--until-stdin-ends"),
+    ]
+    async with await anyio.open_process(
+        command, stdin=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield await _read_url(TextReceiveStream(process.stdout))
+        finally:
+            process.terminate()
+
+
+async def _read_url(output: TextReceiveStream) -> str:
+    """Return the URL, which is the first line the cluster prints."""
+    received = ""
+    with anyio.move_on_after(START_TIMEOUT_S):
+        async for text in output:
+            received += text
+            if "\n" in received:
+                return received.split("\n", 1)[0]
+    raise ReactiveDeschedError(f"the simulated cluster did not start: {received.strip()}")
+
 
 PAUSE_S = 8.0
 """With `serve`, time to look at the page before a day and after it."""

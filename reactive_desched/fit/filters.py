@@ -21,10 +21,10 @@ from reactive_desched.fit.pod_affinity import PodAffinityFilter
 from reactive_desched.fit.reservations import controller_uid
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.fit.volumes import VolumeFilter
-from reactive_desched.model.declared_features import FEATURES_LACKING
 from reactive_desched.model.objects import Pod, PodSpec
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.scheduling import (
+    FEATURES_LACKING,
     INSUFFICIENT_RESOURCE,
     NODE_AFFINITY_MISMATCH,
     NODE_BEING_EMPTIED,

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 
 MAX_PODS: Final = 20_000

@@ -23,8 +23,8 @@ from reactive_desched.api.event import (
     Who,
     Why,
 )
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.eviction_options import BY_EVICTION, EVICTION, EvictionOptions
 from reactive_desched.model.evictor_table import EVICTORS, evictor_named
 from reactive_desched.model.moves import MoveEnd

@@ -73,9 +73,9 @@ from reactive_desched.journal.uptime import (
     no_uptime,
 )
 from reactive_desched.model.brakes import BrakeNotice
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.migration_jobs import KIND, MigrationStep
 from reactive_desched.model.moves import FutileClearing, MoveEnd

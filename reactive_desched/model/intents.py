@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.eviction_options import BY_EVICTION, EVICTION, EvictionOptions
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import NOT_KNOWN, Outcome, RequestTime

@@ -47,6 +47,17 @@ PORTS_IN_USE: Final = FitReason(
 )
 TOO_MANY_PODS: Final = FitReason("TooManyPods", "Too many pods")
 INSUFFICIENT_RESOURCE: Final = FitReason("InsufficientResource", "Insufficient {}")
+FEATURES_LACKING: Final = FitReason(
+    "NodeFeaturesLacking", "node(s) didn't match Pod's required features"
+)
+"""By the filter NodeDeclaredFeatures (KEP-5328, since 1.35), which infers them from the spec."""
+
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
+"""A rule of a container restarts all containers of the pod (1.35)."""
+
+USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
+"""The pod has its own users and the network of its node: hostUsers false, hostNetwork (1.36)."""
+
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 -- any address, as the API means it
 
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)

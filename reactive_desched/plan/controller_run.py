@@ -16,9 +16,9 @@ from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.readiness import STARTUP, Readiness
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.recorder import NullRecorder
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import RememberedEnd
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.migration_jobs import Mode

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from reactive_desched.eviction.recorder import NullRecorder
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
 

@@ -27,9 +27,8 @@ from reactive_desched.controller.readiness import (
 from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.journal.history import History
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Evict
-from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.evaluation import DecisionContext, Evaluation
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey

@@ -40,11 +40,11 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.plugin_faults import PluginFault, SlowPlugin
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.background_evictions import BackgroundEvictions
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, histogram
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
 from reactive_desched.telemetry.registry import MetricsRegistry
+from reactive_desched.telemetry.sig_compat import BackgroundEvictions
 from reactive_desched.text.times import format_second
 
 CHANGES = counter("changes", "Changes seen.", "change")

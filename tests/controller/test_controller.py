@@ -13,7 +13,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
-from reactive_desched.model.decision_context import DecisionContext, Trigger
+from reactive_desched.model.evaluation import DecisionContext, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import parse_selector

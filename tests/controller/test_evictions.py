@@ -13,7 +13,7 @@ from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import (
     EvictionExecutor,
 )
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import EvictionResult, Intent

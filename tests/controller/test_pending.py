@@ -17,8 +17,8 @@ from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.filters import DAEMON_SET_POD
 from reactive_desched.model.changes import NodeTaintsChanged
-from reactive_desched.model.decision_context import Trigger
 from reactive_desched.model.decisions import Defer
+from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOnCapacity, WakeOnPdb, WakeOnPod
 from reactive_desched.testing.builders import pod

@@ -9,8 +9,12 @@ from msgspec.structs import replace
 
 from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, View
 from reactive_desched.api.balance_plugin import Plan
-from reactive_desched.controller.plugin_faults import MAX_IN_A_ROW, MAX_RETRY_S
-from reactive_desched.controller.slow_plugins import SLOW_CALL_S, SLOW_CALLS
+from reactive_desched.controller.plugin_faults import (
+    MAX_IN_A_ROW,
+    MAX_RETRY_S,
+    SLOW_CALL_S,
+    SLOW_CALLS,
+)
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
 from reactive_desched.model.findings import Finding, RequeueAfter

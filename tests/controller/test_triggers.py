@@ -10,8 +10,7 @@ from reactive_desched.model.changes import (
     PodBound,
     TimePassed,
 )
-from reactive_desched.model.decision_context import Trigger
-from reactive_desched.model.evaluation import ChangeTrigger
+from reactive_desched.model.evaluation import ChangeTrigger, Trigger
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.wakes import WakeOnEviction

@@ -7,7 +7,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.observer import Observer

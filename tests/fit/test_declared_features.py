@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.kube.codec import ResourceCodec
-from reactive_desched.model.declared_features import (
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.scheduling import (
     RESTART_ALL_CONTAINERS,
     USER_NAMESPACES_HOST_NETWORK,
 )
-from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.model.objects import Node, Pod
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.node import NODE
 from reactive_desched.state.kinds.pod import POD

@@ -3,9 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.fit.upstream import UpstreamNodeFit
+from reactive_desched.fit.upstream import UpstreamNodeFit, fit_error
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
-from reactive_desched.model.node_fit import fit_error
 from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinityTerm
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reactive_desched.errors import Malformed
 from reactive_desched.journal.payloads import who_payload, why_payload
 from reactive_desched.kube.codec import make_codecs
-from reactive_desched.model.decision_context import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.inter_pod_anti_affinity import (

@@ -6,7 +6,7 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.readiness import STARTUP, sync_pause
-from reactive_desched.model.decision_context import Trigger
+from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.objects import Job, OwnerReference, ReplicaSet
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.state.indexes.owners import OwnerIndex

@@ -4,7 +4,7 @@ import pytest
 
 from reactive_desched.journal import correlation as module
 from reactive_desched.journal.correlation import OpenCases
-from reactive_desched.model.decision_context import DecisionContext, Trigger
+from reactive_desched.model.evaluation import DecisionContext, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import Pod

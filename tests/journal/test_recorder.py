@@ -16,9 +16,9 @@ from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.disruptions import EndedPod
+from reactive_desched.model.evaluation import DecisionContext, Trigger
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.findings import Finding

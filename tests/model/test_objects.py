@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.model.decision_context import Trigger
+from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     ClusterObject,

@@ -7,7 +7,7 @@ import pytest
 
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.sinks.retry_backoff import MAX_RETRY_AFTER_S
+from reactive_desched.sinks.sink_runner import MAX_RETRY_AFTER_S
 from tests.support.scripted_sink import SinkRunnerHarness, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -26,8 +26,8 @@ from reactive_desched.eviction.executor import (
 )
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
-from reactive_desched.model.decision_context import DecisionContext, Trigger
 from reactive_desched.model.decisions import Defer, Evict
+from reactive_desched.model.evaluation import DecisionContext, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference

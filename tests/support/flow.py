@@ -17,10 +17,9 @@ from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.brakes import BrakeNotice
-from reactive_desched.model.decision_context import DecisionContext
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.disruptions import EndedPod, disruption_mark
-from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.evaluation import DecisionContext, Evaluation
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.objects import ClusterObject, Pod

@@ -68,7 +68,7 @@ HOLD = """\
 import sys
 from pathlib import Path
 import anyio
-from reactive_desched.demo.sim_process import open_demo_cluster
+from reactive_desched.demo.day import open_demo_cluster
 
 async def hold():
     async with open_demo_cluster(Path(sys.argv[1])) as url:

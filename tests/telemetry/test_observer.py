@@ -41,9 +41,9 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.telemetry import sig_compat as upstream
-from reactive_desched.telemetry.background_evictions import EXPIRES_S
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.registry import MetricsRegistry
+from reactive_desched.telemetry.sig_compat import EXPIRES_S
 from reactive_desched.testing.builders import pod
 from tests.support.evictions import decide
 from tests.support.golden import Golden

@@ -8,10 +8,6 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from reactive_desched.model.declared_features import (
-    RESTART_ALL_CONTAINERS,
-    USER_NAMESPACES_HOST_NETWORK,
-)
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS, SCORED_RESOURCES
 from reactive_desched.model.objects import (
@@ -26,6 +22,10 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.qos import ResourceRequirements, compute_qos_class
 from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.resources import ContainerRequests, ResourceList, pod_requests
+from reactive_desched.model.scheduling import (
+    RESTART_ALL_CONTAINERS,
+    USER_NAMESPACES_HOST_NETWORK,
+)
 from reactive_desched.model.taints import Tolerations
 from reactive_desched.state.kinds.interning import InternTables, intern_field, quantity_texts
 from reactive_desched.state.kinds.kind import (
