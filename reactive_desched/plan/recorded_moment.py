@@ -17,6 +17,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import TIMESTAMP_FORMATS_HELP, parse_timestamp
 from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
@@ -33,6 +34,8 @@ __all__ = [
     "moment_of",
     "read_configuration",
     "read_moment",
+    "recorded_texts",
+    "selector_of_command_line",
 ]
 
 _MAX_GAPS: Final = 5
@@ -169,14 +172,27 @@ def read_configuration(
     recorded: ConfigurationInForce, registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Return what a recorded policy and settings mean to this version; raises PolicyErrors."""
-    configuration = load_sources(_texts(recorded), registry, lenient=lenient)
+    configuration = load_sources(recorded_texts(recorded), registry, lenient=lenient)
     if (selector := recorded.flags.get("nodeSelector")) is None:
         return configuration
     policy = replace(configuration.policy, node_selector=parse_selector(selector))
     return replace(configuration, policy=policy)
 
 
-def _texts(recorded: ConfigurationInForce) -> Iterator[SourceText]:
-    yield SourceText(recorded.policy, recorded.source or _POLICY)
+def recorded_texts(recorded: ConfigurationInForce, only: str = "") -> Iterator[SourceText]:
+    """Yield the recorded texts; `only` names the kind of document that is read of them."""
+    yield SourceText(recorded.policy, recorded.source or _POLICY, only)
     if recorded.settings:
-        yield SourceText(recorded.settings, _SETTINGS)
+        yield SourceText(recorded.settings, _SETTINGS, only)
+
+
+def selector_of_command_line(recorded: ConfigurationInForce, registry: Registry) -> str:
+    """Return the recorded --node-selector; empty where it is that of the recorded policy."""
+    selector = recorded.flags.get("nodeSelector", "")
+    if not selector:
+        return ""
+    with suppress(PolicyErrors):
+        written = load_sources(recorded_texts(recorded), registry, lenient=True)
+        if written.policy.node_selector.requirements:
+            return ""
+    return selector
