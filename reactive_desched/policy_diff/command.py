@@ -52,6 +52,7 @@ from reactive_desched.recording.reader import (
     items_between,
     summarize_recording,
 )
+from reactive_desched.replay.driven_controller import with_next
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.text.layout import layout_for
 from reactive_desched.text.times import format_second
@@ -174,16 +175,14 @@ def run_policies(
         ended_s = life.began.wall_s
         began_s = began_s or ended_s
         for run in runs:
-            run.begin(ended_s)
-        for item in life.later:
+            run.begin(life.began, life.standing)
+        for item, following in with_next(life.later):
             ended_s = item.at.wall_s
             for run in runs:
-                run.advance_to(ended_s)
+                run.advance_to(item, following)
             recorded.apply(item)
             for run in runs:
-                run.take(item)
-        for run in runs:
-            run.end()
+                run.take(item, following)
     if not began_s:
         raise NotRecorded("the recording has no whole picture of the cluster in that time")
     return began_s, ended_s
