@@ -70,6 +70,7 @@ REASON_CODES: Final = (
     "NodeLimitReached",
     "NodeMovesFutile",
     "NotSafeToEvict",
+    "NotSent",
     "NothingReplacesPod",
     "ObjectLimiter",
     "OneOfGang",

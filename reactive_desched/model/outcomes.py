@@ -58,6 +58,12 @@ class TooManyRequests(EvictionResponse, frozen=True, gc=False):
     retry_after_s: float | None = None
 
 
+class NotSent(EvictionResponse, frozen=True, gc=False):
+    """No request left: no connection to the API server, none to this cluster, or our own limit."""
+
+    message: str
+
+
 class NotFound(EvictionResponse, frozen=True, gc=False):
     """404: the pod does not exist any more."""
 
@@ -235,6 +241,12 @@ SERVER_BUSY: Final = OutcomeReason(
     "TooManyRequests",
     "The API server or an admission webhook answered 429 or 503: it asks for fewer requests.",
 )
+REQUEST_NOT_SENT: Final = OutcomeReason(
+    FAILED,
+    "NotSent",
+    "No request was sent: there was no connection to the API server, or it did not say which "
+    "cluster it is, or too many requests wait here already. The message has why.",
+)
 POD_NOT_FOUND: Final = OutcomeReason(
     NOT_FOUND, "PodNotFound", "The pod did not exist any more when the eviction was requested."
 )
@@ -321,8 +333,9 @@ def outcome_from_response(response: EvictionResponse) -> Outcome | None:
             return SERVER_BUSY.outcome(message, wait)
         case NotFound():
             return POD_NOT_FOUND.outcome("the pod did not exist any more")
-        case Conflict(message=message):
-            return POD_CONFLICT.outcome(message)
+        case Conflict(message=message) | NotSent(message=message):
+            reason = POD_CONFLICT if isinstance(response, Conflict) else REQUEST_NOT_SENT
+            return reason.outcome(message)
         case Denied(status=status, message=message):
             return REQUEST_DENIED.outcome(f"{status}: {message}")
         case ServerError(status=status, message=message):

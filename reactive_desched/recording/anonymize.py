@@ -330,6 +330,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     outcomes.LeavesLater: {"message": words, "reason": keep},
     outcomes.PdbRefused: {"message": words},
     outcomes.TooManyRequests: {"message": words},
+    outcomes.NotSent: {"message": words},
     outcomes.Conflict: {"message": words},
     outcomes.Denied: {"status": keep, "message": words},
     outcomes.ServerError: {"status": keep, "message": words},

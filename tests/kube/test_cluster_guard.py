@@ -15,7 +15,7 @@ from reactive_desched.model.outcomes import (
     Accepted,
     EffectUnknown,
     EvictionRequest,
-    TooManyRequests,
+    NotSent,
 )
 from tests.support.exposition import exposed
 from tests.support.golden import Golden
@@ -150,7 +150,7 @@ async def test_an_eviction_that_was_not_sent_there_may_be_requested_again(
     address.lead_to(prod)
     await refusal(session, ANOTHER, get)
 
-    assert isinstance(await evictor.evict(WEB), TooManyRequests)
+    assert isinstance(await evictor.evict(WEB), NotSent)
     assert prod.real_requests == []
 
 
@@ -385,7 +385,7 @@ async def test_a_proxy_that_failed_over_is_asked_before_the_next_request(
         assert isinstance(await ApiEvictor(session).evict(WEB), EffectUnknown)
         proxy.cluster, proxy.fails = prod, False
         await refusal(session, ANOTHER)
-        assert isinstance(await ApiEvictor(session).evict(WEB), TooManyRequests)
+        assert isinstance(await ApiEvictor(session).evict(WEB), NotSent)
     assert prod.real_requests == []
 
 

@@ -30,6 +30,7 @@ from reactive_desched.model.outcomes import (
     EvictionResponse,
     LeavesLater,
     NotFound,
+    NotSent,
     PdbRefused,
     PodFound,
     PodNotFound,
@@ -220,6 +221,11 @@ async def test_any_success_is_accepted(api: ScriptedApi, session: Session, code:
             ),
             id="of a proxy that lost the API server",
         ),
+        pytest.param(
+            ScriptedReply(408, b"stream timeout"),
+            EffectUnknown("408: stream timeout"),
+            id="of a proxy that no longer waits for the API server",
+        ),
         pytest.param(ScriptedReply(404, refusal(404, "NotFound", "no pod")), NotFound(), id="gone"),
         pytest.param(
             ScriptedReply(404, b"404 page not found"),
@@ -343,8 +349,8 @@ async def test_a_server_that_cannot_be_reached_was_not_asked(
     access = msgspec.structs.replace(session.credentials.config, server=url)
     session.credentials._config = access
     answer = await ApiEvictor(session).evict(WEB)
-    assert isinstance(answer, TooManyRequests)
-    assert answer.message.startswith("not sent: ")
+    assert isinstance(answer, NotSent)
+    assert "cannot connect" in answer.message
 
 
 async def test_an_eviction_does_not_wait_behind_lists(
@@ -366,7 +372,7 @@ async def test_too_many_waiting_calls_defer_the_eviction(
     rate = RateLimit(qps=1, burst=1, critical_reserve=0, max_waiting=0)
     async with open_session(config, rate_limit=rate, clock=clock) as session:
         await session.request("GET", "/a-list")
-        assert isinstance(await ApiEvictor(session).evict(WEB), TooManyRequests)
+        assert isinstance(await ApiEvictor(session).evict(WEB), NotSent)
     assert api.count("POST") == 0
 
 

@@ -30,6 +30,7 @@ from reactive_desched.model.outcomes import (
     EvictionResponse,
     LeavesLater,
     NotFound,
+    NotSent,
     PdbRefused,
     PodFound,
     PodLookup,
@@ -98,11 +99,9 @@ class ApiEvictor:
         try:
             reply = await post
         except RateLimited as error:
-            return TooManyRequests(str(error))
+            return NotSent(str(error))
         except Unreachable as error:
-            return (
-                EffectUnknown(str(error)) if error.sent else TooManyRequests(f"not sent: {error}")
-            )
+            return EffectUnknown(str(error)) if error.sent else NotSent(str(error))
         if not reply.ok:
             return self._eviction_response(reply)
         return EffectUnknown(WEB_PAGE) if is_web_page(reply.body) else Accepted()
@@ -140,9 +139,9 @@ class ApiEvictor:
                 return LeavesLater(message)
             case status if pdb is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return PdbRefused(pdb or message, reply.retry_after_s(self._clock.wall()))
-            case HTTPStatus.SERVICE_UNAVAILABLE if not error.reason:
+            case HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.REQUEST_TIMEOUT if not error.reason:
                 # No Status: a proxy that lost the API server, perhaps after it sent the request.
-                return EffectUnknown(f"503: {message}")
+                return EffectUnknown(f"{reply.status}: {message}")
             case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
                 return TooManyRequests(message, reply.retry_after_s(self._clock.wall()))
             case HTTPStatus.NOT_FOUND if error.reason == "NotFound":
