@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.command import build_report
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from tests.support.conformance import (

@@ -15,7 +15,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from reactive_desched.cli import main
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.command import build_report
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.corrections import correct

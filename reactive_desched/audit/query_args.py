@@ -7,8 +7,7 @@ from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.rows import micros
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.summary import EventFilter
-from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.timestamps import TIMESTAMP_FORMATS_HELP, parse_timestamp
+from reactive_desched.primitives.timestamps import parse_flag_moment
 
 _DEFAULT_PERIOD_US: Final = 7 * 86_400 * 1_000_000
 
@@ -34,16 +33,6 @@ def parse_period(event_filter: EventFilter, since: str, until: str, now: datetim
     if first >= last:
         raise ConfigError(f"--since {since} is not in the past: write an earlier --since")
     return RecordQuery(filter=found.filter, since=first, until=last)
-
-
-def parse_flag_moment(flag: str, text: str, now: datetime) -> datetime:
-    """Return the moment that a flag was given; raises ConfigError naming the flag."""
-    try:
-        return parse_timestamp(text, now)
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"{flag} {quote(text)} is not a time: write {TIMESTAMP_FORMATS_HELP}"
-        ) from error
 
 
 def _bound(flag: str, text: str, now: datetime) -> int | None:

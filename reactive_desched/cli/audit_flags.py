@@ -51,8 +51,7 @@ def add_period(chosen: "argparse._ArgumentGroup", *, since: str = "", until: str
         "--since",
         metavar="TIME",
         default="",
-        help="that happened then or later: RFC 3339, a day (UTC), or how long ago, as 10m or 7d"
-        f"{by_default}",
+        help=f"that happened then or later: {flag_values.TIME_HELP}{by_default}",
     )
     by_default = f" (default: {until})" if until else ""
     chosen.add_argument(

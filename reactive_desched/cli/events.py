@@ -77,8 +77,7 @@ def _add_start(command: argparse.ArgumentParser) -> None:
     start.add_argument(
         "--since",
         metavar="TIME",
-        help="begin with what happened then or later: RFC 3339, a day (UTC), or how long ago, such"
-        " as 10m or 7d",
+        help=f"begin with what happened then or later: {flag_values.TIME_HELP}",
     )
     start.add_argument(
         "--limit",
@@ -98,7 +97,7 @@ def _add_start(command: argparse.ArgumentParser) -> None:
 
 def _moment(arguments: argparse.Namespace, flag: str) -> datetime:
     """Return the moment that a flag was given; raises ConfigError."""
-    from reactive_desched.audit.query_args import parse_flag_moment
+    from reactive_desched.primitives.timestamps import parse_flag_moment
 
     return parse_flag_moment(f"--{flag}", getattr(arguments, flag), datetime.now(UTC))
 

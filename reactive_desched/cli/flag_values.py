@@ -9,6 +9,9 @@ from reactive_desched.primitives.hints import quote
 if TYPE_CHECKING:
     from reactive_desched.model.labels import Selector
 
+TIME_HELP = "RFC 3339, a day (UTC), or how long ago, as 10m, 2h ago or 7d"
+"""How each flag that takes a moment is written, for its help."""
+
 _YES = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _NO = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _FORMATS = {"text": "console", "json": "json"}

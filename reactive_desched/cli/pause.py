@@ -77,7 +77,7 @@ def _seconds(arguments: argparse.Namespace, now: datetime) -> float | None:
     if arguments.until is None:
         seconds: float | None = arguments.for_s
         return seconds
-    from reactive_desched.audit.query_args import parse_flag_moment
+    from reactive_desched.primitives.timestamps import parse_flag_moment
 
     left_s = (parse_flag_moment("--until", arguments.until, now) - now).total_seconds()
     if left_s <= 0:

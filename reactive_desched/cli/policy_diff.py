@@ -55,9 +55,12 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--since",
         metavar="TIME",
-        help="begin here: RFC 3339, or so long before the recording's end, as 7d (default: all)",
+        help=f"begin here: {flag_values.TIME_HELP}, which counts from the recording's end (default:"
+        " all)",
     )
-    command.add_argument("--until", metavar="TIME", help="end here (default: all)")
+    command.add_argument(
+        "--until", metavar="TIME", help="end here, written as --since (default: all)"
+    )
     command.add_argument(
         "--limit",
         metavar="N",

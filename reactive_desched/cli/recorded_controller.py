@@ -49,8 +49,6 @@ def ask(
 
     Raises ConfigError, and NotRecorded.
     """
-    import time
-
     import anyio
     import msgspec
 
@@ -59,16 +57,17 @@ def ask(
     from reactive_desched.plan.recorded_moment import (
         find_recording,
         journal_beside,
-        moment_of,
         read_moment,
     )
     from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.primitives.timestamps import parse_flag_moment
     from reactive_desched.replay.replaying import controller_at
     from reactive_desched.why.page import explain
 
     where = snapshot_flags.recording_of(arguments)
     assert where is not None, "a moment is asked about"
-    moment = read_moment(find_recording(Path(where)), moment_of(arguments.at, time.time()))
+    at = parse_flag_moment("--at", arguments.at, datetime.now(UTC))
+    moment = read_moment(find_recording(Path(where)), at.timestamp())
     journal = Path(arguments.journal) if arguments.journal else journal_beside(moment.path)
     try:
         run = controller_at(moment, journal, plugin_registry())

@@ -42,6 +42,8 @@ def _anonymize(arguments: argparse.Namespace) -> int:
     def read() -> Items:
         return read_items(paths, damages.add)
 
-    recording_files.write(recording_files.without_names(read), arguments.out)
-    damages.warn()
+    try:
+        recording_files.write(recording_files.without_names(read), arguments.out)
+    finally:
+        damages.warn()
     return 0

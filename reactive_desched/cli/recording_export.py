@@ -1,8 +1,9 @@
 """`recording export`: a period of a recording as one file."""
 
 import argparse
+from datetime import UTC, datetime
 
-from reactive_desched.cli import recording_files
+from reactive_desched.cli import flag_values, recording_files
 from reactive_desched.cli.commands import Commands
 from reactive_desched.errors import ConfigError
 
@@ -24,28 +25,29 @@ def add(commands: Commands) -> None:
         epilog=_EPILOG,
         examples=(
             "reactive-desched recording export --since 2h --anonymize tuesday.rdrec",
-            "reactive-desched recording export --journal ./journal --since 1d - > day.rdrec",
+            "reactive-desched recording export ./journal --since 1d - > day.rdrec",
         ),
     )
+    recording_files.add_recording(command, is_named=True)
     recording_files.add_output(command, "FILE")
     command.add_argument(
         "--since",
         metavar="TIME",
-        help="from then on: RFC 3339, a day (UTC), or how long ago, as 10m or 7d"
-        " (default: all that is recorded)",
+        help=f"from then on: {flag_values.TIME_HELP} (default: all that is recorded)",
     )
     command.add_argument("--until", metavar="TIME", help="up to then, written as --since")
     command.add_argument("--anonymize", action="store_true", help="replace all names")
-    recording_files.add_recording(command)
     command.set_defaults(command=_export)
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    from reactive_desched.primitives.timestamps import parse_flag_moment
     from reactive_desched.recording.items import Items
     from reactive_desched.recording.reader import items_between
 
+    now = datetime.now(UTC)
     since_s, until_s = (
-        None if text is None else recording_files.moment_of(flag, text)
+        None if text is None else parse_flag_moment(flag, text, now).timestamp()
         for flag, text in (("--since", arguments.since), ("--until", arguments.until))
     )
     if since_s is not None and until_s is not None and until_s <= since_s:
@@ -56,6 +58,8 @@ def _export(arguments: argparse.Namespace) -> int:
         return items_between(path, since_s, until_s, damages.add)
 
     items = recording_files.without_names(read) if arguments.anonymize else read()
-    recording_files.write(items, arguments.out)
-    damages.warn()
+    try:
+        recording_files.write(items, arguments.out)
+    finally:
+        damages.warn()
     return 0

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +18,11 @@ STDOUT: Final = "-"
 _MOST_NAMED: Final = 5
 
 
-def add_recording(command: argparse.ArgumentParser) -> None:
-    """Describe the flags that say which recording is meant."""
+def add_recording(command: argparse.ArgumentParser, *, is_named: bool = False) -> None:
+    """Describe what says which recording is meant: `named`, which is first, or flags."""
     where = command.add_mutually_exclusive_group()
+    if is_named:
+        where.add_argument("named", metavar="RECORDING", nargs="?", help="the same as --recording")
     where.add_argument(
         "--recording",
         metavar="PATH",
@@ -35,7 +36,7 @@ def recording_of(arguments: argparse.Namespace) -> Path:
     """Return the recording that is meant; raises ConfigError or NotRecorded, with the remedy."""
     from reactive_desched.plan.recorded_moment import find_recording
 
-    named = arguments.recording
+    named = getattr(arguments, "named", None) or arguments.recording  # not every command has both
     return find_recording(Path(named) if named else journal_flags.journal_directory(arguments))
 
 
@@ -46,19 +47,6 @@ def add_output(command: argparse.ArgumentParser, metavar: str) -> None:
         metavar=metavar,
         help="the file to write, which must not be there; - is standard output",
     )
-
-
-def moment_of(flag: str, text: str) -> float:
-    """Return the moment that a flag names, in seconds since the epoch; raises ConfigError."""
-    from reactive_desched.primitives.hints import quote
-    from reactive_desched.primitives.timestamps import TIMESTAMP_FORMATS_HELP, parse_timestamp
-
-    try:
-        return parse_timestamp(text, datetime.now(UTC)).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"{flag} {quote(text)} is not a time: write {TIMESTAMP_FORMATS_HELP}"
-        ) from error
 
 
 class Damages:
@@ -108,4 +96,4 @@ def write(items: "Iterable[Item]", out: str) -> None:
     times = f"{format_second(written.first_s)} to {format_second(written.last_s)}"
     count = format_count(written.items, "item")
     with suppress(OSError):
-        sys.stderr.write(f"{named}: {count}, {times}\n" if written.items else "nothing written\n")
+        sys.stderr.write(f"{named}: {count}, {times}\n")

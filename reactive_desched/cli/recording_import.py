@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from reactive_desched.cli import recording_files
+from reactive_desched.cli import flag_values, recording_files
 from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.errors import ConfigError, RecordingError
 
@@ -40,7 +41,7 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--began",
         metavar="TIME",
-        help="when kwokctl began to record: RFC 3339, a day (UTC), or how long ago",
+        help=f"when kwokctl began to record: {flag_values.TIME_HELP}",
     )
     command.add_argument(
         "--format", choices=[KWOK, SIMKUBE], help="which it is (default: by its first byte)"
@@ -75,6 +76,7 @@ def _some_objects(items: "Iterator[Item]", name: str) -> "Iterator[Item]":
 
 
 def _items(file: BinaryIO, arguments: argparse.Namespace) -> "Iterator[Item]":
+    from reactive_desched.primitives.timestamps import parse_flag_moment
     from reactive_desched.recording.imports.kwok import read_kwok
     from reactive_desched.recording.imports.simkube import read_simkube
 
@@ -91,4 +93,5 @@ def _items(file: BinaryIO, arguments: argparse.Namespace) -> "Iterator[Item]":
             f"{name} does not say when it was begun: write --began TIME, the time at which kwokctl"
             " began to record"
         )
-    return read_kwok(file, name, recording_files.moment_of("--began", began), print_warning)
+    began_s = parse_flag_moment("--began", began, datetime.now(UTC)).timestamp()
+    return read_kwok(file, name, began_s, print_warning)

@@ -31,10 +31,10 @@ def add(commands: Commands) -> None:
         epilog=_EPILOG,
         examples=(
             "reactive-desched recording status",
-            "reactive-desched recording status --recording tuesday.rdrec -o json",
+            "reactive-desched recording status tuesday.rdrec -o json",
         ),
     )
-    recording_files.add_recording(command)
+    recording_files.add_recording(command, is_named=True)
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.set_defaults(command=_status)
 

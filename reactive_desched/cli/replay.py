@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reactive_desched.cli import journal_flags
+from reactive_desched.cli import flag_values, journal_flags
 from reactive_desched.cli.commands import Commands
 from reactive_desched.errors import ConfigError
 
@@ -35,9 +36,9 @@ def add(commands: Commands) -> None:
         ),
     )
     command.add_argument(
-        "--since", metavar="TIME", help="compare from then on: an RFC 3339 time, or how long ago"
+        "--since", metavar="TIME", help=f"compare from then on: {flag_values.TIME_HELP}"
     )
-    command.add_argument("--until", metavar="TIME", help="compare up to then")
+    command.add_argument("--until", metavar="TIME", help="compare up to then, written as --since")
     command.add_argument(
         "--recording",
         metavar="PATH",
@@ -69,15 +70,20 @@ def _call(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> "ReplayOptions":
-    import time
     from math import inf
 
-    from reactive_desched.plan.recorded_moment import find_recording, journal_beside, moment_of
+    from reactive_desched.plan.recorded_moment import find_recording, journal_beside
+    from reactive_desched.primitives.timestamps import parse_flag_moment
     from reactive_desched.replay.replaying import ReplayOptions
 
-    now_s = time.time()
-    since_s = 0.0 if arguments.since is None else moment_of(arguments.since, now_s, "--since")
-    until_s = inf if arguments.until is None else moment_of(arguments.until, now_s, "--until")
+    now = datetime.now(UTC)
+    since_s, until_s = (
+        by_default if text is None else parse_flag_moment(flag, text, now).timestamp()
+        for flag, text, by_default in (
+            ("--since", arguments.since, 0.0),
+            ("--until", arguments.until, inf),
+        )
+    )
     if until_s <= since_s:
         raise ConfigError(f"--until {arguments.until} is not later than --since {arguments.since}")
     if arguments.recording is None:

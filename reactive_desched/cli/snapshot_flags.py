@@ -7,7 +7,7 @@ from reactive_desched.cli import flag_values
 from reactive_desched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reactive_desched.plan.command import PlanOptions
+    from reactive_desched.plan.inputs import PlanOptions
     from reactive_desched.plan.mode import RunBounds
 
 _MAX_EVICTIONS = 100_000
@@ -38,7 +38,7 @@ def add_at(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--at",
         metavar="TIME",
-        help="as of this moment of a recording: an RFC 3339 time, or how long ago, such as 2h",
+        help=f"as of this moment of a recording: {flag_values.TIME_HELP}",
     )
     command.add_argument(
         "--recording",
@@ -119,7 +119,7 @@ def _duration(text: str) -> float:
 
 def options_of(arguments: argparse.Namespace, **more: Any) -> "PlanOptions":  # its other fields
     """Return what these flags and those of a policy say, with more of the options' fields."""
-    from reactive_desched.plan.command import PlanOptions
+    from reactive_desched.plan.inputs import PlanOptions
 
     if arguments.policy is None and arguments.at is None:
         raise ConfigError("--policy FILE is missing; with --at TIME the recorded one counts")

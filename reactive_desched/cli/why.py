@@ -139,7 +139,7 @@ def _look(
     """Answer as a controller that starts now, or at the moment of --at, on this cluster would."""
     import time
 
-    from reactive_desched.plan.command import look
+    from reactive_desched.plan.inputs import look
     from reactive_desched.plan.progress import Progress, ProgressBar
     from reactive_desched.why.offline import explain
 

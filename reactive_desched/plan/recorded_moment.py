@@ -3,13 +3,15 @@
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.errors import ConfigError, NotRecorded
+from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
@@ -17,25 +19,24 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
-from reactive_desched.policy.yaml.diagnostics import PolicyErrors
-from reactive_desched.primitives.hints import quote
-from reactive_desched.primitives.timestamps import TIMESTAMP_FORMATS_HELP, parse_timestamp
 from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
 from reactive_desched.recording.items import ConfigurationInForce, Damage
-from reactive_desched.recording.reader import RecordedState, state_at, summarize_recording
+from reactive_desched.recording.reader import (
+    RecordedState,
+    covered_times,
+    state_at,
+    summarize_recording,
+)
 from reactive_desched.text.counts import format_count
-from reactive_desched.text.times import format_second
+from reactive_desched.text.times import format_second, format_timestamp
 
 __all__ = [
     "RecordedMoment",
     "configuration_of",
     "find_recording",
     "journal_beside",
-    "moment_of",
     "read_configuration",
     "read_moment",
-    "recorded_texts",
-    "selector_of_command_line",
 ]
 
 _MAX_GAPS: Final = 5
@@ -89,20 +90,6 @@ class RecordedMoment(Struct, frozen=True):
             yield f"the recording is damaged in {count}, first in {self.damages[0]}"
 
 
-def moment_of(text: str, now_s: float, flag: str = "--at") -> float:
-    """Return the moment that a flag names, in seconds since the epoch; raises ConfigError.
-
-    It is a time, or an age such as `2h`, which counts back from now.
-    """
-    try:
-        found = parse_timestamp(
-            text.removesuffix("ago").strip(), datetime.fromtimestamp(now_s, UTC)
-        )
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"{flag}: {quote(text)} is not {TIMESTAMP_FORMATS_HELP}") from error
-    return found.timestamp()
-
-
 def find_recording(named: Path) -> Path:
     """Return the recording that a path names: a file, its folder, or a journal that has one.
 
@@ -145,16 +132,28 @@ def read_moment(path: Path, at_s: float) -> RecordedMoment:
 def _held(path: Path) -> str:
     """Say which moments a recording has, where another was asked for."""
     try:
-        held = summarize_recording(path)
+        damages = summarize_recording(path).damages
+        covered = covered_times(path)
     except NotRecorded:
-        return "name another with --recording PATH"
+        damages, covered = (), []
+    damage = f"; it is damaged in {damages[0]}" if damages else ""
+    if not covered:
+        return f"name another with --recording PATH{damage}"
     gaps = "".join(
-        f", not from {format_second(begins)} to {format_second(ends)}"
-        for begins, ends in held.interruptions[-_MAX_GAPS:]
+        f", not from {_ends(before)[1]} to {_ends(after)[0]}"
+        for before, after in pairwise(covered[-_MAX_GAPS - 1 :])
     )
-    damage = f"; it is damaged in {held.damages[0]}" if held.damages else ""
-    whole = f"{format_second(held.first_s)} to {format_second(held.last_s)}"
+    whole = f"{_ends(covered[0])[0]} to {_ends(covered[-1])[1]}"
     return f"name a time from {whole}{gaps}{damage}"
+
+
+def _ends(covered: tuple[float, float]) -> tuple[str, str]:
+    """Write the first and the last second of a time; its first moment where it has no second."""
+    first_s, last_s = covered
+    if ceil(first_s) <= last_s:
+        return format_second(ceil(first_s)), format_second(last_s)
+    first = format_timestamp(datetime.fromtimestamp(first_s, UTC))
+    return first, first
 
 
 def configuration_of(moment: RecordedMoment, registry: Registry) -> Configuration:
@@ -172,27 +171,14 @@ def read_configuration(
     recorded: ConfigurationInForce, registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Return what a recorded policy and settings mean to this version; raises PolicyErrors."""
-    configuration = load_sources(recorded_texts(recorded), registry, lenient=lenient)
+    configuration = load_sources(_texts(recorded), registry, lenient=lenient)
     if (selector := recorded.flags.get("nodeSelector")) is None:
         return configuration
     policy = replace(configuration.policy, node_selector=parse_selector(selector))
     return replace(configuration, policy=policy)
 
 
-def recorded_texts(recorded: ConfigurationInForce, only: str = "") -> Iterator[SourceText]:
-    """Yield the recorded texts; `only` names the kind of document that is read of them."""
-    yield SourceText(recorded.policy, recorded.source or _POLICY, only)
+def _texts(recorded: ConfigurationInForce) -> Iterator[SourceText]:
+    yield SourceText(recorded.policy, recorded.source or _POLICY)
     if recorded.settings:
-        yield SourceText(recorded.settings, _SETTINGS, only)
-
-
-def selector_of_command_line(recorded: ConfigurationInForce, registry: Registry) -> str:
-    """Return the recorded --node-selector; empty where it is that of the recorded policy."""
-    selector = recorded.flags.get("nodeSelector", "")
-    if not selector:
-        return ""
-    with suppress(PolicyErrors):
-        written = load_sources(recorded_texts(recorded), registry, lenient=True)
-        if written.policy.node_selector.requirements:
-            return ""
-    return selector
+        yield SourceText(recorded.settings, _SETTINGS)

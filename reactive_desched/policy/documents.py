@@ -13,7 +13,6 @@ from reactive_desched.api.args import Fix
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.detect_kind import (
     POLICY_KIND,
-    SETTINGS_KIND,
     DocumentKind,
     detect_kind,
     is_koordinators,
@@ -52,14 +51,10 @@ def _sha256(raw: bytes) -> str:
 
 
 class SourceText(Struct, frozen=True):
-    """A text and what to call it in messages.
-
-    With `only` its documents of one kind are read, DeschedulerPolicy or ReactiveSettings.
-    """
+    """A text and what to call it in messages."""
 
     text: str | bytes
     name: str
-    only: str = ""
 
     @property
     def sha256(self) -> str:
@@ -112,9 +107,6 @@ class DocumentSet:
             for problem in error.diagnostics:
                 self._diagnostics.add(problem)
             return
-        if source.only:
-            wants_settings = source.only == SETTINGS_KIND
-            trees = tuple(tree for tree in trees if is_settings(tree) is wants_settings)
         first = next(itertools.filterfalse(is_settings, trees), None)
         for tree in trees:
             location = SourceLocation(source.name, tree)

@@ -55,7 +55,7 @@ from reactive_desched.recording.items import (
     UsageMeasured,
     Verb,
 )
-from reactive_desched.recording.rows import RowReader
+from reactive_desched.recording.rows import RowReader, picture_end
 from reactive_desched.text.times import format_timestamp
 
 MAX_LAG_S: Final = 60.0
@@ -422,7 +422,7 @@ def summarize_recording(path: Path) -> RecordingSummary:
     gaps = tuple(
         (before.last_s, after.first_s)
         for before, after in pairwise(spans)
-        if after.begun is None or not after.begun.is_continued or after.continues != before.last
+        if _is_gap(before, after)
     )
     return RecordingSummary(
         first_s=spans[0].first_s,
@@ -436,9 +436,55 @@ def summarize_recording(path: Path) -> RecordingSummary:
     )
 
 
+def covered_times(path: Path) -> list[tuple[float, float]]:
+    """Return from when to when there is a cluster to look at, oldest first.
+
+    Behind a gap that is from the end of a picture on. Raises NotRecorded where there is none.
+    """
+    spans: list[_Span] = []
+    for each in recording_paths(path):
+        _read_spans(each, spans, _ignore)
+    found: list[tuple[float, float]] = []
+    known: _Span | None = None  # the segment before, where the cluster is known at its end
+    for span in spans:
+        if known is not None and not _is_gap(known, span):
+            found[-1] = found[-1][0], span.last_s
+            known = span
+        elif (pictured_s := _pictured_s(span)) is not None:
+            found.append((pictured_s, span.last_s))
+            known = span
+        else:
+            known = None
+    return found
+
+
+def _ignore(_: Damage) -> None:
+    """Keep no damage."""
+
+
+def _pictured_s(span: "_Span") -> float | None:
+    """Return when the picture at the head of a segment ended; None where it is not whole."""
+    is_begun = False
+    for _, each in _frames((span.path,), _ignore, span.offset):
+        if isinstance(each, SegmentBegins):
+            if is_begun:
+                return None
+            is_begun = True
+            continue
+        try:
+            ended = picture_end(each.at, each.rows())
+        except ValueError:
+            return None
+        if ended is not None:
+            return ended.wall_s
+    return None
+
+
 class _Span(Struct):
     """A segment: its first and last time, which it continues, its last frame, and its picture."""
 
+    path: Path
+    offset: int
     first_s: float
     last_s: float
     continues: int
@@ -446,16 +492,24 @@ class _Span(Struct):
     begun: PictureBegun | None
 
 
+def _is_gap(before: _Span, after: _Span) -> bool:
+    """Say whether something is missing between two segments."""
+    is_continued = after.begun is not None and after.begun.is_continued
+    return not is_continued or after.continues != before.last
+
+
 def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
     """Add the segments of a file."""
-    continues: int | None = None
+    segment: SegmentBegins | None = None
     for _, each in _frames((path,), on_damage, 0):
         if isinstance(each, SegmentBegins):
-            continues = each.continues
-        elif continues is not None:
+            segment = each
+        elif segment is not None:
             begun, at_s = _begun(each, path, on_damage), each.at.wall_s
-            spans.append(_Span(at_s, at_s, continues, each.checksum, begun))
-            continues = None
+            spans.append(
+                _Span(path, segment.offset, at_s, at_s, segment.continues, each.checksum, begun)
+            )
+            segment = None
         else:
             spans[-1].last_s, spans[-1].last = each.at.wall_s, each.checksum
 

@@ -1,20 +1,32 @@
 """Writes a recording to one file, to be kept, sent, or looked at where no controller runs."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from reactive_desched.errors import RecordingError
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.recording.frames import NO_FRAME, pack_begin, pack_frame
-from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound, PictureBegun
+from reactive_desched.recording.items import (
+    Item,
+    ObjectChanged,
+    ObjectFound,
+    PictureBegun,
+    RecordingInterrupted,
+)
 from reactive_desched.recording.rows import RowWriter
 from reactive_desched.state.resources import PODS
 
 FRAME_BYTES: Final = 2**20
 _STEP: Final = 256
 _UNFINISHED: Final = ".unfinished"
+_NOTHING: Final = (
+    "nothing that can be read is recorded of that time, so nothing was written; `reactive-desched"
+    " recording status` says which time is recorded"
+)
 
 
 class Writable(Protocol):
@@ -41,9 +53,13 @@ class Written:
 
 
 def write_recording(items: Iterable[Item], file: Writable) -> Written:
-    """Write items to an open file: a segment for each picture, and one for what comes before it."""
+    """Write items to an open file: a segment for each picture, and one for what comes before it.
+
+    Raises RecordingError where there is nothing to write.
+    """
     written, rows, checksum = Written(), RowWriter(), NO_FRAME
     pods: dict[str, ClusterObject] = {}
+    is_missing = False  # something was, since the segment began
 
     def flush() -> int:
         if (taken := rows.take()) is None:
@@ -52,11 +68,12 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
         file.write(frame)
         return last
 
-    for item in items:
+    for item in _from_first_time(items):
         if isinstance(item, PictureBegun) or not written.items:
             checksum = flush()
             is_continued = isinstance(item, PictureBegun) and item.is_continued
-            checksum = checksum if is_continued else NO_FRAME
+            checksum = checksum if is_continued and not is_missing else NO_FRAME
+            is_missing = False
             file.write(pack_begin(checksum))
             rows = RowWriter()
             pods.clear()
@@ -65,13 +82,31 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
             pods[item.obj.key] = item.obj
         else:
             rows.add(item)
+            is_missing = is_missing or isinstance(item, RecordingInterrupted)
         written.count(item)
         if written.items % _STEP == 0:
             rows.encode()
             if len(rows) >= FRAME_BYTES:
                 checksum = flush()
     flush()
+    if not written.items:
+        raise RecordingError(_NOTHING)
     return written
+
+
+def _from_first_time(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items; what is missing before the first of them is missing up to its time."""
+    gap: RecordingInterrupted | None = None
+    rest = iter(items)
+    for item in rest:
+        if isinstance(item, RecordingInterrupted):
+            gap = item
+            continue
+        if gap is not None:
+            yield replace(gap, at=item.at)
+        yield item
+        break
+    yield from rest
 
 
 def write_file(items: Iterable[Item], path: Path) -> Written:
@@ -87,15 +122,9 @@ def write_file(items: Iterable[Item], path: Path) -> Written:
         try:
             with os.fdopen(fd, "wb") as file:
                 written = write_recording(items, file)
-            if written.items:
-                unfinished.replace(path)
+            unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise RecordingError(f"{path} cannot be written: {error.strerror or error}") from error
-    if not written.items:
-        raise RecordingError(
-            "nothing that can be read is recorded of that time, so no file was written;"
-            " `reactive-desched recording status` says which time is recorded"
-        )
     return written

@@ -88,6 +88,7 @@ _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
 _ANSWERED: Final = EvictionAnswered.__name__
 _LOOKED_UP: Final = PodLookedUp.__name__
 _MEASURED: Final = UsageMeasured.__name__
+_PICTURE_ENDED: Final = PictureEnded.__name__
 _RESPONSES: Final[Mapping[str, type[EvictionResponse]]] = {
     kind.__name__: kind for kind in EvictionResponse.__subclasses__()
 }
@@ -440,9 +441,7 @@ class RowReader:
     def _item(
         self, frame: Instant, second: int, row: "_PodRow | _ObjectRow | _ItemRow | _PodChangeRow"
     ) -> Item:
-        after_s = row.after_us / 1e6
-        wall_s, monotonic_s = frame.wall_s + after_s, frame.monotonic_s + after_s
-        at = Instant(round(wall_s, 6), round(monotonic_s, 6))
+        at = _time_of(frame, row.after_us)
         if isinstance(row, _PodRow | _PodChangeRow):
             pod = self._pod(row) if isinstance(row, _PodRow) else self._changed_pod(second, row)
             self._version = pod.resource_version
@@ -513,6 +512,29 @@ class RowReader:
         if decode is None:
             decode = self._decoders[name] = msgspec.msgpack.Decoder(kind).decode
         return decode(raw)
+
+
+def _time_of(frame: Instant, after_us: int) -> Instant:
+    after_s = after_us / 1e6
+    return Instant(round(frame.wall_s + after_s, 6), round(frame.monotonic_s + after_s, 6))
+
+
+def picture_end(at: Instant, rows: bytes) -> Instant | None:
+    """Return when the picture ended in a frame, if it did; no object of it is built.
+
+    Raises ValueError where the frame cannot be read.
+    """
+    try:
+        decoded = _ROWS.decode(rows)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"cannot be read: {error}") from error
+    began = at
+    for row in decoded:
+        if isinstance(row, _ClockRow):
+            began = Instant(at.wall_s + row.ahead_us / 1e6, at.monotonic_s)
+        elif isinstance(row, _ItemRow) and row.name == _PICTURE_ENDED:
+            return _time_of(began, row.after_us)
+    return None
 
 
 def _with_transitions(old: Pod, changed: Mapping[int, int | None], second: int) -> object:

@@ -8,8 +8,8 @@ import msgspec
 from reactive_desched.controller.pending import ClockPair
 from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.turn_forecast import findings_with_turns
-from reactive_desched.plan.command import LookedAt
 from reactive_desched.plan.controller_run import decide_now
+from reactive_desched.plan.inputs import LookedAt
 from reactive_desched.why.question import Question, answer
 
 

@@ -79,6 +79,7 @@ def test_a_row_whose_first_columns_have_no_room_is_folded_too() -> None:
     ("text", "moment"),
     [
         pytest.param("10m", "2026-05-01T11:50:00+00:00", id="how long ago"),
+        pytest.param("2h ago", "2026-05-01T10:00:00+00:00", id="how long ago, with the word"),
         pytest.param("2026-05-01T12:00:00Z", "2026-05-01T12:00:00+00:00", id="a time"),
         pytest.param("2026-05-01T12:00:00+02:00", "2026-05-01T10:00:00+00:00", id="with a zone"),
         pytest.param("1w1d", "2026-04-23T12:00:00+00:00", id="weeks and days"),

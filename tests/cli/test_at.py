@@ -1,13 +1,22 @@
 """`plan`, `nodes` and `why` with --at: which moment is shown, and what is said without one."""
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from reactive_desched.recording.reader import find_segments, summarize_recording
+from reactive_desched.recording.items import Instant
+from reactive_desched.recording.reader import (
+    find_segments,
+    read_items,
+    recording_paths,
+    summarize_recording,
+)
+from reactive_desched.recording.recording_file import write_file
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
 
@@ -109,8 +118,33 @@ def test_a_moment_that_is_not_recorded_is_refused_with_what_is(
 
     assert (status, out) == (1, "")
     assert words in err
-    found = summarize_recording(journal / "recording")
-    assert f"from {format_second(found.first_s)} to {format_second(found.last_s)}" in err
+    assert_names_times_that_it_has(err, run, ("--recording", str(journal)))
+
+
+def assert_names_times_that_it_has(err: str, run: Run, where: tuple[str, ...]) -> None:
+    """Ask again about both ends of the time that an error names, and behind each of its gaps."""
+    named = re.findall(r"(?:name a time from|to) (\S+?Z)", err)
+    assert len(named) > 1
+    for at in named:
+        status, _, again = run("plan", "--at", at, *where)
+        assert status == 0, (at, again)
+
+
+def test_the_times_that_are_named_are_those_of_a_whole_picture_also_behind_a_gap(
+    journal: Path, tmp_path: Path, run: Run
+) -> None:
+    second = sorted((journal / "recording").glob("*.rdrec"))[1]
+    second.write_bytes(second.read_bytes()[:-40])
+    whole = list(read_items(recording_paths(journal / "recording"), lambda _: None))
+    at = whole[0].at.wall_s + 0.25
+    slow, file = replace(whole[0], at=Instant(at, at)), tmp_path / "slow.rdrec"
+    write_file((slow, *whole[1:]), file)  # its first picture took most of a second
+
+    for path in (journal / "recording", file):
+        where = ("--recording", str(path))
+        _, _, err = run("plan", "--at", "1970-01-02", *where)
+        assert ", not from" in err, path
+        assert_names_times_that_it_has(err, run, where)
 
 
 @pytest.mark.parametrize("made", ["nothing", "a folder", "an empty journal"])

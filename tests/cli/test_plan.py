@@ -20,7 +20,7 @@ from reactive_desched.journal.history import History
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
 from reactive_desched.plan import command, live_snapshot
-from reactive_desched.plan.command import PlanOptions
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.state.resources import (
     MIGRATION_RESOURCES,

@@ -271,6 +271,57 @@ def test_what_cannot_be_done_is_refused_with_the_remedy(
     assert "\n".join(said) == golden()
 
 
+@pytest.mark.parametrize("words", [("export", "--recording"), ("export",), ("anonymize",)])
+@pytest.mark.parametrize("out", ["-", "new.rdrec"])
+@pytest.mark.parametrize("damage", ["no recording", "cut", "flipped", "empty"])
+def test_a_recording_that_cannot_be_read_is_no_export(
+    damage: str, out: str, words: tuple[str, ...], journal: Path, run: Run, tmp_path: Path
+) -> None:
+    *later, first = reversed(segment_paths(journal / "recording"))
+    for each in later:
+        each.unlink()
+    content = bytearray(first.read_bytes())
+    content[50] ^= 1
+    raw = {"no recording": b"kind: List\n", "cut": bytes(content[:30])}
+    first.write_bytes(raw.get(damage, b"" if damage == "empty" else bytes(content)))
+    new = tmp_path / "new.rdrec"
+    to = "-" if out == "-" else str(new)
+
+    status, written, err = run(*words, str(first), to)
+
+    assert (status, written, new.exists()) == (1, "", False)
+    assert "nothing that can be read" in err
+    assert (first.name in err) is (damage != "empty")
+
+
+def test_what_is_damaged_before_the_first_picture_is_missing_up_to_that(
+    journal: Path, run: Run, tmp_path: Path
+) -> None:
+    first, second, *_ = segment_paths(journal / "recording")
+    first.write_bytes(first.read_bytes()[:60])
+    file = tmp_path / "out.rdrec"
+    status, _, err = run("export", "--recording", str(journal), str(file))
+
+    gap, begun, *_ = items_of(file)
+    assert status == 0
+    assert first.name in err
+    assert isinstance(gap, RecordingInterrupted)
+    assert isinstance(begun, PictureBegun)
+    assert gap.at == begun.at
+    assert begun.at.wall_s == find_segments([second], fail_on_damage)[0].at.wall_s
+
+
+def test_the_recording_is_named_without_a_flag_too(journal: Path, run: Run, tmp_path: Path) -> None:
+    new = str(tmp_path / "new.rdrec")
+    assert run("export", str(journal), new)[0] == 0
+    for words in (("status", new), ("status", "-o", "text", new), ("status", "--recording", new)):
+        status, out, _ = run(*words)
+        assert status == 0
+        assert out.split()[:2] == ["recording", new]
+    with pytest.raises(SystemExit):
+        run("status", new, "--recording", new)
+
+
 def test_a_file_that_cannot_be_finished_is_not_there(tmp_path: Path) -> None:
     def items() -> Iterator[Item]:
         yield PictureBegun(Instant(1.0, 1.0))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.plan.command import PlanOptions, look
 from reactive_desched.plan.controller_run import decide_now
+from reactive_desched.plan.inputs import PlanOptions, look
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
 from tests.support.conformance import FOLDER, RecordedCase, case_parameters, check, write_case

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reactive_desched.model.objects import HOSTNAME_LABEL
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.command import build_report
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import PlanReport

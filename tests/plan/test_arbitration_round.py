@@ -9,7 +9,8 @@ import pytest
 
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.plan import live_snapshot
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.command import build_report
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import PlannedDecision

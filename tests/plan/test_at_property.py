@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
-from reactive_desched.plan.command import LookedAt, PlanOptions, build_report, look
+from reactive_desched.plan.command import build_report
 from reactive_desched.plan.controller_run import run_controller
+from reactive_desched.plan.inputs import LookedAt, PlanOptions, look
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.recorded_moment import read_moment

@@ -14,8 +14,9 @@ from reactive_desched.eviction.executor import (
     EvictionExecutor,
 )
 from reactive_desched.model.outcomes import EVICTED
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.command import build_report
 from reactive_desched.plan.file_snapshot import read_files
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry

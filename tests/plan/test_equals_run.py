@@ -17,8 +17,9 @@ import trio
 from trio.testing import MockClock
 
 from reactive_desched.controller import worker
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan.command import build_report
 from reactive_desched.plan.controller_run import TIMER_DELAY_S
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry

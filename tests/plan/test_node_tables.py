@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from reactive_desched.cli import main
-from reactive_desched.plan.command import PlanOptions, build_nodes_report
+from reactive_desched.plan.command import build_nodes_report
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.node_report import NodesReport
 from reactive_desched.plan.node_text import nodes_lines

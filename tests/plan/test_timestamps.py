@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.plan.command import parse_timestamp
+from reactive_desched.plan.inputs import parse_timestamp
 from reactive_desched.text.times import format_timestamp
 
 

@@ -32,8 +32,9 @@ from reactive_desched.model.outcomes import EvictionResponse, OutcomeReason, Pdb
 from reactive_desched.model.resources import is_extended
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NodeUsage
-from reactive_desched.plan import command
-from reactive_desched.plan.command import PlanOptions, build_report
+from reactive_desched.plan import inputs
+from reactive_desched.plan.command import build_report
+from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import PlanReport
@@ -100,14 +101,14 @@ class Planned:
             passes=passes,
         )
         with pytest.MonkeyPatch.context() as patch:
-            read = command._load_snapshot
-            seen: list[command.LoadedSnapshot] = []
+            read = inputs._load_snapshot
+            seen: list[inputs.LoadedSnapshot] = []
 
-            def remember(*given: Any) -> command.LoadedSnapshot:
+            def remember(*given: Any) -> inputs.LoadedSnapshot:
                 seen.append(read(*given))
                 return seen[-1]
 
-            patch.setattr(command, "_load_snapshot", remember)
+            patch.setattr(inputs, "_load_snapshot", remember)
             self.report = build_report(options, Progress())
             self.items = recorded(seen[0].snapshot, policy)
             anonymizer = Anonymizer(self.items, Random(7))
@@ -115,7 +116,7 @@ class Planned:
             self.renamed = list(anonymizer.rename(self.items))
             other = as_snapshot(self.renamed, seen[0].snapshot)
             (folder / "policy.yaml").write_text(cast("Any", self.renamed[-1]).policy)
-            patch.setattr(command, "_load_snapshot", lambda *_: command.LoadedSnapshot(other))
+            patch.setattr(inputs, "_load_snapshot", lambda *_: inputs.LoadedSnapshot(other))
             self.renamed_report = build_report(options, Progress())
 
 
