@@ -19,6 +19,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
+from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
 from reactive_desched.recording.items import ConfigurationInForce, Damage
 from reactive_desched.recording.reader import (
@@ -37,6 +38,8 @@ __all__ = [
     "journal_beside",
     "read_configuration",
     "read_moment",
+    "recorded_texts",
+    "selector_of_command_line",
 ]
 
 _MAX_GAPS: Final = 5
@@ -171,14 +174,27 @@ def read_configuration(
     recorded: ConfigurationInForce, registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Return what a recorded policy and settings mean to this version; raises PolicyErrors."""
-    configuration = load_sources(_texts(recorded), registry, lenient=lenient)
+    configuration = load_sources(recorded_texts(recorded), registry, lenient=lenient)
     if (selector := recorded.flags.get("nodeSelector")) is None:
         return configuration
     policy = replace(configuration.policy, node_selector=parse_selector(selector))
     return replace(configuration, policy=policy)
 
 
-def _texts(recorded: ConfigurationInForce) -> Iterator[SourceText]:
-    yield SourceText(recorded.policy, recorded.source or _POLICY)
+def recorded_texts(recorded: ConfigurationInForce, only: str = "") -> Iterator[SourceText]:
+    """Yield the recorded texts; `only` names the kind of document that is read of them."""
+    yield SourceText(recorded.policy, recorded.source or _POLICY, only)
     if recorded.settings:
-        yield SourceText(recorded.settings, _SETTINGS)
+        yield SourceText(recorded.settings, _SETTINGS, only)
+
+
+def selector_of_command_line(recorded: ConfigurationInForce, registry: Registry) -> str:
+    """Return the recorded --node-selector; empty where it is that of the recorded policy."""
+    selector = recorded.flags.get("nodeSelector", "")
+    if not selector:
+        return ""
+    with suppress(PolicyErrors):
+        written = load_sources(recorded_texts(recorded), registry, lenient=True)
+        if written.policy.node_selector.requirements:
+            return ""
+    return selector

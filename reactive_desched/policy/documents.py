@@ -13,6 +13,7 @@ from reactive_desched.api.args import Fix
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.detect_kind import (
     POLICY_KIND,
+    SETTINGS_KIND,
     DocumentKind,
     detect_kind,
     is_koordinators,
@@ -51,10 +52,14 @@ def _sha256(raw: bytes) -> str:
 
 
 class SourceText(Struct, frozen=True):
-    """A text and what to call it in messages."""
+    """A text and what to call it in messages.
+
+    With `only` its documents of one kind are read, DeschedulerPolicy or ReactiveSettings.
+    """
 
     text: str | bytes
     name: str
+    only: str = ""
 
     @property
     def sha256(self) -> str:
@@ -107,6 +112,9 @@ class DocumentSet:
             for problem in error.diagnostics:
                 self._diagnostics.add(problem)
             return
+        if source.only:
+            wants_settings = source.only == SETTINGS_KIND
+            trees = tuple(tree for tree in trees if is_settings(tree) is wants_settings)
         first = next(itertools.filterfalse(is_settings, trees), None)
         for tree in trees:
             location = SourceLocation(source.name, tree)

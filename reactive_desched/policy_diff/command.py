@@ -15,10 +15,17 @@ from reactive_desched.errors import ConfigError, NotRecorded
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Pod
-from reactive_desched.plan.recorded_moment import journal_beside, read_configuration
+from reactive_desched.plan.recorded_moment import (
+    journal_beside,
+    read_configuration,
+    recorded_texts,
+    selector_of_command_line,
+)
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.detect_kind import POLICY_KIND, SETTINGS_KIND
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_sources
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
@@ -46,6 +53,7 @@ from reactive_desched.recording.reader import (
     items_between,
     summarize_recording,
 )
+from reactive_desched.replay.driven_controller import with_next
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.text.layout import layout_for
 from reactive_desched.text.times import format_second
@@ -169,16 +177,14 @@ def run_policies(
         ended_s = life.began.wall_s
         began_s = began_s or ended_s
         for run in runs:
-            run.begin(ended_s)
-        for item in life.later:
+            run.begin(life.began, life.standing)
+        for item, following in with_next(life.later):
             ended_s = item.at.wall_s
             for run in runs:
-                run.advance_to(ended_s)
+                run.advance_to(item, following)
             recorded.apply(item)
             for run in runs:
-                run.take(item)
-        for run in runs:
-            run.end()
+                run.take(item, following)
     if not began_s:
         raise NotRecorded("the recording has no whole picture of the cluster in that time")
     return began_s, ended_s
@@ -231,31 +237,24 @@ def _configuration(
         has_policy = has_policy or checked.policy is not None
         has_settings = has_settings or checked.settings is not None
     names = [each.name for each in sources]
-    if not has_policy or not has_settings:
-        if in_force is None and not has_policy:
-            raise ConfigError(
-                "the recording does not say which policy was in force: name a policy file"
-            )
-        if in_force is not None:
-            for source in _recorded_sources(
-                in_force, has_policy=has_policy, has_settings=has_settings
-            ):
-                sources.append(source)
-                names.append(source.name)
-    return load_sources(sources, registry, lenient=lenient), tuple(names)
-
-
-def _recorded_sources(
-    in_force: ConfigurationInForce, *, has_policy: bool, has_settings: bool
-) -> Iterator[SourceText]:
-    """Yield the recorded texts that are wanted.
-
-    A recorded policy that has settings in its own file is taken whole, or not at all.
-    """
-    if not has_policy:
-        yield SourceText(in_force.policy, "the recorded policy")
-    if not has_settings and in_force.settings:
-        yield SourceText(in_force.settings, "the recorded settings")
+    if in_force is None and not has_policy:
+        raise ConfigError(
+            "the recording does not say which policy was in force: name a policy file"
+        )
+    if in_force is not None and not has_policy:
+        sources += recorded_texts(in_force, POLICY_KIND)
+        names.append("the recorded policy")
+    if in_force is not None and not has_settings:
+        sources += recorded_texts(in_force, SETTINGS_KIND)
+    loaded = load_sources(sources, registry, lenient=lenient)
+    if not has_settings and loaded.written is not None:
+        names.append("the recorded settings")
+    selector = "" if in_force is None else selector_of_command_line(in_force, registry)
+    if selector and not loaded.policy.node_selector.requirements:
+        policy = replace(loaded.policy, node_selector=parse_selector(selector))
+        loaded = replace(loaded, policy=policy)
+        names.append(f"the recorded --node-selector {selector}")
+    return loaded, tuple(names)
 
 
 def _is_in_force(
@@ -269,6 +268,7 @@ def _is_in_force(
     return (
         recorded.policy.profiles == configuration.policy.profiles
         and recorded.policy.limits == configuration.policy.limits
+        and recorded.policy.node_selector == configuration.policy.node_selector
         and recorded.settings == configuration.settings
     )
 

@@ -104,7 +104,7 @@ def compare_policies(
 
 def recorded_evictions_named(run: PolicyRun, facts: RecordedFacts) -> int:
     """Count the recorded evictions of which a policy evicts the same pod, or one of its line."""
-    lines = Counter(each.line for each in run.evictions)
+    lines = Counter(each.pod.line for each in run.evictions)
     named = 0
     for uid in facts.evicted:
         line = facts.line_of(uid)
@@ -117,7 +117,7 @@ def recorded_evictions_named(run: PolicyRun, facts: RecordedFacts) -> int:
 def _by_line(evictions: Iterable[MadeEviction]) -> dict[str, list[MadeEviction]]:
     found: defaultdict[str, list[MadeEviction]] = defaultdict(list)
     for each in evictions:
-        found[each.line].append(each)
+        found[each.pod.line].append(each)
     return dict(found)
 
 
@@ -132,10 +132,10 @@ def _compared(tried: TriedPolicy, until_s: float) -> ComparedPolicy:
         files=tried.files,
         revision=tried.configuration.policy.revision,
         evictions=len(evictions),
-        pods=len({each.line for each in evictions}),
-        by_plugin=_count(evictions, lambda each: each.plugin),
-        by_namespace=_count(evictions, lambda each: each.namespace),
-        by_workload=_count(evictions, lambda each: f"{each.namespace}/{each.workload}"),
+        pods=len({each.pod.line for each in evictions}),
+        by_plugin=_count(evictions, lambda each: each.pod.plugin),
+        by_namespace=_count(evictions, lambda each: each.pod.namespace),
+        by_workload=_count(evictions, lambda each: f"{each.pod.namespace}/{each.pod.workload}"),
         by_hour=dict(sorted(_count(evictions, lambda each: _hour(each.time_s)).items())),
         peak=_peak([each.time_s for each in evictions]),
         not_ready_seconds=round(sum(end - begin for begin, end in spans), 1),
@@ -181,7 +181,7 @@ def _most_at_once(spans: Iterable[tuple[float, float]]) -> int:
 
 
 def _blocked_pods(run: PolicyRun) -> tuple[BlockedPods, ...]:
-    went = {each.line for each in run.evictions}
+    went = {each.pod.line for each in run.evictions}
     reasons: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     settings: dict[tuple[str, str], str] = {}
     for log in run.logs:
@@ -210,16 +210,16 @@ def _only(
     held: dict[str, list[HeldFinding]] = {}
     for log in other.run.logs:
         for each in log.held.values():
-            held.setdefault(each.line, []).append(each)
+            held.setdefault(each.pod.line, []).append(each)
     moved = [
         MovedPod(
             time=format_second(first.time_s),
-            namespace=first.namespace,
-            pod=first.pod,
-            workload=first.workload,
-            node=first.node,
-            plugin=first.plugin,
-            finding=first.finding,
+            namespace=first.pod.namespace,
+            pod=first.pod.name,
+            workload=first.pod.workload,
+            node=first.pod.node,
+            plugin=first.pod.plugin,
+            finding=first.pod.finding,
             other=_why_not(first, held.get(line, ()), other),
             replacement_node=first.replacement_node,
             times=len(made),
@@ -233,20 +233,20 @@ def _only(
 
 def _why_not(made: MadeEviction, held: Sequence[HeldFinding], other: TriedPolicy) -> str:
     """Say why the other policy did not move a pod."""
-    same = [each for each in held if each.plugin == made.plugin]
+    same = [each for each in held if each.pod.plugin == made.pod.plugin]
     if same or held:
         last = max(same or held, key=lambda each: each.last_s)
         setting = f" (setting {last.setting})" if last.setting else ""
-        by = "" if same else f"{last.plugin} finds it, "
+        by = "" if same else f"{last.pod.plugin} finds it, "
         return f"{by}blocked by {last.gate}/{last.reason}: {last.message}{setting}"
     enabled = {
         name
         for profile in other.configuration.policy.profiles
         for name in (*profile.deschedule, *profile.balance)
     }
-    if made.plugin not in enabled:
-        return f"{made.plugin} is not enabled"
-    return f"{made.plugin} finds nothing wrong with it"
+    if made.pod.plugin not in enabled:
+        return f"{made.pod.plugin} is not enabled"
+    return f"{made.pod.plugin} finds nothing wrong with it"
 
 
 def describe_counts(diff: PolicyDiff) -> str:

@@ -25,7 +25,7 @@ from reactive_desched.recording.items import (
     Verb,
 )
 
-__all__ = ["FactsReader", "RecordedEnd", "RecordedFacts"]
+__all__ = ["FactsReader", "Lines", "RecordedEnd", "RecordedFacts"]
 
 DEFAULT_END_S: Final = 10.0
 DEFAULT_START_S: Final = 10.0
@@ -89,6 +89,25 @@ class RecordedFacts(Struct):
         owner = controller_of(pod.owners)
         known = None if owner is None else times.get(owner.uid)
         return times.get("", default) if known is None else known
+
+
+class Lines:
+    """The lines of replacements in one world: by them the evictions of two worlds are compared.
+
+    The replacements of pods that the policy, or the recorded controller, evicted continue one.
+    """
+
+    def __init__(self, facts: RecordedFacts) -> None:
+        self._facts = facts
+        self._origins: dict[str, str] = {}
+
+    def of(self, pod: str) -> str:
+        """Return the uid of the recorded pod whose line this one continues."""
+        return self._facts.line_of(self._origins.get(pod, pod))
+
+    def follow(self, pod: str, evicted: str) -> None:
+        """Let a pod of this world alone continue the line of one that the policy evicted."""
+        self._origins[pod] = self._origins.get(evicted, evicted)
 
 
 class FactsReader:

@@ -29,7 +29,7 @@ from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.plan.assumed_cluster import AssumedCluster, AssumedEviction, PreviewClock
-from reactive_desched.policy_diff.recorded_facts import RecordedFacts
+from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.recording.items import Verb
 from reactive_desched.recording.reader import RecordedState
 from reactive_desched.state.resources import NODES, PDBS, PODS
@@ -74,12 +74,14 @@ class AssumedWorld:
         controller: Controller,
         clock: PreviewClock,
         facts: RecordedFacts,
+        lines: Lines,
         recorded: RecordedState,
     ) -> None:
         self._controller = controller
         self._state = controller.state
         self._clock = clock
         self._facts = facts
+        self._lines = lines
         self._recorded = recorded
         self._cluster = AssumedCluster(controller, clock, facts)
         self._by_recorded: dict[str, _Place] = {}
@@ -89,23 +91,10 @@ class AssumedWorld:
         self._joined: dict[str, str] = {}
         self._starting: set[str] = set()
         self._places: defaultdict[str, set[_Place]] = defaultdict(set)
-        self._origins: dict[str, str] = {}
         self._desired: dict[str, int] = {}
         self._used: dict[str, ResourceList] = {}
 
-    # --- reading ---
-
-    def origin(self, pod: str) -> str:
-        """Return the uid of the recorded pod whose line this one continues.
-
-        The replacements of pods that the policy, or the recorded controller, evicted continue it.
-        """
-        return self._facts.line_of(self._origins.get(pod, pod))
-
-    def node_of(self, pod: str) -> str:
-        """Return the node to which a pod was bound lately; empty where it is not known."""
-        found = self._state.store(Pod).get(pod)
-        return self._cluster.node_of(pod) if found is None else found.node
+    # --- time ---
 
     def next_due(self) -> float | None:
         """Return when something of this world alone happens next."""
@@ -175,7 +164,7 @@ class AssumedWorld:
         place.restarts = {} if recorded is None else _restarts_more(None, recorded)
         place.was_ready = True
         if uid:
-            self._origins[uid] = self._origins.get(pod.uid, pod.uid)
+            self._lines.follow(uid, pod.uid)
             self._by_pod[uid] = place
             self._starting.add(uid)
         return uid

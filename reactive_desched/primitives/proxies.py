@@ -98,15 +98,15 @@ def proxy_address(url: str) -> str:
 def environment_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
     """Return the environment's proxy for a URL; None where it is reached without one.
 
-    A name in small letters counts before the one in capitals, and an empty value is none. This
-    machine never has a proxy. Raises ProxyError for a proxy that cannot be used.
+    As in Go, a name in capitals counts before the one in small letters, and an empty value is
+    none. This machine never has a proxy. Raises ProxyError for a proxy that cannot be used.
     """
     parts = urlsplit(url)
-    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
+    names = (f"{parts.scheme}_proxy".upper(), f"{parts.scheme}_proxy")
     name = next((name for name in names if environ.get(name)), None)
     if name is None or parts.scheme not in _SCHEMES:
         return None
-    excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    excluded = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
     if not _is_proxied(parts.hostname or "", str(parts.port or _PORTS[parts.scheme]), excluded):
         return None
     written = environ[name]

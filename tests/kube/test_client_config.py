@@ -235,7 +235,7 @@ NO_ADDRESSES = [
     "https://api.example:port",
     "https://api.example:99999",
     "https://[::1",
-    "https://api.example/a b",
+    "https://api example/a",
     "https://api.exam\nple",
 ]
 

@@ -265,6 +265,10 @@ class TestTheServer:
             pytest.param(
                 {"server": "http://h/k8s/c1//"}, "http://h/k8s/c1", id="a path and slashes"
             ),
+            pytest.param({"server": "http://h//k8s/./c1"}, "http://h/k8s/c1", id="needless parts"),
+            pytest.param({"server": "http://h/k8s/../c1"}, "http://h/c1", id="a step back"),
+            pytest.param({"server": "http://h/a%20b%2Bc"}, "http://h/a%20b+c", id="escapes"),
+            pytest.param({"server": "http://h/a b/ü"}, "http://h/a%20b/%C3%BC", id="no escapes"),
             pytest.param({"server": "http://h/k8s?a=b#c"}, "http://h/k8s", id="query and fragment"),
             pytest.param({"server": "http://h?a=b"}, "http://h", id="a query alone"),
         ],
@@ -281,7 +285,9 @@ class TestTheServer:
         assert access.server == "https://h:1"
         assert access.tls is not None
 
-    @pytest.mark.parametrize("server", ["h/k8s", "ftp://h", "://h", "", "https://"])
+    @pytest.mark.parametrize(
+        "server", ["h/k8s", "ftp://h", "://h", "", "https://", "http://h/a\nb"]
+    )
     def test_that_is_no_address_is_reported(self, tmp_path: Path, server: str) -> None:
         assert "is not a http address" in refusal(tmp_path, config({"server": server}))
 

@@ -85,6 +85,8 @@ async def names_listed(session: Session, clock: InstantClock | None = None) -> s
     [
         pytest.param(one_in(2, THROTTLED), id="half of the requests are throttled"),
         pytest.param(one_in(3, Refused(429)), id="429 without Retry-After"),
+        pytest.param(one_in(3, Refused(408)), id="408"),
+        pytest.param(one_in(3, Refused(425)), id="425"),
         pytest.param(one_in(3, Refused(500)), id="500"),
         pytest.param(one_in(3, Refused(502, b"<html>bad gateway</html>")), id="a page of a proxy"),
         pytest.param(one_in(3, Refused(503)), id="503"),
@@ -147,10 +149,17 @@ async def test_a_page_that_never_comes_ends_the_list_after_ten_tries(
     assert sum(clock.slept_s) < 30
 
 
-async def test_an_expired_continue_token_leads_to_one_list_without_a_limit(
-    full: ScriptedApi, session: Session
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        pytest.param(410, "Expired", id="expired"),
+        pytest.param(400, "BadRequest", id="not valid for the server that is asked now"),
+    ],
+)
+async def test_a_continue_token_that_is_refused_leads_to_one_list_without_a_limit(
+    full: ScriptedApi, session: Session, status: int, reason: str
 ) -> None:
-    full.answer_next("list", None, None, failing(410, "Expired"))
+    full.answer_next("list", None, None, failing(status, reason))
     assert await names_listed(session) == set(full.objects)
     queries = [asked.query for asked in full.requests]
     assert [sorted(query) for query in queries] == [

@@ -123,7 +123,7 @@ def what_is_said(folder: Path, config: Configuration) -> dict[str, str]:
     recorded = RecordedState()
     run = PolicyRun(config, facts, recorded)
     run_policies(read_items(recording_paths(folder / RECORDING_FOLDER), print), [run], recorded)
-    return {each.line: workloads.get(each.line, "") for each in run.evictions}
+    return {each.pod.line: workloads.get(each.pod.line, "") for each in run.evictions}
 
 
 def compare(seed: int, real: Mapping[str, str], said: Mapping[str, str]) -> Fidelity:

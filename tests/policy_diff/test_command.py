@@ -39,7 +39,7 @@ def test_a_policy_is_compared_with_the_one_that_was_in_force(
     report = json.loads(diff(capsys, *given))
 
     assert report["kind"] == "PolicyDiff"
-    assert report["old"]["files"] == ["the recorded policy"]
+    assert report["old"]["files"] == ["the recorded policy", "the recorded settings"]
     assert report["recorded"]["named"] == report["recorded"]["evictions"] == 3
     assert report["new"]["evictions"] > report["old"]["evictions"]
     assert sum(report["new"]["byHour"].values()) == report["new"]["evictions"]

@@ -107,7 +107,7 @@ def run(config: Configuration, *items: Iterable[Item] | Item) -> PolicyRun:
 
 def moved(made: PolicyRun) -> list[tuple[str, int]]:
     """Return the lines of the pods that were evicted, and when."""
-    return [(each.line, round(each.time_s - START_S)) for each in made.evictions]
+    return [(each.pod.line, round(each.time_s - START_S)) for each in made.evictions]
 
 
 WEB: Final = pod("web", on="n1", created=START_S - 3600)
@@ -176,7 +176,7 @@ def test_the_later_life_of_a_moved_pod_is_laid_on_its_replacement() -> None:
         NothingChanged(at(600)),
     )
 
-    assert [(each.line, each.plugin) for each in made.evictions] == [
+    assert [(each.pod.line, each.pod.plugin) for each in made.evictions] == [
         ("web", TAINTS),
         ("web", RESTARTS),
     ]
@@ -260,7 +260,7 @@ def test_a_pod_on_a_node_that_goes_is_replaced_though_the_recorded_one_was_elsew
     )
 
     assert moved(made) == [("web", 100), ("web", 400)]
-    assert [each.node for each in made.evictions] == ["n1", "n3"]
+    assert [each.pod.node for each in made.evictions] == ["n1", "n3"]
 
 
 def test_a_pause_by_a_person_holds_for_every_policy() -> None:

@@ -91,15 +91,15 @@ def test_no_proxy_names_hosts_as_for_programs_in_go(
     [
         ({"HTTPS_PROXY": "http://p:1"}, "http://p:1", "$HTTPS_PROXY"),
         ({"https_proxy": "http://p:1"}, "http://p:1", "$https_proxy"),
-        ({"HTTPS_PROXY": "http://a", "https_proxy": "http://b"}, "http://b", "$https_proxy"),
-        ({"HTTPS_PROXY": "http://a", "https_proxy": ""}, "http://a", "$HTTPS_PROXY"),
+        ({"HTTPS_PROXY": "http://a", "https_proxy": "http://b"}, "http://a", "$HTTPS_PROXY"),
+        ({"HTTPS_PROXY": "", "https_proxy": "http://b"}, "http://b", "$https_proxy"),
         ({"HTTPS_PROXY": "p:1"}, "http://p:1", "$HTTPS_PROXY"),
         ({"HTTPS_PROXY": "p"}, "http://p", "$HTTPS_PROXY"),
         ({"HTTPS_PROXY": "me:pw@p:1"}, "http://me:pw@p:1", "$HTTPS_PROXY"),
         ({"HTTPS_PROXY": "https://p:1"}, "https://p:1", "$HTTPS_PROXY"),
     ],
 )
-def test_a_name_in_small_letters_counts_first_and_http_is_what_a_proxy_speaks(
+def test_a_name_in_capitals_counts_first_as_in_go_and_http_is_what_a_proxy_speaks(
     environ: dict[str, str], proxy: str, source: str
 ) -> None:
     assert environment_proxy("https://api.example", environ) == (proxy, source)
@@ -110,8 +110,8 @@ def test_a_name_in_small_letters_counts_first_and_http_is_what_a_proxy_speaks(
     [
         {},
         {"HTTP_PROXY": "http://p:1", "ALL_PROXY": "http://p:1"},
-        {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "x", "no_proxy": "api.example"},
-        {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api.example", "no_proxy": ""},
+        {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api.example", "no_proxy": "x"},
+        {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "", "no_proxy": "api.example"},
     ],
 )
 def test_without_a_proxy_for_https_there_is_none(environ: dict[str, str]) -> None:

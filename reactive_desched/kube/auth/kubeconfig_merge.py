@@ -2,9 +2,12 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from posixpath import normpath
 from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct, field
@@ -28,6 +31,9 @@ T = TypeVar("T")
 
 _DATA: Final = ("certificate-authority", "client-certificate", "client-key")
 _PATHS: Final = (*_DATA, "tokenFile")
+_PATH_CHARS: Final = "/$&+,:;=@"
+"""What the path of a URL has as it is, beside letters and digits, as Go writes it."""
+
 _OWN_CREDENTIALS: Final = ("token", "tokenFile", "username", "client-certificate")
 """A user that has one of these needs no plugin, so none is run."""
 
@@ -207,7 +213,8 @@ def _user(merged: _Merged, name: str, user: str, where: str, *, is_tls: bool) ->
 def _server(cluster: dict[str, Any]) -> str:
     """Return the server with its scheme, as client-go completes it, and without query and slash.
 
-    What is no address stays as it is: the caller refuses it.
+    Its path is the shortest that means the same, with its characters as a URL has them. What is no
+    address stays as it is: the caller refuses it.
     """
     server = str(cluster.get("server", ""))
     if "://" not in server:
@@ -220,10 +227,12 @@ def _server(cluster: dict[str, Any]) -> str:
             or cluster.get("insecure-skip-tls-verify")
         )
         server = f"{'https' if has_tls else 'http'}://{server}"
-    parts = split_url(server)
-    if parts is None:
-        return server.rstrip("/")
-    return parts._replace(scheme=parts.scheme.lower(), query="", fragment="").geturl().rstrip("/")
+    scheme, _, rest = server.partition("://")
+    authority, _, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    if not path.isprintable():
+        return server
+    shortest = normpath(f"/{unquote(path)}").lstrip("/")
+    return f"{scheme.lower()}://{authority}/{quote(shortest, safe=_PATH_CHARS)}".rstrip("/")
 
 
 def _checked_cluster(cluster: dict[str, Any], where: str, name: str) -> dict[str, Any]:

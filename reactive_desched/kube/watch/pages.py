@@ -49,6 +49,10 @@ _REPEATED = frozenset(
 )
 
 
+_TOKEN_IS_BAD = frozenset({StopReason.GONE, StopReason.REJECTED})
+"""How a page ends whose continue token has expired, or is one of another server."""
+
+
 class ListedAnew(Struct, frozen=True, gc=False):
     """The pages up to here do not count: the list begins again, in one page."""
 
@@ -115,8 +119,9 @@ class PageFetcher(Generic[T]):
     there. Where responses break off or are late, pages get smaller. `on_repeat` is called with each
     failure that leads to another request.
 
-    When a continue token has expired, all objects are listed in one page, as client-go does: the
-    token that the server offers for an inconsistent rest is no base for a watch.
+    When a continue token has expired, or is refused, all objects are listed in one page, as
+    client-go does of the first: the token that the server offers for an inconsistent rest is no
+    base for a watch.
     """
 
     def __init__(
@@ -145,7 +150,7 @@ class PageFetcher(Generic[T]):
         async with send:
             while True:
                 page = await self._fetch(token, size, buffer)
-                if isinstance(page, WatchEnd) and page.reason is StopReason.GONE and token:
+                if isinstance(page, WatchEnd) and page.reason in _TOKEN_IS_BAD and token:
                     self._on_repeat(page)
                     await send.send(LISTED_ANEW)
                     page = await self._fetch("", None, buffer)

@@ -88,6 +88,8 @@ _BY_CODE = {
     HTTPStatus.FORBIDDEN: StopReason.DENIED,
     HTTPStatus.NOT_FOUND: StopReason.DENIED,
     HTTPStatus.METHOD_NOT_ALLOWED: StopReason.DENIED,
+    HTTPStatus.REQUEST_TIMEOUT: StopReason.BROKEN,  # of a proxy: the API server has 504 for it
+    HTTPStatus.TOO_EARLY: StopReason.BROKEN,
     HTTPStatus.GONE: StopReason.GONE,
     HTTPStatus.TOO_MANY_REQUESTS: StopReason.THROTTLED,
     HTTPStatus.SERVICE_UNAVAILABLE: StopReason.THROTTLED,

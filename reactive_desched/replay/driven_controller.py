@@ -1,0 +1,314 @@
+"""Drives a controller over the items of a recording, on the recorded clocks.
+
+It is the controller's own code, as in a preview (docs/adr/0040-a-preview-runs-the-controller.md):
+the watches are replaced by the recorded items, and what answers its evictions, the recorded API
+server or an assumed one, is its surroundings.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pauses import EvictionPauses
+from reactive_desched.controller.readiness import (
+    BRAKE,
+    JOURNAL,
+    LEADER,
+    MANUAL,
+    STARTUP,
+    SYNC_PREFIX,
+    Readiness,
+)
+from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.eviction.recorder import DecisionRecorder
+from reactive_desched.model.intents import Intent
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.observer import Observer
+from reactive_desched.model.usage import NodeUsage
+from reactive_desched.plan.assumed_cluster import PreviewClock
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.recording.items import (
+    BrakesHeld,
+    EvictionSettled,
+    Instant,
+    Item,
+    ObjectChanged,
+    OrderGiven,
+    PauseSet,
+    ResourceDenied,
+    UsageMeasured,
+)
+from reactive_desched.state.resources import WATCHED_KINDS
+
+__all__ = ["DrivenController", "Picture", "RecordedClock", "Surroundings", "with_next"]
+
+TIMER_DELAY_S: Final = 0.001
+"""How late timers ring: a pause that is noticed as one rings holds what it would have done."""
+
+ROUNDING_S: Final = 0.000_002
+"""So exact are the times of items: what is due at the time of one happens after it."""
+
+_NOTICED: Final = frozenset({BRAKE, JOURNAL, LEADER, MANUAL})
+"""The pauses that begin when the controller looks for them, as it does before it evaluates."""
+
+_MAX_TURNS: Final = 10_000
+"""So often in a row the controller may have work at one moment."""
+
+
+class RecordedClock(PreviewClock):
+    """The clocks of the recorded process: monotonic seconds, and the time of day then."""
+
+    def __init__(self, began: Instant) -> None:
+        super().__init__(began.wall_s - began.monotonic_s)
+        self.now = began.monotonic_s
+
+    def set_wall(self, at: Instant) -> None:
+        """Go by the time of day that the process had at a moment."""
+        self._began_s = at.wall_s - at.monotonic_s
+
+    def error_s(self, at: Instant) -> float:
+        """Return by how much the time of day was set up to a moment."""
+        return abs(at.wall_s - at.monotonic_s - self._began_s)
+
+    def monotonic_of(self, wall_s: float) -> float:
+        """Return the monotonic seconds of a time of day."""
+        return wall_s - self._began_s
+
+
+class Surroundings(Protocol):
+    """The cluster and the API server around a driven controller."""
+
+    def take(self, item: Item) -> None:
+        """Take the next recorded item: a change of an object, a sample, or what else is theirs."""
+        ...
+
+    def send(self, intent: Intent) -> None:
+        """Take an eviction that the controller decided now; they settle it later."""
+        ...
+
+    def next_due(self) -> float | None:
+        """Return when something of theirs happens next, in monotonic seconds."""
+        ...
+
+    def advance(self) -> None:
+        """Let happen what is due now; then nothing is due at this moment, or less than before."""
+        ...
+
+
+class Picture(Struct, frozen=True):
+    """The cluster at the beginning: what is denied, the objects of each resource, measured use."""
+
+    denied: Collection[str]
+    objects: Mapping[str, Mapping[str, ClusterObject]]
+    samples: Sequence[NodeUsage]
+
+
+class DrivenController:
+    """A controller with a picture of the cluster: `start` it, `advance_to` and `take` each item.
+
+    `surround` builds the surroundings of the controller that is driven.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: RecordedClock,
+        recorder: DecisionRecorder,
+        observer: Observer,
+        picture: Picture,
+        surround: Callable[[Controller, Readiness], Surroundings],
+        *,
+        is_dry_run: bool = False,
+    ) -> None:
+        work_available = Wakeup()
+        self._clock = clock
+        self._readiness = Readiness(tuple(WATCHED_KINDS), observer, work_available)
+        self.controller: Final = Controller(
+            configuration,
+            readiness=self._readiness,
+            recorder=recorder,
+            observer=observer,
+            work_available=work_available,
+            suspend=SuspendDetector(lambda: 0.0),
+            clock=clock.monotonic,
+            wall_clock=clock.wall,
+            dry_run=is_dry_run,
+        )
+        self._load(picture)
+        self._surroundings = surround(self.controller, self._readiness)
+        self._is_adopted = False
+
+    # --- the beginning ---
+
+    def _load(self, picture: Picture) -> None:
+        """Load the objects of each resource as they are listed, and measured use.
+
+        The pauses of a start end: a recording begins when every resource was in sync.
+        """
+        state = self.controller.state
+        for resource in picture.denied:
+            state.set_readable(resource, readable=False)
+        for resource in WATCHED_KINDS:
+            state.load(_as_listed(picture.objects.get(resource, {}).values()))
+        for sample in picture.samples:
+            state.upsert(sample)
+        self._readiness.resume(STARTUP)
+        for name in list(self._readiness.pauses):
+            if name.startswith(SYNC_PREFIX):
+                self._readiness.resume(name)
+
+    def start(self, standing: Iterable[Item]) -> None:
+        """Evaluate what the picture has, with the items that hold at its beginning."""
+        for item in standing:
+            if isinstance(item, BrakesHeld):
+                self.controller.pauses.restore(item.saved)
+            self._take(item)
+        self._work()
+
+    # --- items ---
+
+    def advance_to(self, item: Item, following: Item | None) -> None:
+        """Let happen what is due before the next item."""
+        self._advance(item.at.monotonic_s, _delay_s(item, following))
+        self._clock.set_wall(item.at)
+
+    def advance_to_time(self, wall_s: float) -> None:
+        """Let happen what is due before a time of day, in seconds since the epoch."""
+        self._advance(self._clock.monotonic_of(wall_s), 0.0)
+
+    def take(self, item: Item, following: Item | None) -> None:
+        """Take an item at its time, and evaluate what is due then."""
+        self._take(item)
+        if not _is_noticed_with(item, following):
+            self._work()
+
+    def _take(self, item: Item) -> None:
+        match item:
+            case ResourceDenied(resource=resource, is_denied=is_denied):
+                self.controller.state.set_readable(resource, readable=not is_denied)
+            case BrakesHeld(pause_file=text):
+                self.controller.pauses.set_pause_file(text)
+            case OrderGiven():
+                self._obey(item)
+            case _:
+                self._surroundings.take(item)
+
+    def _obey(self, item: OrderGiven) -> None:
+        """Carry out an order of a person as the recorded process did, if it could."""
+        if item.order != "futile-clear":
+            _obey_pause(self.controller.pauses, item)
+        elif not (named := item.arguments.get("owner", "")):
+            self.controller.clear_futile("")
+        elif owners := self.controller.gates.memory.owners_called(named):
+            self.controller.clear_futile(owners[0].uid)
+
+    # --- time ---
+
+    def _advance(self, monotonic_s: float, delay_s: float) -> None:
+        """Let pass the time up to a moment, and happen what is due before it.
+
+        Timers ring so much later than they are due.
+        """
+        clock, surroundings = self._clock, self._surroundings
+        while True:
+            around = surroundings.next_due()
+            around_due = inf if around is None else around
+            due = self.controller.next_due(clock.now)
+            work_due = inf if due is None else max(due, clock.now)
+            if around_due >= monotonic_s and work_due + delay_s >= monotonic_s:
+                break
+            clock.now = max(min(around_due, work_due), clock.now)
+            if around_due <= work_due:
+                surroundings.advance()
+            if not self._work() and work_due < around_due:
+                clock.now += TIMER_DELAY_S  # rounding decides at the very instant
+        clock.now = max(monotonic_s, clock.now)
+
+    def _work(self) -> bool:
+        """Evaluate what is due now; say whether there was anything."""
+        controller, now, has_worked = self.controller, self._clock.now, False
+        for _ in range(_MAX_TURNS):
+            due = controller.next_due(now)
+            if due is None or due > now:
+                break
+            before = controller.evaluator.evaluations
+            intents = list(controller.work(now, lambda: False))
+            for intent in intents:
+                self._surroundings.send(intent)
+            self._adopt()
+            if controller.evaluator.evaluations == before and not intents:
+                break
+            has_worked = True
+        return has_worked
+
+    def _adopt(self) -> None:
+        if not self._is_adopted and self.controller.initial_sync_done.is_set():
+            self._is_adopted = True
+            self.controller.disruptions.adopt(list(self.controller.state.store(Pod)))
+
+
+def with_next(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
+    """Yield each item with the one that follows it."""
+    before: Item | None = None
+    for item in items:
+        if before is not None:
+            yield before, item
+        before = item
+    if before is not None:
+        yield before, None
+
+
+def _is_noticed(item: Item | None) -> bool:
+    """Say whether an item is a pause that held before, and was noticed as something came due."""
+    return isinstance(item, PauseSet) and bool(item.reason) and item.name in _NOTICED
+
+
+def _delay_s(item: Item, following: Item | None) -> float:
+    """Return how late the timers ring that are due about the time of an item.
+
+    What a pause holds that is noticed, did not happen; what ends was decided before.
+    """
+    if isinstance(item, EvictionSettled):
+        return -ROUNDING_S
+    is_noticed = _is_noticed(item) or _is_noticed_with(item, following)
+    return TIMER_DELAY_S if is_noticed else ROUNDING_S
+
+
+def _is_noticed_with(item: Item, following: Item | None) -> bool:
+    """Say whether the controller evaluates nothing between two items.
+
+    A pause that follows at once may have held before, and was noticed as the first one came. What
+    is no change of the cluster wakes the worker for the next turn of the event loop: what comes
+    until then counts already. The end of a list is looked at in its own turn.
+    """
+    if following is None or following.at.monotonic_s - item.at.monotonic_s > TIMER_DELAY_S:
+        return False
+    is_listed = isinstance(item, PauseSet) and item.name.startswith(SYNC_PREFIX)
+    return _is_noticed(following) or not (
+        is_listed or isinstance(item, ObjectChanged | UsageMeasured)
+    )
+
+
+def _as_listed(objects: Iterable[ClusterObject]) -> list[ClusterObject]:
+    """Return objects in the order in which the API server lists them: by namespace and name.
+
+    Pods of a node that are found at one moment are judged in the order in which they came.
+    """
+    return sorted(
+        objects, key=lambda each: (getattr(each, "namespace", ""), getattr(each, "name", ""))
+    )
+
+
+def _obey_pause(pauses: EvictionPauses, order: OrderGiven) -> None:
+    """Carry out an order of a person to pause or to resume; any other does nothing here."""
+    by, said = order.who or "command", order.arguments
+    reason = said.get("reason", "")
+    if order.order == "pause":
+        for_s = said.get("forSeconds")
+        pauses.pause(by, reason, None if for_s is None else float(for_s))
+    elif order.order == "resume":
+        pauses.resume(by, reason)
