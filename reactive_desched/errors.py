@@ -12,6 +12,7 @@ ReactiveDeschedError
 │   ├── Unreachable        no whole answer came back
 │   └── UsageUnavailable   a source of measured use gives none
 ├── IndexUnavailable       an index of a plugin failed, and answers nothing any more
+├── EvaluationEndless      a plugin yields without an end on one subject
 ├── ConversionError        a converted policy would not say what the old one says
 ├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
 ├── RecordingError         a recording cannot be read, imported or anonymized
@@ -59,6 +60,10 @@ class ClusterError(ReactiveDeschedError):
 
 class IndexUnavailable(ReactiveDeschedError):  # noqa: N818  the state of a part, as in HTTP 503
     """An index raised an exception before, so that what it would answer may be wrong."""
+
+
+class EvaluationEndless(ReactiveDeschedError):  # noqa: N818  it is recorded as the fact it names
+    """A plugin yielded so much on one subject that its evaluation did not end in time."""
 
 
 class ConversionError(ReactiveDeschedError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reactive_desched.errors import PluginError
+from reactive_desched.primitives.foreign_code import is_fault
 
 _OWN_PACKAGE = __package__.partition(".")[0]
 
@@ -56,9 +57,9 @@ class Offers:
             )
         try:
             return entries[0].load()
-        except MemoryError:
-            raise
-        except (Exception, SystemExit) as error:  # whatever the code of another package raises
+        except BaseException as error:  # whatever the code of another package raises
+            if not is_fault(error):
+                raise
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise self.error(name, f"cannot be loaded: {reason}") from error
 

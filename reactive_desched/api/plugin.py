@@ -15,10 +15,12 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from typing import ClassVar, Generic, Protocol, TypeVar
+from itertools import islice
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.index import Index, IndexT
+from reactive_desched.errors import EvaluationEndless
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
@@ -182,6 +184,9 @@ class View(Protocol):
         ...
 
 
+MAX_OPINIONS: Final = 500_000
+"""A plugin that yields more on one subject does not end, and would fill the memory."""
+
 SubjectT = TypeVar("SubjectT", bound=Hashable)
 ArgsT = TypeVar("ArgsT", bound=PluginArgs)
 
@@ -277,7 +282,7 @@ class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
 
     def evaluate(self, subject: SubjectT, view: View) -> Opinions:
         """Judge the whole subject before the first decision, which may change what is iterated."""
-        for opinion in tuple(self.judge(subject, view)):  # noqa: UP028 -- a tuple takes no decision
+        for opinion in self._judge_all(subject, view):  # noqa: UP028 -- a list takes no decision
             yield opinion
 
     def sweep(self, view: View) -> Iterator[list[Finding]]:
@@ -286,8 +291,14 @@ class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
         Override this where upstream does not go subject by subject.
         """
         for subject in self.subjects(Resynced(), view):
-            opinions = self.judge(subject, view)
+            opinions = self._judge_all(subject, view)
             yield [opinion for opinion in opinions if isinstance(opinion, Finding)]
+
+    def _judge_all(self, subject: SubjectT, view: View) -> list[Finding | RequeueAfter]:
+        found = list(islice(self.judge(subject, view), MAX_OPINIONS + 1))
+        if len(found) > MAX_OPINIONS:
+            raise EvaluationEndless(f"judge yielded more than {MAX_OPINIONS:,} findings")
+        return found
 
 
 def next_opinion(

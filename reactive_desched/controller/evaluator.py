@@ -29,6 +29,7 @@ from reactive_desched.controller.subscriptions import (
     Subscriptions,
 )
 from reactive_desched.controller.work_queue import WorkQueue
+from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
@@ -49,6 +50,7 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 
@@ -76,6 +78,10 @@ EVALUATION_TTL_S: Final = 10.0
 """An evaluation that could not be finished by then is begun anew: the cluster that the plugin
 looked at has changed, most likely during a pause."""
 
+ENDLESS_ANSWERS: Final = 10_000
+"""An evaluation that could not be finished by then though its plugin yielded so much is a fault of
+the plugin: it would hold up all other subjects each time."""
+
 
 class CapacitySource(Protocol):
     """Yields the pods that fitted no node before and may fit one now."""
@@ -89,10 +95,11 @@ class _EvaluationUnderWay:
     """A plugin's evaluation of one subject, interrupted after a finding.
 
     `previous` says why its findings were blocked before. `suspended` says that the
-    cluster may have changed since the evaluation began.
+    cluster may have changed since the evaluation began. `answers` counts what the plugin yielded.
     """
 
     __slots__ = (
+        "answers",
         "began_at",
         "decision",
         "found",
@@ -117,6 +124,7 @@ class _EvaluationUnderWay:
         self.opinions: Opinions = key[0].plugin.evaluate(key[1], key[0].view)
         self.decision: Decision | None = None
         self.found = self.suspended = False
+        self.answers = 0
 
 
 class Evaluator:
@@ -358,7 +366,9 @@ class Evaluator:
                 if matters is None or matters(change):
                     for subject in instance.plugin.subjects(change, instance.view):
                         enqueue((instance, subject), now, trigger)
-            except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+            except BaseException as error:
+                if not is_fault(error):
+                    raise
                 self._missed(instance, trigger, error, now)
             if (ended := clock()) - began > SLOW_CALL_S:
                 self._note_slow((instance, change), ended - began)
@@ -374,7 +384,9 @@ class Evaluator:
                 if matters is None or matters(change):
                     for subject in instance.plugin.subjects(change, view):
                         self._queue.enqueue((instance, subject), now, trigger)
-            except Exception as error:  # noqa: BLE001 -- as above
+            except BaseException as error:
+                if not is_fault(error):
+                    raise
                 self._missed(instance, trigger, error, now)
 
     def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
@@ -388,7 +400,9 @@ class Evaluator:
                 yield instance, subject
                 began = self._plugin_clock()
             self.faults.named_all(instance)
-        except Exception as error:  # noqa: BLE001 -- as above
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             self._failed((instance, WHOLE), error, now)
 
     # --- what plugins fail on ---
@@ -410,7 +424,7 @@ class Evaluator:
         return instance in self._instances and not self.faults.is_off(instance)
 
     def _missed(
-        self, instance: PluginInstance, trigger: ChangeTrigger, error: Exception, now: float
+        self, instance: PluginInstance, trigger: ChangeTrigger, error: BaseException, now: float
     ) -> None:
         """Look at everything later: the plugin could not say what a change concerns."""
         if self.faults.is_off(instance):
@@ -419,7 +433,7 @@ class Evaluator:
         fault = self.faults.record(instance, MissedChange(of) if of else WHOLE, error, now)
         self._follow(fault, (instance, WHOLE), now)
 
-    def _failed(self, key: SubjectKey, error: Exception, now: float) -> None:
+    def _failed(self, key: SubjectKey, error: BaseException, now: float) -> None:
         """Evaluate a subject again later: the plugin raised an exception on it."""
         self._follow(self.faults.record(*key, error, now), key, now)
 
@@ -539,7 +553,9 @@ class Evaluator:
         began = self._plugin_clock()
         try:
             self._under_way = _EvaluationUnderWay(key, trigger, previous, now)
-        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             self._failed(key, error, now)
         self._time_call(key, began)
         return True
@@ -551,22 +567,27 @@ class Evaluator:
         under_way.suspended = True
         if now - under_way.began_at > EVALUATION_TTL_S:
             self._under_way = None
-            self._queue.enqueue(under_way.key, now, under_way.trigger)
+            if under_way.answers < ENDLESS_ANSWERS:
+                self._queue.enqueue(under_way.key, now, under_way.trigger)
+                return
+            text = f"no end within {EVALUATION_TTL_S:.0f} s, after {under_way.answers:,} answers"
+            self._failed(under_way.key, EvaluationEndless(text), now)
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
-        """Decide the subject's next finding; None is a yield point, or the evaluation's end."""
-        while (opinion := self._next_opinion(under_way, now)) is not None:
+        """Decide the subject's next finding; None is the evaluation's end, or no finding yet."""
+        under_way.answers += 1
+        if (opinion := self._next_opinion(under_way, now)) is not None:
             if isinstance(opinion, YieldPoint):
                 under_way.decision = None
                 return None
             if isinstance(opinion, RequeueAfter):
                 under_way.decision = None
                 self._timers.set_if_sooner(self._timer_key(under_way.key), now + opinion.delay_s)
-                continue
+                return None
             finding = _on_current_pod(under_way, opinion) if under_way.suspended else opinion
             if finding is None:
                 under_way.decision = _gone(under_way, opinion)
-                continue
+                return None
             evaluation = self._decide(under_way, finding, now)
             under_way.decision, under_way.found = evaluation.decision, True
             return evaluation
@@ -584,7 +605,9 @@ class Evaluator:
         try:
             opinion = next_opinion(under_way.opinions, under_way.decision)
             return None if opinion is None else checked_opinion(opinion)
-        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             self._under_way = None
             self._failed(under_way.key, error, now)
             return None

@@ -96,14 +96,9 @@ class PluginFaults:
         self._counts: Counter[str] = Counter()
 
     def record(
-        self, instance: PluginInstance, subject: object, error: Exception, now: float
+        self, instance: PluginInstance, subject: object, error: BaseException, now: float
     ) -> PluginFault:
-        """Count a fault, and return what follows from it.
-
-        Raises the error where it is none of the plugin's: there is no memory left.
-        """
-        if isinstance(error, MemoryError):
-            raise error
+        """Count a fault, and return what follows from it."""
         self.any = True
         self._counts[instance.name] += 1
         record = self._records.setdefault(instance, _Record())
@@ -128,7 +123,7 @@ class PluginFaults:
         self.new.append(fault)
         return fault
 
-    def switch_off(self, instance: PluginInstance, what: str, error: Exception) -> None:
+    def switch_off(self, instance: PluginInstance, what: str, error: BaseException) -> None:
         """Switch a plugin off at once: what it would find is wrong since `what` failed."""
         self.any = True
         self._counts[instance.name] += 1
@@ -195,7 +190,7 @@ class PluginFaults:
         off = (instance.name for instance, record in self._records.items() if record.is_off)
         yield PLUGIN_OFF.by_label(dict.fromkeys(off, 1))
 
-    def _is_new_kind(self, plugin: str, error: Exception) -> bool:
+    def _is_new_kind(self, plugin: str, error: BaseException) -> bool:
         """Say whether the plugin has not raised such an exception at this line before."""
         frames = extract_tb(error.__traceback__)
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

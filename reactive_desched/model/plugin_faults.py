@@ -13,6 +13,7 @@ from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS, bounded_name, escaped, truncate
+from reactive_desched.primitives.foreign_code import is_fault
 
 MAX_DETAILS: Final = 64
 """So many figures a finding may have; further ones are left out."""
@@ -94,22 +95,27 @@ class SlowPlugin(Struct, frozen=True):
 def describe_error(error: BaseException) -> str:
     """Return the type and the text of an exception, on one line."""
     try:
-        text = truncate(" ".join(str(error).split()), MAX_ERROR_CHARS)
-    except Exception:  # noqa: BLE001 -- the text, too, is made by the code that failed
+        text = escaped(truncate(" ".join(str(error).split()), MAX_ERROR_CHARS))
+    except BaseException as failure:
+        if not is_fault(failure):
+            raise
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an exception, its end if it is long."""
-    return "".join(format_exception(error))[-MAX_TRACEBACK_CHARS:]
+    """Return the traceback of an exception, its end if it is long, for a terminal to show."""
+    lines = "".join(format_exception(error))[-MAX_TRACEBACK_CHARS:].split("\n")
+    return "\n".join(map(escaped, lines))
 
 
 def ask_for_text(question: Callable[[], str]) -> str:
     """Return what a plugin says for people, or what it raised in place of that."""
     try:
         return question()
-    except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         return _failed(error)
 
 
@@ -117,17 +123,19 @@ def ask_for_obstacles(question: Callable[[], Callable[[Pod], str]]) -> Callable[
     """Return what says of a pod why it stays, or what the plugin raised in place of that."""
     try:
         obstacle = question()
-    except Exception as error:  # noqa: BLE001 -- as above
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         text = _failed(error)
         return lambda _: text
     return lambda pod: ask_for_text(lambda: obstacle(pod))
 
 
-def _failed(error: Exception) -> str:
+def _failed(error: BaseException) -> str:
     return f"the plugin failed: {describe_error(error)}"
 
 
-def sweep_fault(profile: str, plugin: str, error: Exception) -> PluginFault:
+def sweep_fault(profile: str, plugin: str, error: BaseException) -> PluginFault:
     """Return the fault of a plugin in a sweep, which goes on without it."""
     cause, traceback = describe_error(error), traceback_of(error)
     return PluginFault(profile, plugin, "this sweep", cause, traceback)

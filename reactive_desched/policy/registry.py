@@ -16,6 +16,7 @@ from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
@@ -74,9 +75,11 @@ def blamed(origin: str, what: str) -> Iterator[None]:
     """Turn whatever the code of a plugin raises in the block into a PluginError."""
     try:
         yield
-    except (MemoryError, ReactiveDeschedError):
+    except ReactiveDeschedError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         cause = describe_error(error)
         raise PluginError(f"{origin} {what}: {cause}; {PACKAGE_REMEDY}") from error
 

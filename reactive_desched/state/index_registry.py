@@ -14,6 +14,7 @@ from reactive_desched.errors import IndexUnavailable
 from reactive_desched.model.changes import Change, IndexFailed
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.plugin_faults import describe_error
+from reactive_desched.primitives.foreign_code import is_fault
 
 IndexKey = tuple[type[Index], Hashable]
 """The class of an index, and its arguments; None for an index that takes none."""
@@ -28,7 +29,7 @@ class IndexFault(Struct, frozen=True):
 
     index: str
     at: str
-    error: Exception
+    error: BaseException
 
     def __str__(self) -> str:
         return f"its index {self.index} failed {self.at}"
@@ -59,11 +60,13 @@ class IndexHooks:
         for hook in hooks:
             try:
                 changes += hook(old, new)
-            except Exception as error:  # noqa: BLE001 -- an index of a plugin may raise anything
+            except BaseException as error:
+                if not is_fault(error):
+                    raise
                 changes += self.failed(hook, error, new or old)
         return changes
 
-    def failed(self, hook: Hook, error: Exception, at: object) -> Iterable[Change]:
+    def failed(self, hook: Hook, error: BaseException, at: object) -> Iterable[Change]:
         """Take the index of a hook out, and announce that, or raise the error."""
         del hook, at
         raise error
@@ -150,7 +153,9 @@ class IndexRegistry:
             self._of_plugins[key] = None
             try:
                 self.get(*key)
-            except Exception as error:  # noqa: BLE001 -- an index of a plugin may raise anything
+            except BaseException as error:
+                if not is_fault(error):
+                    raise
                 self._failed(key, error, "when it was built")
             else:
                 self._add_with_needs(key, self._of_plugins)
@@ -164,7 +169,7 @@ class IndexRegistry:
         self.hooks.followers = tuple(each for each in self.hooks.followers if each is not follower)
         self.hooks.collect(self._built.values())
 
-    def take_out(self, index: object, error: Exception, at: object) -> Iterable[Change]:
+    def take_out(self, index: object, error: BaseException, at: object) -> Iterable[Change]:
         """Take an index out that raised an exception; raises that where not only plugins read it.
 
         What a plugin asks of it from then on raises IndexUnavailable.
@@ -176,10 +181,10 @@ class IndexRegistry:
         self.hooks.collect(self._built.values())
         yield IndexFailed(self.faults[key].index)
 
-    def _failed(self, key: IndexKey, error: Exception, at: str) -> None:
+    def _failed(self, key: IndexKey, error: BaseException, at: str) -> None:
         """Take an index out with those that need it."""
         concerned = self._with_dependents(key)
-        if isinstance(error, MemoryError) or not all(map(self._is_of_plugins, concerned)):
+        if not all(map(self._is_of_plugins, concerned)):
             raise error
         fault = IndexFault(key[0].__name__, at, error)
         if isinstance(error, IndexUnavailable):  # it needs one that failed before
@@ -230,7 +235,7 @@ class _IsolatingHooks(IndexHooks):
         super().__init__(followed_kinds)
         self._registry = registry
 
-    def failed(self, hook: Hook, error: Exception, at: object) -> Iterable[Change]:
+    def failed(self, hook: Hook, error: BaseException, at: object) -> Iterable[Change]:
         """Take the index of a hook out, and announce that, or raise the error."""
         index = hook.index if isinstance(hook, _CheckedHook) else getattr(hook, "__self__", None)
         return list(self._registry.take_out(index, error, at))

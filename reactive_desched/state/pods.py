@@ -21,6 +21,7 @@ from reactive_desched.model.changes import (
     PodTerminating,
 )
 from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey
+from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.nodes import NodeStore
 
@@ -156,7 +157,9 @@ class PodStore:
                 try:
                     for _ in hook(None, pod):  # a hook may be a generator
                         pass
-                except Exception as error:  # noqa: BLE001 -- an index may raise anything
+                except BaseException as error:
+                    if not is_fault(error):
+                        raise
                     self._hooks.failed(hook, error, pod)
                     break
 

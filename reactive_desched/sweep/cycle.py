@@ -41,6 +41,7 @@ from reactive_desched.model.plugin_faults import (
     sweep_fault,
 )
 from reactive_desched.policy.policy import AnyPlugin, Policy
+from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.state.view import ClusterView
@@ -176,9 +177,9 @@ class Cycle:
             if failed := self._state.index_faults:
                 self._require_indexes(plugin, failed)
             return question()
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 -- a plugin may raise anything
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             self.faults.append(sweep_fault(profile.name, plugin.name, error))
             return None
 

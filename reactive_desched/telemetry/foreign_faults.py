@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
+from reactive_desched.primitives.foreign_code import is_fault
+
 
 @contextmanager
 def faults_as(
@@ -18,14 +20,14 @@ def faults_as(
         yield
     except agreed:
         raise
-    except MemoryError:
-        raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise  # the controller ends, or the time is over
         raise make_error(f"{origin}: {method}: {describe_fault(error)}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         raise make_error(f"{origin}: {method}: {describe_fault(error)}") from error
 
 

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, View
+from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, PodPlugin, View
 from reactive_desched.api.balance_plugin import Plan
+from reactive_desched.api.plugin import Opinions
+from reactive_desched.controller.evaluator import EVALUATION_TTL_S
 from reactive_desched.controller.plugin_faults import (
     MAX_IN_A_ROW,
     MAX_RETRY_S,
@@ -17,7 +20,7 @@ from reactive_desched.controller.plugin_faults import (
 )
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
-from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.plugin_faults import MAX_DETAILS, checked_opinion
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS
@@ -151,19 +154,90 @@ def test_a_plugin_that_cannot_name_its_subjects_does_not_end_the_resync_of_other
     "error",
     [
         pytest.param(asyncio.CancelledError(), id="a cancellation"),
-        pytest.param(KeyboardInterrupt(), id="an interrupt"),
         pytest.param(SystemExit(1), id="an exit"),
         pytest.param(MemoryError(), id="no memory"),
+        pytest.param(RecursionError("too deep"), id="a recursion"),
+        pytest.param(BaseException("odd"), id="an exception of no kind"),
+        pytest.param(BaseExceptionGroup("odd", [SystemExit(2)]), id="a group"),
     ],
 )
-def test_what_is_no_fault_of_a_plugin_is_not_swallowed(
-    make_bench: MakeBench, error: BaseException
-) -> None:
-    bench = make_bench().start()
-    bench.plugin.fails_on[N1] = error
+def test_whatever_a_plugin_raises_is_its_fault(make_bench: MakeBench, error: BaseException) -> None:
+    bench = make_bench(plugins=2).start()
+    bench.plugins[0].fails_on[N1] = error
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    bench.plugins[0].fails_to_name = error
+    bench.see(NodeTaintsChanged("n2"), now=2)
 
-    with pytest.raises(type(error)):
+    assert bench.plugins[1].judged == [N1, N2]
+    found = faults(bench)
+    assert [subject for subject, _, _ in found] == ["node n1", "a change of node n2"]
+    assert all(cause.startswith(type(error).__name__) for _, cause, _ in found)
+
+
+def test_a_signal_is_no_fault_of_a_plugin(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on[N1] = KeyboardInterrupt()
+
+    with pytest.raises(KeyboardInterrupt):
         bench.see(NodeTaintsChanged("n1"), now=1)
+
+
+def test_what_an_exception_says_is_no_command_to_a_terminal(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.fails_on[N1] = ValueError("\x1b]0;x\x07\x9b2J")
+    bench.see(NodeTaintsChanged("n1"), now=1)
+
+    [fault] = bench.evaluator.faults.take_new()
+    assert fault.cause.isprintable()
+    assert all(line.isprintable() for line in fault.traceback.splitlines())
+
+
+class Endless(PodPlugin[PluginArgs]):
+    """Answers without an end: `judge` with a wait, `evaluate`, if `plans`, with yield points."""
+
+    name = "Endless"
+    reacts_to = (Resynced, NodeTaintsChanged)
+    plans = False
+
+    def judge(self, subject: object, view: View) -> Iterator[Finding | RequeueAfter]:
+        del subject, view
+        return repeat(RequeueAfter(5))
+
+    def evaluate(self, subject: Any, view: View) -> Opinions:
+        if not self.plans:
+            yield from super().evaluate(subject, view)
+        while True:
+            yield YieldPoint()
+
+
+class EndlessPlan(Endless):
+    plans = True
+
+
+def work_on(bench: Any, now: float) -> None:
+    """Work for a moment, in which a plugin answers a hundred times."""
+    turns = iter(range(100))
+    list(bench.evaluator.process_due(now, lambda: next(turns, None) is None))
+
+
+@pytest.mark.parametrize("plugin", [Endless, EndlessPlan])
+def test_answers_without_an_end_are_a_fault_and_hold_up_other_plugins_for_a_while(
+    make_bench: MakeBench, plugin: type[Endless]
+) -> None:
+    bench = make_bench(plugins=2)
+    endless = replace(bench.instances[0], plugin=plugin(PluginArgs()))
+    bench.evaluator.reconfigure([endless, bench.instances[1]], bench, 0)
+    bench.evaluator.resync(0)
+    now = 0.0
+    while not bench.evaluator.faults.new and now < 2 * EVALUATION_TTL_S:
+        work_on(bench, now)
+        now += 0.1
+
+    assert {cause.partition(":")[0] for _, cause, _ in faults(bench)} == {"EvaluationEndless"}
+    for _ in range(MAX_IN_A_ROW * 200):
+        work_on(bench, now)
+        now += 0.1
+    assert set(bench.plugins[1].judged) >= {N1, N2}
 
 
 def test_a_fault_of_a_gate_ends_the_process(make_bench: MakeBench) -> None:

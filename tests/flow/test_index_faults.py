@@ -241,14 +241,23 @@ async def test_an_index_that_gates_read_ends_the_process(monkeypatch: pytest.Mon
         flow.deliver(ReplicaSet("r1", 5, SET))
 
 
-async def test_an_index_without_memory_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [MemoryError(), SystemExit(1), BaseException()])
+async def test_whatever_an_index_of_plugins_raises_switches_off_its_readers_alone(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     def fail(*_: object) -> Iterable[Change]:
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr(Fragile, "on_pod", fail)
     flow = made(Reader(PluginArgs()))
-    with pytest.raises(MemoryError):
-        flow.deliver(WEB)
+    async with flow.running():
+        flow.sync_and_resume(node("n1"), node("n2"), WEB)
+        flow.deliver(BAD)
+        assert off(flow) == ["Reader"]
+        flow.deliver(TAINTED, LATER)
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["later"]
 
 
 async def test_the_test_of_a_plugin_raises_what_its_index_raises() -> None:

@@ -11,6 +11,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import ClusterObject, Namespace, Pod, PriorityClass
+from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
@@ -270,15 +271,17 @@ def test_a_plugin_that_fails_ends_no_sweep_and_is_named(failing: Wrong) -> None:
     assert "ZeroDivisionError" in fault.traceback
 
 
-def test_what_no_sweep_can_do_without_ends_it() -> None:
-    class WithoutMemory(Wrong):
+@pytest.mark.parametrize("error", [MemoryError(), SystemExit(3), BaseException()])
+def test_whatever_a_plugin_raises_ends_no_sweep(error: BaseException) -> None:
+    class Odd(Wrong):
         def sweep(self, view: View) -> Iterator[list[Finding]]:
-            raise MemoryError
+            raise error
 
-    picture = Picture([*TWO_NODES, pod("a", on="n1")], profile(WithoutMemory("a")))
+    pods: Things = [pod("a", on="n1"), pod("b", on="n2")]
+    picture = Picture([*TWO_NODES, *pods], profile(Odd("a"), Wrong("b", name="Later")))
 
-    with pytest.raises(MemoryError):
-        picture.told()
+    assert picture.told() == ["Evict b"]
+    assert [fault.cause for fault in picture.cycle.faults] == [describe_error(error)]
 
 
 class Fragile(Index):

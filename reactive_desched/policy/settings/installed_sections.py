@@ -29,6 +29,7 @@ from reactive_desched.policy.yaml.decode import Decoder, FieldAdvice, FieldHints
 from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import MappingEntry, MappingNode
+from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.primitives.hints import nearest_name
 
 GROUP: Final = "reactive_desched.sinks"
@@ -84,9 +85,11 @@ def decode_settings(
     model = settings_of(filter(sinks.__contains__, sorted(kinds)), sinks, names, sources)
     try:
         return Decoder(diagnostics, SettingsHints(sinks, sources)).decode(model, at, skip)
-    except (MemoryError, ReactiveDeschedError):
+    except ReactiveDeschedError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         found = [*map(sinks.describe, filter(sinks.__contains__, sorted(kinds)))]
         packages = ", ".join([*found, *map(sources.describe, names)])
         raise PluginError(
