@@ -40,7 +40,7 @@ class Jobs:
         view = ClusterView(self.state, lambda: NOW_S)
         node_fit = SchedulerNodeFit(view, lambda: NOW_S)
         self.migrations = Migrations(
-            view, MigrationJobSettings(), EvictionLedger(view), node_fit, lambda: NOW_S
+            view, MigrationJobSettings(), EvictionLedger(view), node_fit, lambda: NOW_S, float
         )
         self.state.keep_indexes((kind, None) for kind in self.migrations.indexes)
         for number in range(NODES):

@@ -82,7 +82,7 @@ class Controller(IntentOwner):
         self.ledger = EvictionLedger(self.view)
         self.gates = EvictionControls(self.view, clock, config, self.ledger)
         self.config = config
-        self._wall_clock = wall_clock
+        self._clock, self._wall_clock = clock, wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)
         self.migrations = self._build_migrations()
         instances = plugin_instances(
@@ -141,7 +141,7 @@ class Controller(IntentOwner):
         from reactive_desched.migration.migrations import Migrations
 
         migrations = Migrations(
-            self.view, settings, self.ledger, self.gates.node_fit, self._wall_clock
+            self.view, settings, self.ledger, self.gates.node_fit, self._wall_clock, self._clock
         )
         self.ledger.add_participants(*migrations.participants)
         return migrations

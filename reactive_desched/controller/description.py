@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.job_listing import MAX_LISTED, JobList, list_jobs
 from reactive_desched.controller.pending import (
-    ClockPair,
     PendingContext,
     PendingFinding,
     PendingList,
@@ -19,6 +18,7 @@ from reactive_desched.controller.slices import in_slices
 from reactive_desched.controller.turn_forecast import TurnForecast
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.model.brakes import BrakeState
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.telemetry.metrics import Metric
 
 

@@ -40,6 +40,7 @@ from reactive_desched.model.decisions import (
     Evict,
     GateReason,
     Refuse,
+    WaitEnd,
 )
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
@@ -328,7 +329,7 @@ class Evaluator:
         until = self._backoff.record_failure(pod.uid, outcome, now)
         if isinstance(instance, PluginInstance) and self._is_in_force(instance):
             key = instance, evaluation.subject, pod.uid  # else the pod merely rests
-            decision = _blocked_by_outcome(finding, outcome, until, now)
+            decision = _blocked_by_outcome(finding, outcome, until)
             self._block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
             evaluation.trigger.change, evaluation.trigger.seen_at
@@ -633,7 +634,7 @@ class Evaluator:
         decision: Decision = (
             key[0].gate.decide(finding, now)
             if backoff is None
-            else _blocked_by_outcome(finding, backoff.outcome, backoff.until, now)
+            else _blocked_by_outcome(finding, backoff.outcome, backoff.until)
         )
         changed = last is None or not _is_same_answer(last.decision, decision)
         if not isinstance(decision, Evict):
@@ -705,13 +706,12 @@ def _groups(key: FindingKey, finding: Finding) -> tuple[SubjectKey, ...]:
     return (key[:2],)
 
 
-def _blocked_by_outcome(
-    finding: Finding, outcome: Outcome, until: float, now: float
-) -> BlockedDecision:
+def _blocked_by_outcome(finding: Finding, outcome: Outcome, until: float) -> BlockedDecision:
     """Return the decision on a finding whose eviction failed: it waits for the backoff."""
     message = outcome.message or outcome.reason or outcome.result
     if outcome.result == PDB_REFUSED:
         wakes = (WakeOnPdb(finding.pod.namespace), WakeOnPod(finding.pod.uid))
         return DISRUPTION_BUDGET.refuse(finding, message, wakes, until)
     message = f"the last eviction attempt ended as {outcome.result} ({message})"
-    return BACKING_OFF.defer(finding, f"{message}; next attempt in {until - now:.0f} s", until)
+    end = WaitEnd("; the next attempt comes", until)
+    return BACKING_OFF.defer(finding, message, until, end=end)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from reactive_desched.controller.flapping import FlappingObject
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.turns import Turn
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.wakes import WakeOn, awaited
@@ -17,7 +18,6 @@ from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.lazy_sort import lazily_sorted
-from reactive_desched.text.times import utc_time
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""
@@ -44,7 +44,7 @@ class PendingFinding(Struct, frozen=True, gc=False):
 
     def message(self, now: float) -> str:
         """Say why it waits, and of one in a queue its place and when its turn is, as of now."""
-        return self.decision.message if self.turn is None else self.turn.message(now)
+        return self.decision.says(now) if self.turn is None else self.turn.message(now)
 
     @property
     def setting(self) -> str:
@@ -182,17 +182,6 @@ class PendingQuery(Struct, frozen=True):
         values = pod.namespace, pod.name, decision.finding.plugin, decision.gate, decision.reason
         wanted = self.namespace, self.pod, self.plugin, self.gate, self.reason
         return all(not want or want == value for want, value in zip(wanted, values, strict=True))
-
-
-class ClockPair(Struct, frozen=True):
-    """Now by both clocks: monotonic, and the time of day, in seconds."""
-
-    now: float
-    wall_now: float
-
-    def time(self, at: float) -> datetime:
-        """Return the time of day of a monotonic moment."""
-        return utc_time(at + self.wall_now - self.now)
 
 
 class PendingContext(Struct, frozen=True):

@@ -34,6 +34,7 @@ from reactive_desched.state.indexes.owners import ReplicaCounts, WakeOnOwner
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
+from reactive_desched.text.times import format_time_seen_at
 
 Rejection = tuple[GateReason, str]
 """Why a pod must not be evicted, and the message that says so."""
@@ -410,7 +411,8 @@ def too_young(minimum_s: float) -> PodCheck:
         age_s = view.now_s - pod.started_s
         if age_s >= minimum_s:
             return None
-        return TOO_YOUNG, f"the pod started {age_s:.0f} s ago, and minPodAge is {minimum_s:g} s"
+        started = format_time_seen_at(pod.started_s, view.now_s)
+        return TOO_YOUNG, f"the pod started at {started}, and minPodAge is {minimum_s:g} s"
 
     return check
 

@@ -37,7 +37,8 @@ class GuardInputs(Struct, frozen=True):
 class Hold(Struct, frozen=True):
     """The reason why a guard holds a pod, and what may end it besides a change of the pod itself.
 
-    `wait_s` is in how many seconds it ends without any change. `turn` is as in a decision: the row
+    `wait_s` is in how many seconds it ends without any change; the message says that in the words
+    `ends` and, behind the time, `ends_after`. `turn` is as in a decision: the row
     in which the pod waits for one that leaves before it. `setting` is the one that would change
     this, where it is not that of the reason.
     """
@@ -48,6 +49,8 @@ class Hold(Struct, frozen=True):
     wait_s: float | None = None
     turn: str = ""
     setting: str = ""
+    ends: str = ""
+    ends_after: str = ""
 
 
 class Guard(Struct, frozen=True):

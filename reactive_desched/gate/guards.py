@@ -13,7 +13,7 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import GATHER_S, Workloads, WorkloadState
-from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse
+from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import (
     Deployment,
@@ -50,7 +50,6 @@ from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
-from reactive_desched.text.times import format_time_of_day
 
 SCORE_AGAIN_AFTER_S: Final = 300.0
 """Where the kube-scheduler would send a pod is looked at again after so long, as pods come and go.
@@ -153,14 +152,16 @@ SCORED_ELSEWHERE: Final = GateReason(
 )
 
 
+_TOO_NEW: Final = "that is new, and may pass by itself"
+
+
 def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold pods while what is wrong with their place is so recent that it may pass by itself."""
     wait_s = finding.counts_from_s - inputs.view.now_s
     if wait_s <= 0:
         return None
-    from_ = format_time_of_day(finding.counts_from_s)
-    message = f"it counts from {from_} UTC, if it stands until then"
-    return Hold(CHANGED_TOO_RECENTLY, message, (), wait_s)
+    ends, if_ = "; it counts", ", if it stands until then"
+    return Hold(CHANGED_TOO_RECENTLY, _TOO_NEW, (), wait_s, ends=ends, ends_after=if_)
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -197,6 +198,9 @@ def overriding_opt_out(finding: Finding, inputs: GuardInputs) -> str:
     return ""
 
 
+_IT_ENDS: Final = ", which ends"
+
+
 def _asked(
     pod: Pod, where: str, value: str | None, wakes: tuple[WakeOn, ...], inputs: GuardInputs
 ) -> Hold | None:
@@ -208,7 +212,7 @@ def _asked(
         hint = "write true, false, a time such as 2026-12-24T18:00:00Z, or a duration"
         return Hold(DO_NOT_EVICT_UNREADABLE, f"{message}; {hint}", wakes)
     if (wait_s := _left_s(opt_out, inputs)) is None or wait_s > 0:
-        return Hold(DO_NOT_EVICT_ANNOTATION, message, wakes, wait_s)
+        return Hold(DO_NOT_EVICT_ANNOTATION, message, wakes, wait_s, ends=_IT_ENDS)
     return None
 
 
@@ -263,7 +267,7 @@ def do_not_disrupt(finding: Finding, inputs: GuardInputs) -> Hold | None:
             wait_s = _left_s(opt_out, inputs)
             if wait_s is None or wait_s > 0:
                 message = f"the pod has the annotation {DO_NOT_DISRUPT}: {value}"
-                return Hold(MUST_NOT_BE_DISRUPTED, message, (), wait_s)
+                return Hold(MUST_NOT_BE_DISRUPTED, message, (), wait_s, ends=_IT_ENDS)
     if node is not None and says_yes(node.do_not_disrupt):
         message = f"node {node.name} has the annotation {DO_NOT_DISRUPT}: {node.do_not_disrupt}"
         return Hold(MUST_NOT_BE_DISRUPTED, message, (WakeOnNode(node.name),))
@@ -290,8 +294,8 @@ def young_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     age_s = inputs.view.now_s - started_s
     if age_s >= minimum_s or pod.has_ended:
         return None
-    message = f"the pod started {age_s:.0f} s ago, and minPodAge is {minimum_s:g} s"
-    return Hold(POD_TOO_YOUNG, message, (), minimum_s - age_s)
+    message = f"the pod started less than guards.minPodAge ago, {minimum_s:g} s"
+    return Hold(POD_TOO_YOUNG, message, (), minimum_s - age_s, ends="; it is old enough")
 
 
 def newly_ready_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -302,8 +306,9 @@ def newly_ready_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     ready_s = inputs.view.now_s - since_s
     if ready_s >= minimum_s:
         return None
-    message = f"the pod is Ready for {ready_s:.0f} s, and minReadyTime is {minimum_s:g} s"
-    return Hold(READY_TOO_RECENTLY, message, (), minimum_s - ready_s)
+    message = f"the pod is Ready for less than guards.minReadyTime, {minimum_s:g} s"
+    ends = "; it is Ready for long enough"
+    return Hold(READY_TOO_RECENTLY, message, (), minimum_s - ready_s, ends=ends)
 
 
 DRAINED_NODE: Final = GateReason(
@@ -370,8 +375,7 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     unsteady, number, settles_s = inputs.workloads.unsteady(workload)
     if lacking <= allowed < lacking + number:
         message = f"{unsteady} of {workload.owner} is Ready again after several restarts"
-        text = f"{message}; it has to stay so for {settles_s:.0f} s more"
-        return Hold(TOO_FEW_READY, text, wakes, settles_s)
+        return Hold(TOO_FEW_READY, message, wakes, settles_s, ends="; it counts as steady")
     if lacking <= allowed:
         return None
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
@@ -578,9 +582,13 @@ class Guards:
             if (hold := guard.check(finding, self._inputs)) is not None:
                 until = None if hold.wait_s is None else now + hold.wait_s
                 wakes = (WakeOnPod(finding.pod.uid), *hold.wakes)
-                return hold.reason.refuse(
+                end = None
+                if until is not None and hold.ends:
+                    end = WaitEnd(hold.ends, until, hold.ends_after)
+                refusal = hold.reason.refuse(
                     finding, hold.message, wakes, until, setting=hold.setting, turn=hold.turn
                 )
+                return refusal.ending(end)
         return None
 
     def remark(self, finding: Finding) -> str:

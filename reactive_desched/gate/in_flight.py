@@ -9,7 +9,7 @@ from typing import Final
 
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.ledger import EvictionLedger
-from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.decisions import GateReason, Refuse, WaitEnd
 from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Annotations, PodKey
@@ -88,18 +88,19 @@ class InFlightEvictions:
         is_asked = eviction is not None and _leaves_later(eviction)
         if not (is_asked or _asks_in_background(pod.annotations)):
             return None
-        wakes, retry_at_s = (WakeOnPod(pod.uid),), None
+        wakes, retry_at_s, end = (WakeOnPod(pod.uid),), None, None
         if is_set(pod.annotations.eviction_in_progress):
             if eviction is not None:
                 eviction.take_over()  # from now on the annotation says it
             message = f"another program moves the pod: it has the annotation {IN_PROGRESS}"
         elif eviction is not None and (until := self._asked_until(eviction)) is not None:
-            left_s = max(0.0, until - self._clock())
-            message = f"another program was asked to move the pod, and has {left_s:.0f} s to begin"
+            message = "another program was asked to move the pod"
+            end = WaitEnd("; its time to begin ends", until)
             retry_at_s = until
         else:
             return None
-        return EVICTED_IN_BACKGROUND.refuse(finding, message, wakes, retry_at_s, pod_leaves=True)
+        refusal = EVICTED_IN_BACKGROUND.refuse(finding, message, wakes, retry_at_s, pod_leaves=True)
+        return refusal.ending(end)
 
     def _asked_until(self, eviction: Eviction) -> float | None:
         """Return until when another program that was asked to move the pod has to begin."""

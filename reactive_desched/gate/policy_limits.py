@@ -20,6 +20,7 @@ from reactive_desched.model.decisions import (
     Defer,
     GateReason,
     Refuse,
+    WaitEnd,
 )
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import Outcome
@@ -118,9 +119,10 @@ class PolicyLimits(EvictionParticipant):
         retry_at_s = self._counts.retry_at(key, limit, now)
         message = (
             f"{scope} had {format_count(count, 'eviction')} in {format_age(window_s)}, and the"
-            f" policy allows {limit}; the next is possible in {retry_at_s - now:.0f} s"
+            f" policy allows {limit}"
         )
-        return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0])
+        end = WaitEnd(_NEXT, retry_at_s)
+        return reason.defer(finding, message, retry_at_s, scope_exhausted=key[0], end=end)
 
     def counted(self, now: float) -> Iterator[tuple[str, str, int, int]]:
         """Yield scope, name, limit and count of each name for which evictions count."""
@@ -170,6 +172,8 @@ def _limits_set(limits: Mapping[str, int | None]) -> dict[str, int]:
     ordered = ((scope, limits.get(scope)) for scope in LIMIT_REASONS)
     return {scope: limit for scope, limit in ordered if limit is not None}
 
+
+_NEXT: Final = "; the next is possible"
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -271,10 +275,11 @@ class PluginNodeLimits(EvictionParticipant):
         pods = format_count(count, "pod")
         message = (
             f"{finding.plugin} evicted {pods} from node {finding.pod.node} in "
-            f"{format_age(self._counts.window_s)}, and may evict {limit}; the next is possible in "
-            f"{retry_at_s - now:.0f} s"
+            f"{format_age(self._counts.window_s)}, and may evict {limit}"
         )
-        return PLUGIN_NODE_LIMIT_REACHED.defer(finding, message, retry_at_s, scope_exhausted="node")
+        return PLUGIN_NODE_LIMIT_REACHED.defer(
+            finding, message, retry_at_s, scope_exhausted="node", end=WaitEnd(_NEXT, retry_at_s)
+        )
 
     def decided(self, eviction: Eviction) -> None:
         """Count an eviction whose finding has a limit."""

@@ -564,9 +564,10 @@ def _rate_limited(finding: Finding, empty: BucketEmpty, now: float) -> Defer:
     comes_soon = empty.available_at <= now + TURN_COMES_S
     return RATE_LIMITED.defer(
         finding,
-        empty.turn.message(now),
+        empty.turn.where,
         empty.available_at,
         scope_exhausted=_EXHAUSTED_FOR_PLUGINS[empty.scope],
         setting=f"budgets.{empty.turn.scope}",
         turn=empty.name if empty.scope == "owner" and comes_soon else "",
+        end=empty.turn.end,
     )

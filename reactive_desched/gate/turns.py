@@ -14,11 +14,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.model.decisions import WaitEnd
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied_mapping
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
-from reactive_desched.text.ages import format_age
 
 PODS_PER_SLICE: Final = 16
 """The turns of so many pods are found in some tenths of a millisecond."""
@@ -45,15 +45,22 @@ class Turn(Struct, frozen=True, gc=False):
 
     def message(self, now: float) -> str:
         """Say it to a person, as every answer does."""
+        return f"{self.where}{self.end.left(now)}"
+
+    @property
+    def where(self) -> str:
+        """The place in the queue, in words."""
         where = self.scope if self.scope == "cluster" else f"{self.scope} {self.name}"
         among = f" of {self.of:,}" if self.of > self.place else ""
+        place = f"{format_ordinal(self.place)}{among}"
+        return f"{place} in the queue of the eviction rate limit of {where}"
+
+    @property
+    def end(self) -> WaitEnd:
+        """The time of the turn, in words that follow the place."""
         warming = f", {self.ratio:.0%} of the limit in the warm-up" if self.ratio < 1 else ""
         about = "at least" if self.is_least else "about"
-        return (
-            f"{format_ordinal(self.place)}{among} in the queue of the eviction rate limit of "
-            f"{where}: {about} {format_age(max(1.0, round(self.at - now)))} at "
-            f"{self.rate}{warming}"
-        )
+        return WaitEnd(f": {about}", self.at, f" at {self.rate}{warming}", is_bare=True)
 
 
 class WarmUpPace(Struct, frozen=True, gc=False):

@@ -29,8 +29,8 @@ from reactive_desched.moves.limits import TOO_MANY_MOVING
 from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaSetsByOwner
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.view import ClusterView
-from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
+from reactive_desched.text.times import format_time_seen_at
 
 WITHOUT_REPLICAS: Final = frozenset({"Job", "DaemonSet", "Node"})
 """The controllers whose pods do not stand in for each other."""
@@ -233,7 +233,7 @@ class Workloads(EvictionParticipant):
                 wait_s if absent <= 0 or absent_s >= timeout_s else min(wait_s, ABSENT_RECHECK_S)
             )
         age_s, _, words = (waits or missing or [(0.0, 0, "")])[0]
-        text = f"{words} for {format_age(age_s)}" if words else ""
+        text = f"{words} since {format_time_seen_at(now_s - age_s, now_s)}" if words else ""
         return Shortfall(sum(number for _, number, _ in lost), wait_s, text)
 
     def _absent_s(self, controller_uid: str, absent: int) -> float:

@@ -23,6 +23,7 @@ from reactive_desched.api.event import (
     Who,
     Why,
 )
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.eviction_options import BY_EVICTION, EVICTION, EvictionOptions
@@ -145,19 +146,19 @@ def pod_subject(pod: Pod) -> str:
     return f"{pod.namespace}/{pod.name}"
 
 
-def decision_payload(decision: Decision) -> tuple[str, Verdict]:
+def decision_payload(decision: Decision, clocks: ClockPair) -> tuple[str, Verdict]:
     """Return the type of a decision's event, and its payload."""
     match decision:
         case Evict():
             return DECISION_EVICT, Verdict(verdict="evict")
         case Defer():
-            return DECISION_DEFER, _blocked("defer", decision)
+            return DECISION_DEFER, _blocked("defer", decision, clocks)
         case Refuse():
-            return DECISION_REFUSE, _blocked("refuse", decision)
+            return DECISION_REFUSE, _blocked("refuse", decision, clocks)
 
 
-def _blocked(verdict: str, decision: Defer | Refuse) -> Verdict:
-    message = truncate(decision.message)
+def _blocked(verdict: str, decision: Defer | Refuse, clocks: ClockPair) -> Verdict:
+    message = truncate(decision.record(clocks))
     return Verdict(verdict=verdict, gate=decision.gate, message=message, reason=decision.reason)
 
 

@@ -73,6 +73,7 @@ from reactive_desched.journal.uptime import (
     no_uptime,
 )
 from reactive_desched.model.brakes import BrakeNotice
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod
 from reactive_desched.model.evaluation import DecisionContext
@@ -301,7 +302,8 @@ class JournalRecorder:
             return
         case = self._cases.find(context) or self._open_case(context)
         case.begin_decision()
-        type_, payload = decision_payload(decision)
+        clocks = ClockPair(self._now(), self._clock().timestamp())
+        type_, payload = decision_payload(decision, clocks)
         about = self._about(context, case)
         data = DecisionMade(decision=payload, **about.pod_data)
         event = self._pod_event(

@@ -17,9 +17,10 @@ from reactive_desched.migration.in_progress import SCOPES_OF_JOBS
 from reactive_desched.migration.limits import refused, wakes_of
 from reactive_desched.migration.object_limiters import ObjectLimiters
 from reactive_desched.model.changes import MigrationJobEnded
-from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse
+from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
+from reactive_desched.text.counts import format_count
 
 JOB_GATE: Final = "MigrationJob"
 MOVED_BY_JOB: Final = GateReason(
@@ -90,8 +91,9 @@ class JobRules:
         if (job := admission.open_job_of(pod)) is not None:
             return moved(finding, job)
         if wait_s := admission.seconds_to_next(pod):
-            message = f"the last PodMigrationJob of the pod failed; the next waits {wait_s:.0f} s"
-            return JOB_FAILED.defer(finding, message, now + wait_s)
+            end = WaitEnd("; the next may be made", now + wait_s)
+            message = "the last PodMigrationJob of the pod failed"
+            return JOB_FAILED.defer(finding, message, now + wait_s, end=end)
         if (rejection := admission.rejects(pod)) is not None:
             return refused(finding, rejection, wakes_of(pod))
         for check in (
@@ -119,8 +121,11 @@ class JobRules:
         until = due - ttl_s * SHARE_OF_TTL
         if until <= now:
             return None
-        message = f"{empty.turn.message(now)}, and {ahead} evictions of jobs come before"
-        return RATE_TOO_SLOW.defer(finding, message, until, setting=f"budgets.{empty.scope}")
+        before = format_count(ahead, "eviction")
+        place = f"{empty.turn.where}, after {before} of jobs"
+        message = f"a job made now would end before its turn: {place}"
+        setting, end = f"budgets.{empty.scope}", WaitEnd("; one may be made", until)
+        return RATE_TOO_SLOW.defer(finding, message, until, setting=setting, end=end)
 
 
 class JobGate:

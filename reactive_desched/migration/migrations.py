@@ -80,6 +80,7 @@ class Migrations(EvictionParticipant):
         ledger: EvictionLedger,
         node_fit: SchedulerNodeFit,
         wall_clock: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._ledger: Final = ledger
         self.changed: Final = Wakeup()
@@ -105,7 +106,7 @@ class Migrations(EvictionParticipant):
             view, self.modes, self._arbitrator, self.pending_jobs, self.changed
         )
         self.rounds: Final = JobRounds(
-            view, settings, self.modes, self._arbitrator, self.queue, wall_clock
+            view, settings, self.modes, self._arbitrator, self.queue, wall_clock, clock
         )
         self.object_limiters: Final = ObjectLimiters(
             settings.object_limiters,

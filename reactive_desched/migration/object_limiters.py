@@ -15,7 +15,7 @@ from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.migration.limits import SizeOf, workload_limit
 from reactive_desched.migration.settings import WorkloadLimit
-from reactive_desched.model.decisions import Defer, GateReason
+from reactive_desched.model.decisions import Defer, GateReason, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import Pod
@@ -120,9 +120,10 @@ class ObjectLimiters(EvictionParticipant):
                 kind, name = key
                 at = bucket.next_unclaimed(now)
                 where = f"namespace {name}" if kind == "namespace" else "its workload"
-                message = f"{where} may move {rate}; the next in {max(0.0, at - now):.0f} s"
+                message = f"{where} may move {rate}"
                 setting = f"migration.objectLimiters.{kind}"
-                return OBJECT_LIMITED.defer(finding, message, at, setting=setting)
+                end = WaitEnd("; the next is possible", at)
+                return OBJECT_LIMITED.defer(finding, message, at, setting=setting, end=end)
         return None
 
     def decided(self, eviction: Eviction) -> None:
@@ -214,7 +215,8 @@ class JobEvictionRate(EvictionParticipant):
             return None
         at = self._bucket.next_available(now)
         message = f"migration jobs evicted as many pods as they may, {self._bucket.rate}"
-        return TOO_MANY_EVICTIONS.defer(finding, message, at)
+        end = WaitEnd("; the next is possible", at)
+        return TOO_MANY_EVICTIONS.defer(finding, message, at, end=end)
 
     def decided(self, eviction: Eviction) -> None:
         """Spend the token of a job's eviction; nothing gives it back."""

@@ -19,6 +19,7 @@ from reactive_desched.migration.rules import PLACE_PENDING
 from reactive_desched.migration.settings import eviction_options
 from reactive_desched.migration.state_machine import WAIT_WRITTEN_AFTER_S
 from reactive_desched.model.changes import Change, MigrationJobChanged
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding, YieldPoint
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE, MigrationJob
@@ -63,6 +64,7 @@ class JobRounds(EvictionParticipant):
         arbitrator: Arbitrator,
         queue: JobQueue,
         wall_clock: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._view: Final = view
         self._settings: Final = settings
@@ -70,6 +72,7 @@ class JobRounds(EvictionParticipant):
         self._arbitrator: Final = arbitrator
         self._queue: Final = queue
         self._wall_clock: Final = wall_clock
+        self._clock: Final = clock
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._waits: Final[dict[str, Wait]] = {}
         self._to_evict: Final[dict[str, None]] = {}
@@ -172,7 +175,8 @@ class JobRounds(EvictionParticipant):
             return  # that passes at once, and says nothing of the place
         if before is None or before.reason != decision.reason:
             now_s = self._wall_clock()
-            self._waits[name] = Wait(decision.reason, decision.message, now_s)
+            message = decision.record(ClockPair(self._clock(), now_s))
+            self._waits[name] = Wait(decision.reason, message, now_s)
             self._queue.add_after(name, WAIT_WRITTEN_AFTER_S)
 
     def decided(self, eviction: Eviction) -> None:

@@ -3,9 +3,13 @@
 from typing import ClassVar, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOn
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.times import format_time_seen_at
 
 TURN_COMES_S: Final = 120.0
 """A pod that waits for another one's move has its turn soon, as a rule, unless the move began as
@@ -35,10 +39,38 @@ class Evict(Struct, frozen=True, gc=False):
     turn: ClassVar[str] = ""
 
 
+class WaitEnd(Struct, frozen=True, gc=False):
+    """The end of a wait, as a message says it: words before the time, the time, words after it.
+
+    A decision is read long after it was made. So its message has no time that is left, which only
+    `left` puts in, at the moment of the question; records have the moment itself, by `moment`.
+    `at_s` is monotonic seconds. A time that `is_bare` has no "in" or "at" before it.
+    """
+
+    before: str
+    at_s: float
+    after: str = ""
+    is_bare: bool = False
+
+    def left(self, now: float) -> str:
+        """Say how long it is until then."""
+        left_s = round(self.at_s - now)
+        if self.is_bare:
+            return f"{self.before} {format_age(max(1, left_s))}{self.after}"
+        when = "now" if left_s <= 0 else f"in {format_age(left_s)}"
+        return f"{self.before} {when}{self.after}"
+
+    def moment(self, clocks: ClockPair) -> str:
+        """Say at which time of day that is."""
+        time = format_time_seen_at(clocks.wall_s(self.at_s), clocks.wall_now)
+        return f"{self.before} {'' if self.is_bare else 'at '}{time}{self.after}"
+
+
 class Defer(Struct, frozen=True, gc=False):
     """A gate defers the eviction: the finding is evaluated afresh at `retry_at_s` (monotonic s).
 
-    `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
+    `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people, and true
+    for as long as the decision stands: `end` adds when the wait ends, as `says` or `record` write.
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:
     further pods of the same scope get the same answer, so a balance plugin stops proposing them.
     `setting` names the field of the settings or the policy that would change the decision; empty
@@ -54,17 +86,26 @@ class Defer(Struct, frozen=True, gc=False):
     scope_exhausted: str = ""
     setting: str = ""
     turn: str = ""
+    end: WaitEnd | None = None
     pod_leaves: ClassVar[bool] = False
     keeps: ClassVar[bool] = False
+
+    def says(self, now: float) -> str:
+        """Return the message as of now (monotonic seconds): with how long the wait takes still."""
+        return self.message if self.end is None else f"{self.message}{self.end.left(now)}"
+
+    def record(self, clocks: ClockPair) -> str:
+        """Return the message as it stays true in a record: with the moment at which it ends."""
+        return self.message if self.end is None else f"{self.message}{self.end.moment(clocks)}"
 
 
 class Refuse(Struct, frozen=True, gc=False):
     """A gate refuses the eviction until one of `wake_on` changes, or until `retry_at_s`.
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
-    `scope_exhausted`, `setting` and `turn` are as in Defer. `pod_leaves` says that the pod leaves
-    all the same: it is terminating, or its eviction is under way. `keeps` says that it is not
-    waited for: the pod stays until a person changes the pod, the policy or the settings.
+    `scope_exhausted`, `setting`, `turn` and `end` are as in Defer. `pod_leaves` says that the pod
+    leaves all the same: it is terminating, or its eviction is under way. `keeps` says that it is
+    not waited for: the pod stays until a person changes the pod, the policy or the settings.
     """
 
     finding: Finding
@@ -78,6 +119,19 @@ class Refuse(Struct, frozen=True, gc=False):
     setting: str = ""
     turn: str = ""
     keeps: bool = False
+    end: WaitEnd | None = None
+
+    def ending(self, end: WaitEnd | None) -> "Refuse":
+        """Return the refusal with what its message says of its end."""
+        return self if end is None else replace(self, end=end)
+
+    def says(self, now: float) -> str:
+        """Return the message as of now (monotonic seconds): with how long the wait takes still."""
+        return self.message if self.end is None else f"{self.message}{self.end.left(now)}"
+
+    def record(self, clocks: ClockPair) -> str:
+        """Return the message as it stays true in a record: with the moment at which it ends."""
+        return self.message if self.end is None else f"{self.message}{self.end.moment(clocks)}"
 
 
 Decision = Evict | Defer | Refuse
@@ -106,6 +160,7 @@ class GateReason(Struct, frozen=True, gc=False):
         scope_exhausted: str = "",
         setting: str = "",
         turn: str = "",
+        end: WaitEnd | None = None,
     ) -> Defer:
         """Return a decision to judge the finding again at a time (monotonic seconds)."""
         return Defer(
@@ -117,6 +172,7 @@ class GateReason(Struct, frozen=True, gc=False):
             scope_exhausted,
             setting or self.setting,
             turn,
+            end,
         )
 
     def refuse(

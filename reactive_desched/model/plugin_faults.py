@@ -67,7 +67,7 @@ class PluginFault(Struct, frozen=True):
             )
         if not self.retry_s:
             return f"failed in {self.subject}: {self.cause}; the other plugins went on"
-        return f"failed on {self.subject}: {self.cause}; tried again in {self.retry_s:.0f} s"
+        return f"failed on {self.subject}: {self.cause}; tried again {self.retry_s:.0f} s later"
 
 
 class SlowPlugin(Struct, frozen=True):

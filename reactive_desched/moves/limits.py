@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Self
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.scopes import ScopeKey, moving_scopes, owner_of
 from reactive_desched.model.changes import Change
-from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.decisions import GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveOwner
 from reactive_desched.model.objects import OwnerReference
@@ -148,13 +148,13 @@ class MovingLimits:
         reason = "for a trial there may be" if doubtful else "moves.maxMoving allows"
         message = (
             f"{pods} moving in {label}, and {reason} {allowed}; there "
-            f"is room when a replacement is Ready, or in {room_at - now:.0f} s at the latest"
+            "is room when a replacement is Ready"
         )
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
         exhausted = _EXHAUSTED[scope]
         setting = f"{TOO_MANY_MOVING.setting}.{scope}"
         turn_s = self._ledger.turn_within_s(key) if scope == "owner" else 0.0
-        return TOO_MANY_MOVING.refuse(
+        refusal = TOO_MANY_MOVING.refuse(
             finding,
             message,
             wakes,
@@ -163,6 +163,7 @@ class MovingLimits:
             setting=setting,
             turn=name if turn_s else "",
         )
+        return refusal.ending(WaitEnd(", or", room_at, " at the latest"))
 
     def wakes(self, released: Iterable[ScopeKey]) -> Iterator[Change]:
         """Yield a change for each scope that has room again and was found full before."""

@@ -27,7 +27,7 @@ from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.model.changes import Change, NodeChange
-from reactive_desched.model.decisions import Defer, GateReason, Refuse
+from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.moves import MoveEnd, MoveOrigin, MoveOwner
@@ -221,7 +221,8 @@ class MoveMemory(EvictionParticipant):
             message = f"{reason}; `eviction-loops clear` has it tried again"
             return FUTILE.refuse(finding, message, wakes, streak.last_at + MEMORY_S)
         if now < (until := self._rest_ends(streak)):
-            return RESTING.defer(finding, f"{reason}; it rests for {until - now:.0f} s", until)
+            end = WaitEnd("; it rests, which ends", until)
+            return RESTING.defer(finding, reason, until, end=end)
         return None
 
     def _check_cooldown(self, finding: Finding, memory: _OwnerMemory, now: float) -> Defer | None:
@@ -234,10 +235,10 @@ class MoveMemory(EvictionParticipant):
         if now >= (until := since + stays_s) or self._nodes.changed_since(pod.node, since):
             return None
         message = (
-            f"the pod replaced an evicted one of {memory.owner} {now - since:.0f} s ago; it stays "
-            f"for {stays_s:.0f} s"
+            f"the pod replaced an evicted one of {memory.owner}, and stays for {stays_s:.0f} s "
+            "from then on"
         )
-        return COOLING_DOWN.defer(finding, message, until)
+        return COOLING_DOWN.defer(finding, message, until, end=WaitEnd(", which ends", until))
 
     def _awaited_room(self, finding: Finding, streak: _Streak) -> Sequence[WakeOn] | None:
         """Return what may make room for a parked pod that fits nowhere; None once there is room.

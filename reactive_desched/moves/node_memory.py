@@ -19,7 +19,7 @@ from reactive_desched.model.changes import (
     NodeLabelsChanged,
     NodeTaintsChanged,
 )
-from reactive_desched.model.decisions import Defer, GateReason, Refuse
+from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import PodKey
@@ -149,10 +149,12 @@ class NodeMemory:
         if at is None or now >= at + cooldown_s or self.changed_since(node, at):
             return None
         message = (
-            f"{finding.plugin} moved a pod to node {node} {now - at:.0f} s ago; the node gives it "
-            f"none for {cooldown_s:.0f} s"
+            f"{finding.plugin} moved a pod to node {node}; the node gives it none for "
+            f"{cooldown_s:.0f} s from then on"
         )
-        return NODE_COOLING_DOWN.defer(finding, message, at + cooldown_s, scope_exhausted="node")
+        until = at + cooldown_s
+        end = WaitEnd(", which ends", until)
+        return NODE_COOLING_DOWN.defer(finding, message, until, scope_exhausted="node", end=end)
 
     def _check_streak(self, finding: Finding, owner_uid: str, now: float) -> Refuse | None:
         """Leave a node alone that moves of several workloads in a row did not relieve.
@@ -164,12 +166,10 @@ class NodeMemory:
         if streak is None:
             return None
         if finding.is_trial and now < (until := self._next_trial_at(streak)):
-            message = (
-                f"the replacement would most likely come back to {node}, as the last one did; "
-                f"another pod is tried in {until - now:.0f} s"
-            )
-            wakes = (WakeOnAnyNode(),)
-            return EXPECTED_BACK.refuse(finding, message, wakes, until, scope_exhausted="node")
+            message = f"the replacement would most likely come back to {node}, as the last one did"
+            wakes, end = (WakeOnAnyNode(),), WaitEnd("; another pod is tried", until)
+            refusal = EXPECTED_BACK.refuse(finding, message, wakes, until, scope_exhausted="node")
+            return refusal.ending(end)
         until, scope = self._rest_ends(streak), "node"
         if now >= until:
             others_first = streak.rests and self._last_change_at <= streak.last_at
@@ -183,10 +183,11 @@ class NodeMemory:
         rests = "node rests" if scope else "workload, one of these, leaves it to others"
         message = (
             f"the last {moves} futile for node {node}, with pods of {workloads}: the replacements "
-            f"went to where the plugin moves pods away from; the {rests} for {until - now:.0f} s"
+            f"went to where the plugin moves pods away from; the {rests}"
         )
-        wakes = (WakeOnAnyNode(),)
-        return NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted=scope)
+        wakes, end = (WakeOnAnyNode(),), WaitEnd(", which ends", until)
+        refusal = NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted=scope)
+        return refusal.ending(end)
 
     def _rest_ends(self, streak: _Streak) -> float:
         """Return when a node has rested; where the nodes have changed since, the first rest counts.

@@ -17,6 +17,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.dry_run import EvictionEndpoint
 from reactive_desched.fit.assumed_scheduler import AssumedScheduler
 from reactive_desched.model.changes import Change, PdbChanged
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.objects import (
@@ -98,6 +99,10 @@ class PreviewClock:
     def wall(self) -> float:
         """Return seconds since the epoch."""
         return self._began_s + self.now
+
+    def moment(self) -> ClockPair:
+        """Return now, by both clocks."""
+        return ClockPair(self.monotonic(), self.wall())
 
 
 class AssumedTimes(Protocol):

@@ -90,8 +90,9 @@ def decide_now(
 class _DelayRecorder(NullRecorder):
     """Takes the controller's records, and keeps why each finding was not acted on at first."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: PreviewClock) -> None:
         self.delays: dict[tuple[str, str, str], dict[tuple[str, str], GateRejection]] = {}
+        self._clock = clock
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision that is no eviction."""
@@ -99,7 +100,9 @@ class _DelayRecorder(NullRecorder):
             return
         kept = self.delays.setdefault(_finding_key(context), {})
         if len(kept) < MAX_DELAYS:
-            rejection = GateRejection(decision.gate, decision.reason, decision.message)
+            rejection = GateRejection(
+                decision.gate, decision.reason, decision.record(self._clock.moment())
+            )
             kept.setdefault((decision.gate, decision.reason), rejection)
 
 
@@ -150,7 +153,7 @@ class _ControllerRun:
         self._bounds = bounds
         self._progress = progress
         self._clock = PreviewClock(now_s)
-        self._recorder = _DelayRecorder()
+        self._recorder = _DelayRecorder(self._clock)
         self._observer = FaultObserver({})
         observer, work_available = self._observer, Wakeup()
         readiness = Readiness((), observer, work_available)

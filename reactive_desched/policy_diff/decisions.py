@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from reactive_desched.eviction.recorder import NullRecorder
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.moves import MoveEnd
@@ -79,25 +80,26 @@ class DecisionLog(NullRecorder):
     for some time, and `settings` what would change that. `line_of` returns the line of a pod.
     """
 
-    def __init__(self, wall: Callable[[], float], line_of: Callable[[str], str]) -> None:
+    def __init__(self, moment: Callable[[], ClockPair], line_of: Callable[[str], str]) -> None:
         self.held: dict[tuple[str, str], HeldFinding] = {}
         self.reasons: dict[tuple[str, str], set[str]] = {}
         self.settings: dict[tuple[str, str], str] = {}
         self.line_of = line_of
         self._by_request: dict[str, MadeEviction] = {}
-        self._wall = wall
+        self._moment = moment
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision that is no eviction."""
         if isinstance(decision, Evict) or decision.gate in _PASSING_GATES:
             return
-        pod, now_s = found_pod(context, self.line_of(context.finding.pod.uid)), self._wall()
+        pod, clocks = found_pod(context, self.line_of(context.finding.pod.uid)), self._moment()
+        now_s = clocks.wall_now
         before = self.held.get((pod.line, pod.plugin))
         self.held[pod.line, pod.plugin] = HeldFinding(
             pod,
             decision.gate,
             decision.reason,
-            decision.message,
+            decision.record(clocks),
             decision.setting,
             now_s if before is None else before.since_s,
             now_s,

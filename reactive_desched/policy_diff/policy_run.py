@@ -38,7 +38,7 @@ __all__ = ["PolicyRun"]
 
 
 class PolicyRun:
-    """One policy over a recording: `begin` it, `advance_to` and `take` each item, and `end` it.
+    """One policy over a recording: `begin` it, `advance_to` and `take` each item, and end it.
 
     `recorded` is the recorded cluster, to which each item is applied in between.
     """
@@ -62,7 +62,7 @@ class PolicyRun:
     def begin(self, at: Instant, standing: Sequence[Item]) -> None:
         """Begin with the cluster as it is recorded now, and the items that hold besides it."""
         clock, recorded, lines = RecordedClock(at), self.recorded, Lines(self.facts)
-        log = DecisionLog(clock.wall, lines.of)
+        log = DecisionLog(clock.moment, lines.of)
         self.logs.append(log)
 
         def surround(controller: Controller, readiness: Readiness) -> _AssumedSurroundings:

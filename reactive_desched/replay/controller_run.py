@@ -91,8 +91,9 @@ class _DecisionLog(NullRecorder):
         if not self._bucket.try_acquire(self._clock.now):
             self.dropped_s.append(self._wall())
         verdict = DEFER if isinstance(decision, Defer) else REFUSE
+        message = decision.record(self._clock.moment())
         self.decisions.append(
-            MadeDecision(*about, verdict, decision.gate, decision.reason, decision.message)
+            MadeDecision(*about, verdict, decision.gate, decision.reason, message)
         )
 
     def cancel(self, intent: Intent, outcome: Outcome) -> None:

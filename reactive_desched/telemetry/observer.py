@@ -7,6 +7,7 @@ from typing import Any, Final
 from reactive_desched.errors import Malformed
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Change
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import (
     NAMESPACE_LIMIT_REACHED,
     NODE_LIMIT_REACHED,
@@ -194,7 +195,8 @@ class TelemetryObserver(Observer):
             self._count_upstream(evaluation, result)
         until = self._time_of_day(decision.retry_at_s, evaluation.decided_at)
         setting = decision.setting or None
-        more = {"until": until, "setting": setting, "message": decision.message, "gate": gate}
+        message = decision.record(ClockPair(evaluation.decided_at, self._wall_clock()))
+        more = {"until": until, "setting": setting, "message": message, "gate": gate}
         self._log_decision(evaluation, event, (gate, reason), more)
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, sent_at: float) -> None:

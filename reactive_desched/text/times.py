@@ -23,6 +23,13 @@ def format_time_of_day(epoch_s: float) -> str:
     return datetime.fromtimestamp(round(epoch_s), UTC).strftime("%H:%M:%S")
 
 
+def format_time_seen_at(epoch_s: float, seen_s: float) -> str:
+    """Write a moment to the second, "at" a time of day in UTC; with its date on another day."""
+    moment, seen = (datetime.fromtimestamp(round(each), UTC) for each in (epoch_s, seen_s))
+    date = "" if moment.date() == seen.date() else f"{moment:%Y-%m-%d} "
+    return f"{date}{moment:%H:%M:%S} UTC"
+
+
 def format_second(epoch_s: float) -> str:
     """Write a moment, in seconds since 1970, as RFC 3339 in UTC; a fraction is cut off."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

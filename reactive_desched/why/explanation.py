@@ -19,7 +19,7 @@ from reactive_desched.controller.coverage import (
     pod_not_covered,
 )
 from reactive_desched.controller.job_listing import JobRow, job_rows
-from reactive_desched.controller.pending import ClockPair, PendingFinding, TurnRow, turn_row
+from reactive_desched.controller.pending import PendingFinding, TurnRow, turn_row
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate
@@ -30,6 +30,7 @@ from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.migration.job_gate import JobGate
 from reactive_desched.migration.rounds import PLUGIN as MIGRATION_JOBS
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evaluation import Evaluation
@@ -438,7 +439,7 @@ class Explainer:
             decision.gate,
             passes=False,
             reason=decision.reason,
-            message=decision.message if turn is None else turn.message(self._now),
+            message=decision.says(self._now) if turn is None else turn.message(self._now),
             setting=decision.setting if turn is None else f"budgets.{turn.scope}",
             until=None if until is None else self._time(until),
             waits_for=_awaited(decision),

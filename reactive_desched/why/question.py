@@ -11,9 +11,10 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import node_not_covered
-from reactive_desched.controller.pending import ClockPair, PendingFinding
+from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.errors import ConfigError
 from reactive_desched.ledger.scopes import owner_of
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote

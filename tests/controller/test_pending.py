@@ -6,7 +6,6 @@ from msgspec.json import decode, encode
 from reactive_desched.controller.pending import (
     MAX_LISTED,
     PODS_PER_SLICE,
-    ClockPair,
     PendingContext,
     PendingFinding,
     PendingList,
@@ -17,6 +16,7 @@ from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.filters import DAEMON_SET_POD
 from reactive_desched.model.changes import NodeTaintsChanged
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.findings import Finding

@@ -32,6 +32,7 @@ from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugi
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.text.ages import format_age
 from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
 from tests.support.golden import Golden
@@ -489,7 +490,7 @@ async def test_a_full_scope_says_when_it_has_room_at_the_latest_and_that_is_a_ti
         assert {wait.decision.finding.pod.name for wait in waits} == {"p2", "p3"}
         for wait in waits:
             assert wait.until == pytest.approx(wait.since + seconds)
-            assert golden(seconds=seconds) in wait.decision.message
+            assert golden(left=format_age(seconds)) in wait.decision.says(wait.since)
 
         flow.controller.gates.room_for_moves = list  # type: ignore[method-assign]  # no wakes
         await anyio.sleep(seconds + 1)

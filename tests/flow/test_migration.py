@@ -7,8 +7,8 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from reactive_desched.controller.pending import ClockPair
 from reactive_desched.migration.cleanup import MAX_ENDED
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.eviction_options import (
     DeleteOptions,

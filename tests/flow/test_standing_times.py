@@ -8,6 +8,7 @@ import pytest
 import trio.testing
 from msgspec.structs import replace
 
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.objects import Node
 from reactive_desched.plugins.node_affinity import (
     PREFERRED,
@@ -191,7 +192,7 @@ async def test_a_pod_waits_with_the_time_from_which_the_taint_counts() -> None:
         "StandingTime",
         "ChangedTooRecently",
     )
-    assert "counts from 00:01:25" in waiting.decision.message
+    assert "it counts at 00:01:25 UTC" in waiting.decision.record(ClockPair(61, 61))
     assert waiting.until == pytest.approx(85, abs=0.1)
 
 

@@ -9,7 +9,6 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.pending import (
-    ClockPair,
     PendingContext,
     PendingQuery,
     list_pending,
@@ -18,6 +17,8 @@ from reactive_desched.controller.slices import at_once
 from reactive_desched.controller.turn_forecast import findings_with_turns
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.gate.turns import Turn
+from reactive_desched.model.clock_pair import ClockPair
+from reactive_desched.model.decisions import Defer
 from reactive_desched.model.objects import Pod, StatefulSet
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.guards import GuardName
@@ -160,7 +161,7 @@ async def test_what_a_decision_says_as_it_is_made_is_what_each_answer_says_of_it
     assert len(said) > len(pods) / 2
     for each in said.values():
         assert each.turn is not None
-        at_first, now_said = each.decision.message, each.message(now)
+        at_first, now_said = each.decision.says(now), each.message(now)
         if limit_in(at_first) == limit_in(now_said):  # of two it may be the one or the other
             assert abs(place_in(at_first) - each.turn.place) <= 1, (at_first, now_said)
         else:
@@ -245,9 +246,9 @@ async def test_what_is_recorded_at_the_first_refusal_is_true() -> None:
     first: dict[str, tuple[float, str]] = {}
     for each in watched.flow.observer.evaluations:
         decision = each.decision
-        if getattr(decision, "gate", "") == "EvictionRateLimit":
+        if isinstance(decision, Defer) and decision.gate == "EvictionRateLimit":
             name = decision.finding.pod.name
-            first.setdefault(name, (each.decided_at, getattr(decision, "message", "")))
+            first.setdefault(name, (each.decided_at, decision.says(each.decided_at)))
 
     assert first
     for name, (at, message) in first.items():

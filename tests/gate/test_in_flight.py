@@ -143,7 +143,7 @@ def test_a_pod_that_another_program_was_asked_to_move_has_ten_minutes_to_begin(
     refusal = memory.check(Finding(LAUNCHER, "Test", "why"), clock.now)
     assert refusal is not None
     assert (refusal.reason, refusal.retry_at_s) == ("EvictionInBackground", clock.now + 1)
-    assert refusal.message == golden()
+    assert refusal.says(clock.now) == golden()
     assert refusal.pod_leaves
     clock.now += 1.1
     assert memory.check(Finding(LAUNCHER, "Test", "why"), clock.now) is None

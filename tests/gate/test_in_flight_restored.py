@@ -64,7 +64,7 @@ def test_a_pod_that_another_program_was_asked_to_move_is_not_asked_for_again(
 
     refusal = in_flight.check(Finding(moved, "Test", "why"), 0)
 
-    assert (None if refusal is None else refusal.message) == (golden() if waits else None)
+    assert (None if refusal is None else refusal.says(5.0)) == (golden() if waits else None)
 
 
 def test_a_request_of_an_earlier_process_may_have_asked_another_program() -> None:

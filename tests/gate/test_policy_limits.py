@@ -27,15 +27,11 @@ def test_a_limit_holds_for_any_stretch_of_the_window(golden: Golden) -> None:
 
     decision = windows.check(finding(), 250)
 
-    assert decision == Defer(
-        finding(),
-        "EvictionLimit",
-        "TotalLimitReached",
-        golden(),
-        300,
-        "cluster",
-        "maxNoOfPodsToEvictTotal",
-    )
+    assert isinstance(decision, Defer)
+    assert (decision.gate, decision.reason) == ("EvictionLimit", "TotalLimitReached")
+    assert decision.setting == "maxNoOfPodsToEvictTotal"
+    assert (decision.retry_at_s, decision.scope_exhausted) == (300, "cluster")
+    assert decision.says(250) == golden()
     assert windows.check(finding(), 299.9) is not None
     assert windows.check(finding(), 300) is None
 

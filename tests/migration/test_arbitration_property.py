@@ -60,7 +60,7 @@ def make_migrations(state: ClusterState) -> Migrations:
     """Return the migrations over a cluster."""
     view = ClusterView(state, lambda: NOW_S)
     node_fit = SchedulerNodeFit(view, lambda: NOW_S)
-    return Migrations(view, SETTINGS, EvictionLedger(view), node_fit, lambda: NOW_S)
+    return Migrations(view, SETTINGS, EvictionLedger(view), node_fit, lambda: NOW_S, float)
 
 
 def restrictions(migrations: Migrations, there: list[Pod]) -> object:

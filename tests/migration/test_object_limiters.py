@@ -79,7 +79,7 @@ def test_default_arguments_space_the_pods_of_ten_replicas_by_150_seconds(golden:
     assert decision is not None
     assert decision.retry_at_s == 150.0
     assert decision.setting == "migration.objectLimiters.workload"
-    assert decision.message == golden()
+    assert decision.says(30.0) == golden()
     assert limited.check(finding(pod("b")), 150.0) is None
 
 

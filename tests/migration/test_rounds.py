@@ -41,6 +41,7 @@ class Cluster:
             self.arbitrator,
             self.queue,
             lambda: 1000.0,
+            lambda: 0.0,
         )
         self.pods = [pod(name, on="n1", owner="ReplicaSet/web") for name in ("a", "b")]
         for each in self.pods:
