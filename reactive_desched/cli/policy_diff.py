@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,9 @@ from reactive_desched.cli import flag_values, recording_files
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import TextIO
+
     from reactive_desched.policy_diff.command import DiffOptions
 
 _ROWS: Final = 10
@@ -20,6 +24,9 @@ files only; nothing is evicted, and no cluster is asked.
 
 OLD and NEW are policy files, settings files, or files with both; what a file leaves out is what was
 in force in the recording. With one file alone, OLD is all that was in force.
+
+With --old-program or --new-program another version of this program decides for that side: what an
+upgrade would change, also without a FILE.
 
 What neither policy nor history says is assumed, and the report names the assumptions: pods that
 only a policy moves are replaced by the kube-scheduler's rules, and pods that only the recorded
@@ -43,15 +50,23 @@ def add(commands: Commands) -> None:
         examples=(
             "reactive-desched policy diff new.yaml --since 7d",
             "reactive-desched policy diff old.yaml new.yaml --recording week.rdrec -o md",
+            "reactive-desched policy diff --new-program ./venv-2.0/bin/reactive-desched",
         ),
     )
     command.add_argument(
-        "files", metavar="FILE", nargs="+", help="OLD and NEW, or NEW alone: policy or settings"
+        "files", metavar="FILE", nargs="*", help="OLD and NEW, or NEW alone: policy or settings"
     )
     recording_files.add_recording(command)
     command.add_argument("--settings", metavar="FILE", help="settings for both policies")
     command.add_argument("--old-settings", metavar="FILE", help="settings for OLD alone")
     command.add_argument("--new-settings", metavar="FILE", help="settings for NEW alone")
+    for side in ("old", "new"):
+        command.add_argument(
+            f"--{side}-program",
+            metavar="PROGRAM",
+            help=f"have another version decide for {side.upper()}: a reactive-desched, or a Python"
+            " in which one is installed",
+        )
     command.add_argument(
         "--since",
         metavar="TIME",
@@ -61,6 +76,12 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "--until", metavar="TIME", help="end here, written as --since (default: all)"
     )
+    _add_forms(command)
+    command.set_defaults(command=_diff, usage_error=command.error)
+
+
+def _add_forms(command: argparse.ArgumentParser) -> None:
+    """Describe how policies are read, and what is written where."""
     command.add_argument(
         "--limit",
         metavar="N",
@@ -75,32 +96,46 @@ def add(commands: Commands) -> None:
     )
     command.add_argument("-o", "--output", choices=_FORMATS, default="text")
     command.add_argument("--out", metavar="FILE", help="write to this file instead")
-    command.set_defaults(command=_diff, usage_error=command.error)
+    command.add_argument(
+        "--decisions",
+        action="store_true",
+        help="write what NEW alone would do, as JSON: another version asks for this",
+    )
 
 
 def _diff(arguments: argparse.Namespace) -> int:
     if len(arguments.files) > 2:  # noqa: PLR2004 -- OLD and NEW
         arguments.usage_error("two files at most: OLD and NEW")
-    from reactive_desched.policy_diff.command import run
+    if arguments.decisions and (
+        len(arguments.files) > 1 or arguments.old_program or arguments.new_program
+    ):
+        arguments.usage_error("--decisions is about one policy, by this version")
+    from reactive_desched.policy_diff.command import run, write_decisions
 
     options = _options(arguments)
+    is_edit = arguments.files or arguments.decisions or options.old != options.new
+    if not is_edit:
+        arguments.usage_error("name a policy or settings, or another version with --new-program")
+    with _output(arguments) as into:
+        if arguments.decisions:
+            return write_decisions(options, into)
+        return run(options, arguments.output, arguments.limit, into)
+
+
+def _output(arguments: argparse.Namespace) -> "AbstractContextManager[TextIO]":
     if arguments.out is None:
-        return run(options, arguments.output, arguments.limit, sys.stdout)
-    with Path(arguments.out).open("w", encoding="utf-8") as file:
-        return run(options, arguments.output, arguments.limit, file)
+        return nullcontext(sys.stdout)
+    return Path(arguments.out).open("w", encoding="utf-8")
 
 
 def _options(arguments: argparse.Namespace) -> "DiffOptions":
-    from reactive_desched.policy_diff.command import DiffOptions
+    from reactive_desched.policy_diff.command import DiffOptions, Side
 
-    *old, new = arguments.files
+    files = [None, None, *arguments.files]
     return DiffOptions(
-        old=old[0] if old else None,
-        new=new,
+        old=Side(files[-2], arguments.old_settings or arguments.settings, arguments.old_program),
+        new=Side(files[-1], arguments.new_settings or arguments.settings, arguments.new_program),
         recording=recording_files.recording_of(arguments),
-        settings=arguments.settings,
-        old_settings=arguments.old_settings,
-        new_settings=arguments.new_settings,
         since=arguments.since,
         until=arguments.until,
         lenient=arguments.lenient_policy,

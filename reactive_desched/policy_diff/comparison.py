@@ -4,27 +4,23 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE
-from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy_diff.decisions import HeldFinding, MadeEviction
-from reactive_desched.policy_diff.policy_run import PolicyRun
+from reactive_desched.policy_diff.decisions import HeldFinding, MadeEviction, PolicyDecisions
 from reactive_desched.policy_diff.recorded_facts import RecordedFacts
 from reactive_desched.policy_diff.report import (
     BlockedPods,
     ComparedPolicy,
     MovedPod,
     Peak,
+    PodMove,
     PolicyDiff,
     RecordedTime,
 )
 from reactive_desched.text.counts import format_count
-from reactive_desched.text.times import format_second
+from reactive_desched.text.times import format_moment, format_second
 
 __all__ = [
     "ASSUMPTIONS",
-    "TriedPolicy",
     "compare_policies",
     "describe_counts",
     "recorded_evictions_named",
@@ -71,28 +67,19 @@ ASSUMPTIONS: Final = (
 )
 
 
-class TriedPolicy(Struct, frozen=True):
-    """A policy, the files that it is from, and its run."""
-
-    files: tuple[str, ...]
-    configuration: Configuration
-    run: PolicyRun
-
-
 def compare_policies(
-    old: TriedPolicy,
-    new: TriedPolicy,
+    old: PolicyDecisions,
+    new: PolicyDecisions,
     recorded: RecordedTime,
-    until_s: float,
     warnings: Iterable[str] = (),
 ) -> PolicyDiff:
     """Return what both would have done, and in what they differ."""
-    by_old, by_new = _by_line(old.run.evictions), _by_line(new.run.evictions)
+    by_old, by_new = _by_line(old.evictions), _by_line(new.evictions)
     both = by_old.keys() & by_new.keys()
     return PolicyDiff(
         recorded=recorded,
-        old=_compared(old, until_s),
-        new=_compared(new, until_s),
+        old=_compared(old),
+        new=_compared(new),
         both=len(both),
         more_often=sum(len(by_old[line]) != len(by_new[line]) for line in both),
         only_old=_only(by_old, both, new),
@@ -102,9 +89,9 @@ def compare_policies(
     )
 
 
-def recorded_evictions_named(run: PolicyRun, facts: RecordedFacts) -> int:
+def recorded_evictions_named(old: PolicyDecisions, facts: RecordedFacts) -> int:
     """Count the recorded evictions of which a policy evicts the same pod, or one of its line."""
-    lines = Counter(each.pod.line for each in run.evictions)
+    lines = Counter(each.pod.line for each in old.evictions)
     named = 0
     for uid in facts.evicted:
         line = facts.line_of(uid)
@@ -121,8 +108,8 @@ def _by_line(evictions: Iterable[MadeEviction]) -> dict[str, list[MadeEviction]]
     return dict(found)
 
 
-def _compared(tried: TriedPolicy, until_s: float) -> ComparedPolicy:
-    evictions = tried.run.evictions
+def _compared(tried: PolicyDecisions) -> ComparedPolicy:
+    evictions, until_s = tried.evictions, tried.ended_s
     spans = [
         (each.time_s, each.time_s + each.ready_s if each.ready_s is not None else until_s)
         for each in evictions
@@ -130,7 +117,8 @@ def _compared(tried: TriedPolicy, until_s: float) -> ComparedPolicy:
     ]
     return ComparedPolicy(
         files=tried.files,
-        revision=tried.configuration.policy.revision,
+        revision=tried.revision,
+        version=tried.version,
         evictions=len(evictions),
         pods=len({each.pod.line for each in evictions}),
         by_plugin=_count(evictions, lambda each: each.pod.plugin),
@@ -141,11 +129,9 @@ def _compared(tried: TriedPolicy, until_s: float) -> ComparedPolicy:
         not_ready_seconds=round(sum(end - begin for begin, end in spans), 1),
         most_not_ready=_most_at_once(spans),
         futile=sum(each.is_futile for each in evictions),
-        blocked=_blocked_pods(tried.run),
-        plugin_faults=tuple(
-            f"{fault.profile}/{fault.plugin}: {fault.message}"
-            for fault in tried.run.faults.values()
-        ),
+        blocked=_blocked_pods(tried),
+        moves=tuple(map(_move, evictions)),
+        plugin_faults=tried.plugin_faults,
     )
 
 
@@ -180,37 +166,43 @@ def _most_at_once(spans: Iterable[tuple[float, float]]) -> int:
     return most
 
 
-def _blocked_pods(run: PolicyRun) -> tuple[BlockedPods, ...]:
-    went = {each.pod.line for each in run.evictions}
-    reasons: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    settings: dict[tuple[str, str], str] = {}
-    for log in run.logs:
-        for key, lines in log.reasons.items():
-            reasons[key] |= lines
-        settings |= log.settings
+def _move(made: MadeEviction) -> PodMove:
+    pod = made.pod
+    return PodMove(
+        time=format_moment(made.time_s),
+        namespace=pod.namespace,
+        pod=pod.name,
+        workload=pod.workload,
+        node=pod.node,
+        plugin=pod.plugin,
+        replacement_node=made.replacement_node,
+    )
+
+
+def _blocked_pods(tried: PolicyDecisions) -> tuple[BlockedPods, ...]:
+    went = {each.pod.line for each in tried.evictions}
     rows = (
         BlockedPods(
-            gate,
-            reason,
-            len(lines),
-            len(lines - went),
-            gate in LIMITS,
-            settings.get((gate, reason), ""),
+            each.gate,
+            each.reason,
+            len(each.lines),
+            len(set(each.lines) - went),
+            each.gate in LIMITS,
+            each.setting,
         )
-        for (gate, reason), lines in reasons.items()
+        for each in tried.blocked
     )
     return tuple(sorted(rows, key=lambda row: (-row.pods, row.gate, row.reason)))
 
 
 def _only(
-    by_line: Mapping[str, list[MadeEviction]], both: Iterable[str], other: TriedPolicy
+    by_line: Mapping[str, list[MadeEviction]], both: Iterable[str], other: PolicyDecisions
 ) -> tuple[MovedPod, ...]:
     """Return the pods that only one policy moves, in the order of time."""
     both = set(both)
     held: dict[str, list[HeldFinding]] = {}
-    for log in other.run.logs:
-        for each in log.held.values():
-            held.setdefault(each.pod.line, []).append(each)
+    for each in other.held:
+        held.setdefault(each.pod.line, []).append(each)
     moved = [
         MovedPod(
             time=format_second(first.time_s),
@@ -231,7 +223,7 @@ def _only(
     return tuple(sorted(moved, key=lambda each: (each.time, each.namespace, each.pod)))
 
 
-def _why_not(made: MadeEviction, held: Sequence[HeldFinding], other: TriedPolicy) -> str:
+def _why_not(made: MadeEviction, held: Sequence[HeldFinding], other: PolicyDecisions) -> str:
     """Say why the other policy did not move a pod."""
     same = [each for each in held if each.pod.plugin == made.pod.plugin]
     if same or held:
@@ -239,12 +231,7 @@ def _why_not(made: MadeEviction, held: Sequence[HeldFinding], other: TriedPolicy
         setting = f" (setting {last.setting})" if last.setting else ""
         by = "" if same else f"{last.pod.plugin} finds it, "
         return f"{by}blocked by {last.gate}/{last.reason}: {last.message}{setting}"
-    enabled = {
-        name
-        for profile in other.configuration.policy.profiles
-        for name in (*profile.deschedule, *profile.balance)
-    }
-    if made.pod.plugin not in enabled:
+    if made.pod.plugin not in other.plugins:
         return f"{made.pod.plugin} is not enabled"
     return f"{made.pod.plugin} finds nothing wrong with it"
 

@@ -1,6 +1,7 @@
 """The decisions of one policy over a recording: its evictions, and what blocked others."""
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,7 +11,18 @@ from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.moves import MoveEnd
 
-__all__ = ["DecisionLog", "FoundPod", "HeldFinding", "MadeEviction", "found_pod"]
+__all__ = [
+    "BlockedLines",
+    "DecisionLog",
+    "FoundPod",
+    "HeldFinding",
+    "MadeEviction",
+    "PolicyDecisions",
+    "found_pod",
+]
+
+API_VERSION: Final = "reactive-desched/v1alpha1"
+KIND: Final = "PolicyDecisions"
 
 
 class FoundPod(Struct, frozen=True, gc=False):
@@ -56,6 +68,36 @@ class HeldFinding(Struct, frozen=True, gc=False):
     setting: str
     since_s: float
     last_s: float
+
+
+class BlockedLines(Struct, frozen=True, gc=False):
+    """The lines of pods that a gate blocked for some time, and the setting that would change it."""
+
+    gate: str
+    reason: str
+    lines: tuple[str, ...]
+    setting: str = ""
+
+
+class PolicyDecisions(Struct, frozen=True, kw_only=True):
+    """The decisions of one policy over a recorded time, by one version of the program.
+
+    As JSON it is what two versions give each other. `files` name what the configuration is from,
+    `plugins` those that it enables; times are seconds since the epoch.
+    """
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    version: str
+    files: tuple[str, ...]
+    revision: str
+    plugins: tuple[str, ...]
+    began_s: float
+    ended_s: float
+    evictions: tuple[MadeEviction, ...]
+    held: tuple[HeldFinding, ...]
+    blocked: tuple[BlockedLines, ...]
+    plugin_faults: tuple[str, ...] = ()
 
 
 def found_pod(context: DecisionContext, line: str) -> FoundPod:

@@ -37,7 +37,7 @@ def write_diff(diff: PolicyDiff, version: str, rows: int) -> ReportDocument:
         title="What this policy edit would have changed",
         period=(
             f"{minute(recorded.since)} to {minute(recorded.until)} UTC ({length}), by the recording"
-            f" {recorded.path}{cluster}"
+            f" {recorded.path}{cluster}{_versions(diff)}"
         ),
         scope=describe_counts(diff),
         warnings=diff.warnings,
@@ -45,6 +45,12 @@ def write_diff(diff: PolicyDiff, version: str, rows: int) -> ReportDocument:
         sections=tuple(_sections(diff, rows or 10**9)),
         footer=f"Made by reactive-desched {version}, policy diff. All times are UTC.",
     )
+
+
+def _versions(diff: PolicyDiff) -> str:
+    """Say which versions of the program decided, where there were two."""
+    old, new = diff.old.version, diff.new.version
+    return "" if old == new else f"; version {old} decided for the old policy, {new} for the new"
 
 
 def _figures(diff: PolicyDiff) -> Iterator[Figure]:

@@ -3,7 +3,7 @@
 The API server is the assumed world of that policy.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from heapq import heapreplace
 from typing import TYPE_CHECKING, Final
@@ -23,7 +23,13 @@ from reactive_desched.plan.controller_run import (
     with_jobs_that_evict_at_once,
 )
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy_diff.decisions import DecisionLog, MadeEviction, found_pod
+from reactive_desched.policy_diff.decisions import (
+    BlockedLines,
+    DecisionLog,
+    MadeEviction,
+    PolicyDecisions,
+    found_pod,
+)
 from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.policy_diff.world import AssumedWorld
 from reactive_desched.primitives.deadline_heap import earliest
@@ -38,7 +44,7 @@ __all__ = ["PolicyRun"]
 
 
 class PolicyRun:
-    """One policy over a recording: `begin` it, `advance_to` and `take` each item, and end it.
+    """One policy over a recording: `begin` it, `advance_to` and `take` each item.
 
     `recorded` is the recorded cluster, to which each item is applied in between.
     """
@@ -89,6 +95,41 @@ class PolicyRun:
         """Take the next item."""
         assert self._driven is not None, "it began"
         self._driven.take(item, following)
+
+    def advance_to_time(self, wall_s: float) -> None:
+        """Let happen what is due before a time of day, in seconds since the epoch."""
+        assert self._driven is not None, "it began"
+        self._driven.advance_to_time(wall_s)
+
+    def decisions(
+        self, files: tuple[str, ...], version: str, began_s: float, ended_s: float
+    ) -> PolicyDecisions:
+        """Return what was decided, for a configuration that is from these files."""
+        policy = self.configuration.policy
+        enabled = {name for each in policy.profiles for name in (*each.deschedule, *each.balance)}
+        lines: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        settings: dict[tuple[str, str], str] = {}
+        for log in self.logs:
+            for key, of_log in log.reasons.items():
+                lines[key] |= of_log
+            settings |= log.settings
+        return PolicyDecisions(
+            version=version,
+            files=files,
+            revision=policy.revision,
+            plugins=tuple(sorted(enabled)),
+            began_s=began_s,
+            ended_s=ended_s,
+            evictions=tuple(self.evictions),
+            held=tuple(each for log in self.logs for each in log.held.values()),
+            blocked=tuple(
+                BlockedLines(*key, tuple(sorted(found)), settings.get(key, ""))
+                for key, found in lines.items()
+            ),
+            plugin_faults=tuple(
+                f"{fault.profile}/{fault.plugin}: {fault.message}" for fault in self.faults.values()
+            ),
+        )
 
 
 class _AssumedSurroundings:

@@ -11,6 +11,7 @@ __all__ = [
     "ComparedPolicy",
     "MovedPod",
     "Peak",
+    "PodMove",
     "PolicyDiff",
     "RecordedTime",
 ]
@@ -41,12 +42,24 @@ class BlockedPods(ReportPart, frozen=True, gc=False):
     setting: str = ""
 
 
+class PodMove(ReportPart, frozen=True, gc=False):
+    """An eviction that a policy would have made; `replacement_node` is empty where none came."""
+
+    time: str
+    namespace: str
+    pod: str
+    workload: str
+    node: str
+    plugin: str
+    replacement_node: str = ""
+
+
 class ComparedPolicy(ReportPart, frozen=True, gc=False):
     """The evictions that one policy would have made.
 
     `not_ready_seconds` sums, over the evicted pods that were Ready, the time until the replacement
     was; `futile` counts evictions whose replacement met the same finding, or did not run. Counts by
-    hour are by the hour's beginning.
+    hour are by the hour's beginning. `version` is that of the program that decided.
     """
 
     files: tuple[str, ...]
@@ -63,6 +76,8 @@ class ComparedPolicy(ReportPart, frozen=True, gc=False):
     futile: int
     blocked: tuple[BlockedPods, ...]
     plugin_faults: tuple[str, ...] = ()
+    version: str = ""
+    moves: tuple[PodMove, ...] = ()
 
 
 class MovedPod(ReportPart, frozen=True, gc=False):

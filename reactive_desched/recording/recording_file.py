@@ -55,6 +55,7 @@ class Written:
 def write_recording(items: Iterable[Item], file: Writable) -> Written:
     """Write items to an open file: a segment for each picture, and one for what comes before it.
 
+    The last item has a frame of its own, whose time is the end of the file.
     Raises RecordingError where there is nothing to write.
     """
     written, rows, checksum = Written(), RowWriter(), NO_FRAME
@@ -68,7 +69,9 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
         file.write(frame)
         return last
 
-    for item in _from_first_time(items):
+    for item, is_last in _with_last(_from_first_time(items)):
+        if is_last:
+            checksum = flush()
         if isinstance(item, PictureBegun) or not written.items:
             checksum = flush()
             is_continued = isinstance(item, PictureBegun) and item.is_continued
@@ -107,6 +110,17 @@ def _from_first_time(items: Iterable[Item]) -> Iterator[Item]:
         yield item
         break
     yield from rest
+
+
+def _with_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+    """Yield each item, and whether it is the last one."""
+    before: Item | None = None
+    for item in items:
+        if before is not None:
+            yield before, False
+        before = item
+    if before is not None:
+        yield before, True
 
 
 def write_file(items: Iterable[Item], path: Path) -> Written:

@@ -21,9 +21,9 @@ from trio.testing import MockClock
 
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy_diff.command import run_policies
 from reactive_desched.policy_diff.policy_run import PolicyRun
 from reactive_desched.policy_diff.recorded_facts import FactsReader, RecordedFacts
+from reactive_desched.policy_diff.trying import run_policies
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound
 from reactive_desched.recording.reader import RecordedState, read_items, recording_paths

@@ -130,3 +130,20 @@ def test_new_settings_alone_take_the_place_of_the_recorded_ones(
     new = write(tmp_path, "new.yaml", QUICK)
 
     assert moved(recording, capsys, new) == ([], ["on-n0", "on-n2"])
+
+
+def test_an_age_counts_back_from_the_last_item_of_an_exported_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nodes are tainted 100 s after the beginning, and the recording ends after 600 s."""
+    recording = record(tmp_path, PLAIN, SLOW)
+    new = write(tmp_path, "new.yaml", QUICK)
+    given = ["policy", "diff", str(new), "--recording", str(recording), "-o", "json"]
+
+    assert main([*given, "--until", "9m"]) == 0
+    early = json.loads(capsys.readouterr().out)
+    assert main([*given, "--until", "8m"]) == 0
+    later = json.loads(capsys.readouterr().out)
+
+    assert early["onlyNew"] == []
+    assert [each["pod"] for each in later["onlyNew"]] == ["on-n0", "on-n2"]

@@ -12,9 +12,9 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.policy_diff.command import run_policies
 from reactive_desched.policy_diff.policy_run import PolicyRun
 from reactive_desched.policy_diff.recorded_facts import FactsReader
+from reactive_desched.policy_diff.trying import run_policies
 from reactive_desched.recording.items import (
     EvictionAnswered,
     Instant,
