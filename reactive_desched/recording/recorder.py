@@ -342,18 +342,20 @@ class ClusterRecorder:
         offset_s = self._wall() - self._clock()
         if abs(offset_s - self._offset_s) > _CLOCK_ERROR_S:
             self._offset_s = offset_s  # the time of day was set, or this is the beginning
+        ahead_s, modify_pod, recorded = self._offset_s, rows.modify_pod, 0
+        is_row = self._has_picture  # whether a change of a pod is a row, and no whole pod
         for number in range(1, len(notes) + 1):
             seen_s, old, new = notes.popleft()
-            at = Instant(seen_s + self._offset_s, seen_s)
-            self._write_note(rows, at, old, new)
+            if is_row and type(new) is Pod and type(old) is Pod:  # nearly all of them
+                recorded += modify_pod(seen_s, ahead_s, old, new)
+            else:
+                self._write_note(rows, Instant(seen_s + ahead_s, seen_s), old, new)
             if number % _NOTES_PER_LOOK == 0 and self._clock() >= ends:
                 break
+        self.recorded += recorded
         rows.encode()
 
     def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
-        if self._has_picture and type(new) is Pod and type(old) is Pod:  # nearly all of them
-            self.recorded += rows.modify_pod(at, old, new)
-            return
         if old is None and callable(new):
             self._write_item(new(at))
             return

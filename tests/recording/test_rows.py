@@ -206,6 +206,36 @@ def test_a_change_of_a_pod_that_is_known_is_read_as_it_was_written(
     assert read_back(writer, reader) == [removed]
 
 
+@pytest.mark.parametrize("changes", [each for each in CHANGES if each], ids=" ".join)
+def test_a_change_that_comes_beside_others_is_read_as_it_was_written(
+    changes: dict[str, Any],
+) -> None:
+    new = replace(POD, resource_version=3, **changes)
+    other = replace(POD, uid="other", resource_version=4, condition_transitions=(7, 8))
+    writer, reader = RowWriter(), RowReader()
+    began = replace(POD, uid="other")
+    found = [ObjectFound(AT, "pods", pod) for pod in (POD, began)]
+    for item in found:
+        writer.add(item)
+    ahead_s = AT.wall_s - AT.monotonic_s
+
+    assert writer.modify_pod(AT.monotonic_s + 1, ahead_s, POD, new)
+    assert writer.modify_pod(AT.monotonic_s + 2, ahead_s, began, other)
+
+    assert read_back(writer, reader) == [
+        *found,
+        ObjectChanged(later(1), "pods", Verb.MODIFIED, new),
+        ObjectChanged(later(2), "pods", Verb.MODIFIED, other),
+    ]
+
+
+def test_a_change_of_the_version_alone_is_none() -> None:
+    writer = RowWriter()
+
+    assert not writer.modify_pod(1.0, 0.0, POD, replace(POD, resource_version=9))
+    assert writer.take() is None
+
+
 def read_back(writer: RowWriter, reader: RowReader) -> list[Item]:
     taken = writer.take()
     assert taken is not None, "there are items"
