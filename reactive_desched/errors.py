@@ -16,7 +16,8 @@ ReactiveDeschedError
 ├── ConversionError        a converted policy would not say what the old one says
 ├── SnapshotUnavailable    the cluster could not be read completely: nothing is decided
 ├── RecordingError         a recording cannot be read, imported or anonymized
-│   └── NotRecorded        it has nothing of the moment that is asked about
+│   ├── NotRecorded        it has nothing of the moment that is asked about
+│   └── NotAnswered        it is not read now: another question is, or memory lacks
 ├── JournalError           the record could not be made durable, or cannot be read
 │   ├── JournalInUse       another process writes this journal
 │   ├── JournalUnavailable the disk fails, is stuck or is full for now: retryable
@@ -80,6 +81,12 @@ class RecordingError(ReactiveDeschedError):
 
 class NotRecorded(RecordingError):  # noqa: N818  it is raised as the fact it names
     """A recording has nothing of the moment that is asked about; the text says what it has."""
+
+
+class NotAnswered(RecordingError):  # noqa: N818  it is raised as the fact it names
+    """A running controller does not read its recording now; the text says why."""
+
+    retryable = True
 
 
 class JournalError(ReactiveDeschedError):

@@ -20,6 +20,7 @@ from reactive_desched.app.health import add_credential_check, add_recording_chec
 from reactive_desched.app.input_notes import NotedConfigurable
 from reactive_desched.app.operator import build_operator
 from reactive_desched.app.options import Dependencies
+from reactive_desched.app.past_pages import PastPages
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, log_serving, open_server
@@ -101,7 +102,12 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         add_recording_check(parts.health, status.recording_fault)
         stream = openings.build_event_stream(deps)
         operator = build_operator(
-            parts.pipeline, pausing, FutileMoves(controller, recorder), status, parts.notes
+            parts.pipeline,
+            pausing,
+            FutileMoves(controller, recorder),
+            status,
+            parts.notes,
+            PastPages(status.recorded_places),
         )
         live_page = deps.configuration.settings.server.ui
         served = Served(parts.health, metrics, stream, operator, live_page)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.node_overview import overview
+from reactive_desched.app.past_pages import PastPages
 from reactive_desched.app.pausing import Pausing
 from reactive_desched.app.status import StatusPage
 from reactive_desched.controller.controller import Controller
@@ -20,6 +21,7 @@ def build_operator(
     futile: FutileMoves,
     status: StatusPage,
     notes: InputNotes,
+    past: PastPages,
 ) -> Operator:
     """Return what commands may ask of this controller, and have it do."""
     controller, description = pipeline.controller, pipeline.description
@@ -27,11 +29,13 @@ def build_operator(
         cluster=status.cluster_text,
         orders=tuple(map(notes.of_order, (*pausing.orders, *futile.orders))),
         pages=(
-            status.page,
-            DebugPage(
-                "pending",
-                "the findings that wait, and what each waits for",
-                lambda query: description.pending(PendingQuery.parse(query)),
+            past.with_past(status.page),
+            past.with_past(
+                DebugPage(
+                    "pending",
+                    "the findings that wait, and what each waits for",
+                    lambda query: description.pending(PendingQuery.parse(query)),
+                )
             ),
             DebugPage(
                 "migrations",
@@ -43,16 +47,21 @@ def build_operator(
                 "what each limit of evictions allows now",
                 lambda _: description.limit_status(),
             ),
-            DebugPage(
-                "why",
-                "why a pod, the pods of a node, or of an owner, wait or stay",
-                lambda query: _explain(controller, description, query),
+            past.with_past(
+                DebugPage(
+                    "why",
+                    "why a pod, the pods of a node, or of an owner, wait or stay",
+                    lambda query: _explain(controller, description, query),
+                )
             ),
-            DebugPage(
-                "nodes",
-                "every node with its use and class",
-                lambda query: overview(controller, query),
+            past.with_past(
+                DebugPage(
+                    "nodes",
+                    "every node with its use and class",
+                    lambda query: overview(controller, query),
+                )
             ),
+            *past.pages,
             *futile.pages,
         ),
     )

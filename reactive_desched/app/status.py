@@ -13,6 +13,7 @@ from msgspec import Struct
 from reactive_desched._version import __version__
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.options import Dependencies
+from reactive_desched.app.past_pages import RecordedPlaces
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
@@ -20,7 +21,7 @@ from reactive_desched.controller.job_listing import JobList
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.public_state import ControllerState, PublicState
-from reactive_desched.errors import ConfigError
+from reactive_desched.errors import ConfigError, NotRecorded
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.moves.listing import MoveRow, list_moves
@@ -225,6 +226,7 @@ class StatusPage:
         self._recent: RecentEvictions = deps.recent
         self._mode = deps.mode
         self._elects = deps.elects_leader
+        self._records = deps.configuration.settings.recording.enabled
         self._wall_clock = wall_clock
         self._started = self._now()
         self._recording: Recording | None = None
@@ -258,6 +260,19 @@ class StatusPage:
     def recording_fault(self) -> str | None:
         """Return why what the controller sees is not recorded; None where it is not to be."""
         return None if self._recorder is None else self._recorder.fault
+
+    def recorded_places(self) -> RecordedPlaces:
+        """Return where the recording and the journal are; raises NotRecorded where nothing is."""
+        if not self._records:
+            raise NotRecorded(
+                "this controller records nothing, so nothing earlier can be shown:"
+                " recording.enabled: true in its settings has it recorded"
+            )
+        if self._recorder is None or self._recording is None:
+            raise NotRecorded(
+                "this process does not record now: it does not lead, or it starts or stops"
+            )
+        return RecordedPlaces(self._recorder.folder, self._recording.directory)
 
     def sink_errors(self) -> dict[str, str]:
         """Return what keeps each sink from its records, by name; empty when nothing does."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
-from reactive_desched.errors import ConfigError, ControllerUnavailable
+from reactive_desched.errors import ConfigError, ControllerUnavailable, NotRecorded
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 
@@ -67,12 +67,14 @@ class ControllerClient(NamedTuple):
     token_file: str | None = None
     certificate_authority: str | None = None
     tls_server_name: str | None = None
+    timeout_s: float = TIMEOUT_S
 
     def read_page(self, page: str, query: Mapping[str, str] | None = None) -> Any:
         """Return what a debug page of the controller holds.
 
-        Raises ControllerUnavailable when no controller answers, or not this client, and
-        ConfigError for a wrong address or a query that it does not take.
+        Raises ControllerUnavailable when no controller answers, or not this client, ConfigError
+        for a wrong address or a query that it does not take, and NotRecorded for a moment of which
+        it has nothing.
         """
         return self.ask(page, query).value
 
@@ -113,12 +115,12 @@ class ControllerClient(NamedTuple):
         address = _address(self.server)
         assert address.hostname is not None, "it was checked"
         if address.scheme == "http":
-            return HTTPConnection(address.hostname, address.port or 80, timeout=TIMEOUT_S)
+            return HTTPConnection(address.hostname, address.port or 80, timeout=self.timeout_s)
         from reactive_desched.cli.tls_connection import TlsConnection
 
         name = self.tls_server_name or address.hostname
         return TlsConnection(
-            address.hostname, address.port or 443, TIMEOUT_S, self.tls_context(), name
+            address.hostname, address.port or 443, self.timeout_s, self.tls_context(), name
         )
 
     def _remedy(self, error: Exception) -> str:
@@ -156,6 +158,8 @@ class ControllerClient(NamedTuple):
             raise ConfigError(
                 f"{text.strip()}\nthat is the answer of the controller{of_cluster} at {self.server}"
             )
+        if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise NotRecorded(text.strip())
         if status == HTTPStatus.NOT_FOUND:
             text = "it has no such page: is that a controller of this version?"
         elif status == HTTPStatus.UNAUTHORIZED:
@@ -188,7 +192,7 @@ class ControllerClient(NamedTuple):
         url = address.geturl().rstrip("/") + path
         try:
             answer = request_through(
-                proxy, method, url, body, headers, tls, self.tls_server_name, TIMEOUT_S
+                proxy, method, url, body, headers, tls, self.tls_server_name, self.timeout_s
             )
         except ClientError as error:
             names = ("certificate_error", "os_error")
@@ -206,10 +210,15 @@ class ControllerClient(NamedTuple):
             raise ConfigError(str(error)) from error
 
 
+def server_of(arguments: argparse.Namespace) -> str:
+    """Return the address that --server names, or the default."""
+    return arguments.server or DEFAULT_SERVER
+
+
 def client_of(arguments: argparse.Namespace) -> ControllerClient:
     """Return the controller that the flags of `add_server` name."""
     return ControllerClient(
-        arguments.server,
+        server_of(arguments),
         arguments.token_file,
         arguments.certificate_authority,
         arguments.tls_server_name,

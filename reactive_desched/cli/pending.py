@@ -67,8 +67,9 @@ def _call(arguments: argparse.Namespace) -> int:
     if recorded_controller.is_asked(arguments):
         value, _, heading = recorded_controller.ask(arguments, "pending", query)
     else:
-        answer = controller_client.client_of(arguments).ask("pending", query)
-        value, heading = answer.value, answer.heading(arguments.server)
+        client = controller_client.client_of(arguments)
+        answer = client.ask("pending", query)
+        value, heading = answer.value, answer.heading(client.server)
     lines = chain((heading,), _table(value, each=arguments.each))
     controller_client.write_answer(arguments.output, value, lines)
     return 0

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
         epilog=_EPILOG,
         examples=(
             "reactive-desched recording export --since 2h --anonymize tuesday.rdrec",
-            "reactive-desched recording export ./journal --since 1d - > day.rdrec",
+            "reactive-desched recording export --since 1d ./journal - > day.rdrec",
         ),
     )
     recording_files.add_recording(command, is_named=True)

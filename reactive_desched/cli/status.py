@@ -61,8 +61,9 @@ def _call(arguments: argparse.Namespace) -> int:
         lines = chain((heading, ""), _lines(answer, ""))
         controller_client.write_answer(arguments.output, answer, lines)
         return 0
-    answer = controller_client.client_of(arguments).read_page("status")
-    controller_client.write_answer(arguments.output, answer, _lines(answer, arguments.server))
+    client = controller_client.client_of(arguments)
+    answer = client.read_page("status")
+    controller_client.write_answer(arguments.output, answer, _lines(answer, client.server))
     return 0
 
 

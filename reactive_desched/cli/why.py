@@ -54,6 +54,7 @@ def add(commands: Commands) -> None:
         "-n", "--namespace", metavar="NAME", help="the namespace of POD or of a workload"
     )
     controller_client.add_server(command)
+    recorded_controller.may_be_asked(command)
     policy_flags.add(command, required=False)
     snapshot_flags.add(command)
     command.add_argument(
@@ -98,12 +99,15 @@ def _answer(
     if arguments.policy is None and arguments.at is None:
         snapshot_flags.recording_of(arguments)  # which is an error without --at
         _check_no_snapshot(arguments)
-        answer = controller_client.client_of(arguments).ask("why", question)
+        client = controller_client.client_of(arguments)
+        answer = client.ask("why", question)
         moment = datetime.fromisoformat(answer.value["time"])
-        return answer.value, moment, (answer.heading(arguments.server), "")
-    if recorded_controller.is_asked_alone(arguments):
+        return answer.value, moment, (answer.heading(client.server), "")
+    if arguments.policy is None:
         answered, moment, heading = recorded_controller.ask(arguments, "why", question)
         return answered, moment, (heading, "")
+    if arguments.server is not None:
+        raise ConfigError("--server means nothing with --policy: leave one of them out")
     return _look(arguments, question)
 
 

@@ -8,18 +8,26 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
-from aiohttp.web_exceptions import HTTPBadRequest, HTTPUnsupportedMediaType
+from aiohttp.web_exceptions import (
+    HTTPBadRequest,
+    HTTPServiceUnavailable,
+    HTTPUnprocessableEntity,
+    HTTPUnsupportedMediaType,
+)
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import Response, StreamResponse
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.errors import ConfigError
+from reactive_desched.errors import ConfigError, NotAnswered, NotRecorded
 from reactive_desched.web.in_parts import send_in_parts
 from reactive_desched.web.json_parts import json_parts
 from reactive_desched.web.router import Handler, Router
 
 MAX_BODY_BYTES: Final = 4096
 """The longest body of an order; a longer one is answered with 413."""
+
+RETRY_AFTER_S: Final = 2
+"""So long a client should wait that got no answer now."""
 
 MAX_INDENTED_BYTES: Final = 1 << 17
 """A longer answer is one line."""
@@ -33,7 +41,8 @@ JSON_TYPE: Final = "application/json"
 class DebugPage(msgspec.Struct, frozen=True):
     """A page under `/debug/`: `read` gets the query and returns what to write as JSON, or awaits.
 
-    `read` raises ConfigError for a query that it does not take.
+    `read` raises ConfigError for a query that it does not take, NotRecorded for a moment of which
+    it has nothing, and NotAnswered where it has no answer now.
     """
 
     name: str
@@ -85,6 +94,11 @@ def _page_handler(page: DebugPage, headers: Callable[[], dict[str, str]]) -> Han
             return await _json_response(request, found, headers())
         except ConfigError as error:
             raise HTTPBadRequest(text=f"{error}\n", headers=headers()) from error
+        except NotRecorded as error:
+            raise HTTPUnprocessableEntity(text=f"{error}\n", headers=headers()) from error
+        except NotAnswered as error:
+            retry = {**headers(), "Retry-After": str(RETRY_AFTER_S)}
+            raise HTTPServiceUnavailable(text=f"{error}\n", headers=retry) from error
 
     return handle
 

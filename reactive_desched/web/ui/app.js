@@ -1,4 +1,5 @@
-// The live page: what /debug/status, /debug/pending, /debug/nodes and /events say, and /debug/why.
+// The live page: what /debug/status, /debug/pending, /debug/nodes and /events say, and /debug/why;
+// and the same of an earlier moment, which /debug/moment says.
 // Every text of the cluster goes into the page as text, never as markup.
 
 const STATUS_MS = 2000, NODES_MS = 10000, HOURS = 3, MAX_EVICTIONS = 500, MAX_ROWS = 200, SHORT_ROWS = 25;
@@ -6,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 const query = $("query");
 let status = null, nodes = null, pending = null, shownNodes = new Map();
 const evictions = new Map(); // by the id of the case, oldest first
+let past = null; // the moment that is shown, and its evictions; null is now
 
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -49,8 +51,12 @@ const cell = (content, name, label) => {
 const row = (...cells) => make("tr", {}, ...cells);
 const item = (text, style = "") => make("li", { textContent: text, className: style });
 
-async function read(path) {
+async function read(path, attempts = 4) {
   const answer = await fetch(path, { cache: "no-store" });
+  if (answer.status === 503 && answer.headers.has("Retry-After") && attempts > 1) {
+    await new Promise((done) => { setTimeout(done, 1000 * answer.headers.get("Retry-After")); });
+    return read(path, attempts - 1);
+  }
   if (answer.status === 401 && !$("login").open) $("login").showModal();
   if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
   return answer.json();
@@ -81,14 +87,19 @@ $("log-out").addEventListener("click", async () => {
 // --- overview and what waits ---
 
 async function followStatus() {
-  if (!document.hidden) {
+  if (!document.hidden && !past) {
     try {
-      status = await read("debug/status");
-      if ($("findings-details").open) pending = await read("debug/pending");
-      showStatus();
+      const found = await read("debug/status");
+      const waiting = $("findings-details").open ? await read("debug/pending") : pending;
+      if (!past) {
+        [status, pending] = [found, waiting];
+        showStatus();
+      }
     } catch (error) {
-      showBadges([badge("no answer", "bad")]);
-      $("identity").textContent = `${error.message}; asking again`;
+      if (!past) {
+        showBadges([badge("no answer", "bad")]);
+        $("identity").textContent = `${error.message}; asking again`;
+      }
     }
   }
   setTimeout(followStatus, STATUS_MS);
@@ -105,8 +116,9 @@ function showBadges(badges) {
 function showStatus() {
   const now = new Date(status.time), dry = status.mode === "dry_run";
   $("identity").textContent =
-    `${status.cluster || "cluster not known yet"}${status.apiServer ? ` at ${status.apiServer}` : ""} · ${status.version} on ${status.host} · up ${span(now - new Date(status.started))}`;
-  const badges = [badge(dry ? "dry run" : "live", dry ? "warn" : "good")];
+    `${status.cluster || "cluster not known yet"}${status.apiServer ? ` at ${status.apiServer}` : ""} · ${status.version}${status.host ? ` on ${status.host}` : ", as recorded"} · up ${span(now - new Date(status.started))}`;
+  const badges = past ? [badge("not now", "warn")] : [];
+  badges.push(badge(dry ? "dry run" : "live", dry ? "warn" : "good"));
   badges.push(badge(status.state.name, status.state.severity));
   showBadges(badges);
   fill($("state"), stateItems());
@@ -178,6 +190,7 @@ function jobItems(now) {
 function sinkItems() {
   const found = status.sinks.map((each) =>
     item(`${each.name}: ${each.error || `${each.lagRecords} records behind`}`, each.error ? "bad" : ""));
+  if (past) return [item("a recording has nothing of the journal and the sinks", "faint")];
   if (!status.journal) {
     const why = status.leadership === "standby" ? "this process does not lead" : "the controller starts or stops";
     return [item(`no journal is open: ${why}`, "warn")];
@@ -234,10 +247,13 @@ function showWaiting(now) {
 // --- nodes ---
 
 async function followNodes() {
-  if (!document.hidden) {
+  if (!document.hidden && !past) {
     try {
-      nodes = await read("debug/nodes");
-      showNodes();
+      const found = await read("debug/nodes");
+      if (!past) {
+        nodes = found;
+        showNodes();
+      }
     } catch { /* the badge of the status says so */ }
   }
   setTimeout(followNodes, NODES_MS);
@@ -315,23 +331,31 @@ $("zones").addEventListener("focusin", (event) => {
 function follow() {
   const from = new Date(Date.now() - HOURS * 3600e3).toISOString();
   const stream = new EventSource(`events?type=eviction&from=${encodeURIComponent(from)}`);
-  stream.onopen = () => { $("stream").textContent = "Connected to the stream of events."; };
-  stream.onerror = () => { $("stream").textContent = "The stream of events is interrupted; the page connects again and misses nothing."; };
+  const say = (text) => {
+    streamText = text;
+    if (!past) $("stream").textContent = text;
+  };
+  stream.onopen = () => say("Connected to the stream of events.");
+  stream.onerror = () => say("The stream of events is interrupted; the page connects again and misses nothing.");
   for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "corrected", "followed_up"]) {
     stream.addEventListener(`eviction.${kind}`, (event) => { take(kind, JSON.parse(event.data)); });
   }
 }
 
-let drawing = false;
+let drawing = false, streamText = "";
 
-function take(kind, event) {
+function note(found, kind, event) {
   const { data } = event, key = event.correlationid;
-  const known = evictions.get(key) ?? { key, time: event.time, who: data.who, why: data.why, trigger: data.trigger };
+  const known = found.get(key) ?? { key, time: event.time, who: data.who, why: data.why, trigger: data.trigger };
   if (kind === "followed_up") known.followUp = { ...data.followUp, time: event.time };
   else if (kind !== "requested") known.outcome = { ...data.outcome, kind, time: event.time };
-  evictions.set(key, known);
-  if (evictions.size > MAX_EVICTIONS) evictions.delete(evictions.keys().next().value);
-  if (!drawing) {
+  found.set(key, known);
+  if (found.size > MAX_EVICTIONS) found.delete(found.keys().next().value);
+}
+
+function take(kind, event) {
+  note(evictions, kind, event);
+  if (!drawing && !past) {
     drawing = true;
     setTimeout(() => { drawing = false; showEvictions(); }, 100);
   }
@@ -358,7 +382,7 @@ $("more").addEventListener("click", () => {
 });
 
 function showEvictions() {
-  const all = [...evictions.values()].reverse();
+  const all = [...(past?.evictions ?? evictions).values()].reverse();
   $("evictions-count").textContent = all.length;
   const rows = all.filter((each) => wanted(`${each.who.namespace}/${each.who.name}`, each.who.node, each.why.plugin, each.outcome?.reason ?? ""));
   const limit = showsAll ? MAX_ROWS : SHORT_ROWS;
@@ -387,7 +411,7 @@ function draw(tag, attributes, text) {
 }
 
 function drawTimeline(all) {
-  const width = Math.max(300, $("timeline").clientWidth), height = 120, end = Date.now();
+  const width = Math.max(300, $("timeline").clientWidth), height = 120, end = past?.at ?? Date.now();
   const oldest = Math.min(end - 60e3, ...all.map((each) => +new Date(each.time)));
   const begin = Math.max(end - HOURS * 3600e3, oldest - 5e3);
   const x = (time) => 70 + ((width - 80) * (new Date(time) - begin)) / (end - begin);
@@ -428,7 +452,8 @@ async function explain(question) {
   fill($("detail-body"), [make("p", { textContent: "asking" })]);
   if (!$("detail").open) $("detail").showModal();
   try {
-    const answer = await read(`debug/why?${new URLSearchParams({ [kind]: name })}`);
+    const moment = past ? { at: new Date(past.at).toISOString() } : {};
+    const answer = await read(`debug/why?${new URLSearchParams({ [kind]: name, ...moment })}`);
     fill($("detail-body"), answer.plugins ? podAnswer(answer) : listAnswer(answer));
   } catch (error) {
     fill($("detail-body"), [make("p", { className: "bad", textContent: error.message })]);
@@ -496,7 +521,7 @@ $("search").addEventListener("submit", (event) => {
   explain(slashes === 2 ? `owner=${text}` : nodes?.nodes.some((each) => each.name === text) ? `node=${text}` : `pod=${text}`);
 });
 
-addEventListener("resize", () => drawTimeline([...evictions.values()]));
+addEventListener("resize", () => drawTimeline([...(past?.evictions ?? evictions).values()]));
 
 query.addEventListener("input", () => {
   if (status) showWaiting(new Date(status.time));
@@ -505,10 +530,137 @@ query.addEventListener("input", () => {
 });
 
 $("findings-details").addEventListener("toggle", async () => {
-  if ($("findings-details").open) {
-    pending = await read("debug/pending");
+  if ($("findings-details").open && !past) {
+    const found = await read("debug/pending");
+    if (past) return;
+    pending = found;
     showWaiting(new Date(status.time));
   }
+});
+
+// --- an earlier moment, as far as the recording has it ---
+
+const QUIET_MS = 400, STEPS = 500; // wait for another key, so many of which lead from end to end
+const when = (time) => `${new Date(time).toISOString().slice(0, 19)}Z`;
+let times = [], asked = 0, chosen = null, waits = 0;
+
+async function showTimes() {
+  try {
+    ({ times } = await read("debug/recording"));
+    $("moment-notes").textContent = "";
+  } catch (error) {
+    $("moment-notes").textContent = error.message;
+    return;
+  }
+  if (!times.length) return;
+  const slider = $("slider"), first = Math.ceil(new Date(times[0].since) / 1000), last = Math.floor(new Date(times.at(-1).until) / 1000);
+  [slider.min, slider.max, slider.step] = [first, last, Math.max(1, Math.round((last - first) / STEPS))];
+  slider.disabled = false;
+  point(chosen ?? 1000 * last);
+  const gaps = times.slice(1).map((each, at) => [times[at].until, each.since]);
+  $("gaps").replaceChildren(...gaps.map(([since, until]) => {
+    const gap = make("i", { title: `nothing is recorded from ${when(since)} to ${when(until)}` });
+    gap.style.left = `${(100 * (new Date(since) / 1000 - first)) / Math.max(1, last - first)}%`;
+    gap.style.width = `${(100 * (new Date(until) - new Date(since))) / 1000 / Math.max(1, last - first)}%`;
+    return gap;
+  }));
+  const missing = gaps.length ? `; nothing from ${gaps.map((each) => each.map(when).join(" to ")).join(", or from ")}` : "";
+  $("times").textContent = `Recorded is ${when(1000 * first)} to ${when(1000 * last)}${missing}.`;
+}
+
+function point(ms) {
+  $("slider").value = Math.round(ms / 1000);
+  $("slider").setAttribute("aria-valuetext", when(ms));
+}
+
+async function evictionsUpTo(at) {
+  const found = new Map(), from = new Date(at - HOURS * 3600e3).toISOString();
+  const answer = await fetch(`events?type=eviction&follow=false&from=${encodeURIComponent(from)}`, { headers: { Accept: "application/x-ndjson" } });
+  if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).trim()}`);
+  const lines = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await lines.read();
+    const parts = (text + (value ?? "")).split("\n");
+    text = parts.pop();
+    for (const event of parts.filter((each) => each.startsWith("{")).map((each) => JSON.parse(each))) {
+      if (new Date(event.time) > at) {
+        await lines.cancel();
+        return found;
+      }
+      const kind = /eviction\.([a-z_]+)/.exec(event.type)?.[1];
+      if (kind && event.data?.who) note(found, kind, event);
+    }
+    if (done) return found;
+  }
+}
+
+// A later question counts: the answer to an earlier one is dropped.
+async function lookAt(text) {
+  const question = ++asked;
+  $("moment").textContent = `Reading the recording of ${text}`;
+  try {
+    const found = await read(`debug/moment?${new URLSearchParams({ at: text })}`);
+    const at = +new Date(found.at), before = await evictionsUpTo(at);
+    if (question !== asked) return;
+    [past, status, pending, nodes, chosen] = [{ at, evictions: before }, found.status, found.pending, found.nodes, at];
+    $("moment-notes").textContent = found.notes.join("; ");
+    $("moment").textContent = `Not now: everything below is as it was at ${when(at)}. The last change before it was at ${when(found.lastChange)}.`;
+    $("stream").textContent = `Evictions of the ${HOURS} hours before ${when(at)}.`;
+    point(at);
+    showPage();
+  } catch (error) {
+    if (question !== asked) return;
+    $("moment-notes").textContent = error.message;
+    sayMoment();
+  }
+}
+
+function sayMoment() {
+  $("moment").textContent = past ? `Not now: everything below is as it was at ${when(past.at)}.` : "";
+}
+
+function showPage() {
+  document.body.classList.toggle("past", past !== null);
+  document.title = past ? `${when(past.at)} - reactive-desched` : "reactive-desched";
+  $("now").hidden = !past;
+  if (status) showStatus();
+  if (nodes) showNodes();
+  showEvictions();
+}
+
+async function backToNow() {
+  asked += 1;
+  clearTimeout(waits);
+  [past, chosen] = [null, null];
+  $("moment-notes").textContent = "";
+  $("stream").textContent = streamText;
+  sayMoment();
+  $("time-details").querySelector("summary").focus();
+  try {
+    [status, pending, nodes] = [await read("debug/status"), await read("debug/pending"), await read("debug/nodes")];
+  } catch { /* the badge of the status says so, when it is asked again */ }
+  if (!past) showPage();
+}
+
+function choose(ms) {
+  chosen = ms;
+  point(ms);
+  clearTimeout(waits);
+  waits = setTimeout(() => lookAt(when(ms)), QUIET_MS);
+}
+
+$("time-details").addEventListener("toggle", () => { if ($("time-details").open) showTimes(); });
+$("slider").addEventListener("input", () => choose(1000 * $("slider").value));
+$("now").addEventListener("click", backToNow);
+$("time-form").addEventListener("click", (event) => {
+  const step = event.target.dataset.step;
+  if (step && times.length) choose((chosen ?? 1000 * $("slider").value) + 1000 * step);
+});
+$("time-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  clearTimeout(waits);
+  lookAt($("at").value.trim());
 });
 
 function setTheme(dark) {

@@ -1,0 +1,189 @@
+"""Answers the pages of a controller as of an earlier moment: it is run over its recording.
+
+It is a process of its own as well, so that the event loop of a controller does none of the work:
+`python -m reactive_desched.app.past_answers`, with a request in JSON. Its standard output is the
+answer, or what is wrong where its exit status is not 0.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.app.node_overview import NodeOverviews, overview
+from reactive_desched.app.recorded_status import recorded_status
+from reactive_desched.app.status import ControllerStatus
+from reactive_desched.controller.description import ControllerDescription
+from reactive_desched.controller.pending import PendingList, PendingQuery
+from reactive_desched.errors import ConfigError, ReactiveDeschedError
+from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.recording.reader import covered_times, summarize_recording
+from reactive_desched.replay.controller_run import LifeRun
+from reactive_desched.replay.replaying import controller_at
+from reactive_desched.text.times import format_moment
+from reactive_desched.why.page import explain
+
+ANSWERED, FAILED, WRONG, NO_MEMORY = 0, 1, 2, 3
+"""The exit statuses of the process."""
+
+TIMES: Final = "times"
+"""The page that says which times are recorded."""
+
+_NICE: Final = 15
+_OOM_SCORE: Final = "1000"
+_OOM_FILE: Final = "/proc/self/oom_score_adj"
+
+
+class PastRequest(Struct, frozen=True):
+    """A question about a moment, in seconds since the epoch, with the query of its page."""
+
+    recording: str
+    page: str
+    at_s: float = 0.0
+    query: Mapping[str, str] = {}
+    journal: str = ""
+    memory_bytes: int = 0
+
+
+class CoveredTime(Struct, frozen=True, rename="camel"):
+    """A time that is recorded without a gap."""
+
+    since: str
+    until: str
+
+
+class CoveredTimes(Struct, frozen=True, rename="camel"):
+    """The times of which a recording has the cluster, oldest first, and what of it is damaged."""
+
+    recording: str
+    times: tuple[CoveredTime, ...]
+    damages: tuple[str, ...]
+
+
+class PastMoment(Struct, frozen=True, rename="camel"):
+    """Everything that the live page shows of a moment; `lastChange` is the last change before it.
+
+    `notes` say what held evictions then, and what of the recording is damaged.
+    """
+
+    at: str
+    last_change: str
+    notes: tuple[str, ...]
+    status: ControllerStatus
+    pending: PendingList
+    nodes: NodeOverviews
+
+
+def recorded_times(recording: Path) -> CoveredTimes:
+    """Return which times a recording has; raises NotRecorded where it has none."""
+    damages = summarize_recording(recording).damages
+    times = tuple(CoveredTime(*map(format_moment, each)) for each in covered_times(recording))
+    return CoveredTimes(str(recording), times, tuple(map(str, damages)))
+
+
+def past_answer(
+    moment: RecordedMoment, journal: Path | None, page: str, query: Mapping[str, str]
+) -> object:
+    """Return what a page answered at a moment; raises ConfigError, NotRecorded and PolicyErrors."""
+    try:
+        run = controller_at(moment, journal, plugin_registry())
+    except OSError as error:
+        raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
+    if (read := _PAGES.get(page)) is None:
+        raise ConfigError(f"there is no page {page} of an earlier moment")
+    return anyio.run(read, run, moment, query)
+
+
+_Read = Callable[[LifeRun, RecordedMoment, Mapping[str, str]], Awaitable[object]]
+
+
+def _description(run: LifeRun) -> ControllerDescription:
+    return ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
+
+
+async def _status(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> ControllerStatus:
+    if query:
+        raise ConfigError(f"{next(iter(query))} is not a filter; there are none")
+    return await recorded_status(run)
+
+
+async def _pending(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> PendingList:
+    return await _description(run).pending(PendingQuery.parse(query))
+
+
+async def _nodes(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> NodeOverviews:
+    return await overview(run.controller, query)
+
+
+async def _why(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> object:
+    return await explain(run.controller, _description(run), query)
+
+
+async def _moment(run: LifeRun, moment: RecordedMoment, query: Mapping[str, str]) -> PastMoment:
+    return PastMoment(
+        format_moment(moment.at_s),
+        format_moment(moment.changed_s),
+        tuple(moment.notes()),
+        await _status(run, moment, query),
+        await _pending(run, moment, {}),
+        await _nodes(run, moment, {}),
+    )
+
+
+_PAGES: Final[Mapping[str, _Read]] = {
+    "status": _status,
+    "pending": _pending,
+    "nodes": _nodes,
+    "why": _why,
+    "moment": _moment,
+}
+
+
+def _give_way(memory_bytes: int) -> None:
+    """Leave the processor and the memory to the controller that asks."""
+    import resource
+
+    os.nice(_NICE)
+    with suppress(OSError):
+        Path(_OOM_FILE).write_text(_OOM_SCORE, encoding="ascii")
+    if memory_bytes:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, hard))
+
+
+def _answer(request: PastRequest) -> Any:  # what a page answers
+    recording = Path(request.recording)
+    if request.page == TIMES:
+        return recorded_times(recording)
+    journal = Path(request.journal) if request.journal else journal_beside(recording)
+    moment = read_moment(recording, request.at_s)
+    return past_answer(moment, journal, request.page, request.query)
+
+
+def main(text: str) -> int:
+    """Answer a request on standard output; return the exit status."""
+    request = msgspec.json.decode(text, type=PastRequest)
+    _give_way(request.memory_bytes)
+    status, said = ANSWERED, b""
+    try:
+        said = msgspec.json.encode(_answer(request))
+    except ConfigError as error:
+        status, said = WRONG, str(error).encode()
+    except (ReactiveDeschedError, OSError) as error:
+        status, said = FAILED, str(error).encode()
+    except MemoryError:
+        status = NO_MEMORY
+    sys.stdout.buffer.write(said)
+    sys.stdout.buffer.flush()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
