@@ -156,16 +156,52 @@ def test_a_sweep_reads_all() -> None:
     assert not pod.spec.unread
 
 
-def test_terms_that_require_no_label_value_are_fewer() -> None:
-    broad = {"topologyKey": "zone", "labelSelector": {}}
-    affinity = {
-        "podAntiAffinity": {REQUIRED: [{**broad, "namespaces": [f"n{i}"]} for i in range(5)]}
-    }
+def requires(values: int) -> JSON:
+    of = [f"v{number}" for number in range(values)]
+    return {"matchExpressions": [{"key": "app", "operator": "In", "values": of}]}
 
-    pod = codec(POD).decode_object(text(written_pod(affinity=affinity)))
 
-    assert pod.spec.anti_affinity == ()
-    assert pod.spec.unread
+@pytest.mark.parametrize(
+    "broad",
+    [
+        pytest.param({"labelSelector": {}}, id="no label"),
+        pytest.param({"labelSelector": requires(9)}, id="one of many values"),
+        pytest.param({"labelSelector": requires(1), "namespaceSelector": {}}, id="all namespaces"),
+        pytest.param(
+            {"labelSelector": requires(1), "namespaces": [f"m{i}" for i in range(9)]},
+            id="many namespaces",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [REQUIRED, PREFERRED])
+def test_terms_that_may_match_any_pod_are_fewer(broad: JSON, kind: str) -> None:
+    def read(count: int) -> Any:
+        terms = [{"topologyKey": f"zone-{number}", **broad} for number in range(count)]
+        written = (
+            terms
+            if kind == REQUIRED
+            else [{"weight": 1, "podAffinityTerm": each} for each in terms]
+        )
+        pod = written_pod(affinity={"podAntiAffinity": {kind: written}})
+        return codec(POD).decode_object(text(pod)).spec
+
+    few, many = read(4), read(5)
+
+    assert len(few.anti_affinity or few.preferred_anti_affinity) == 4
+    assert not few.unread
+    assert many.anti_affinity == many.preferred_anti_affinity == ()
+    assert many.unread
+
+
+def test_a_term_of_few_label_values_in_few_namespaces_is_not_one_of_those() -> None:
+    narrow = {"labelSelector": requires(8), "namespaces": [f"m{i}" for i in range(8)]}
+    terms = [{"topologyKey": f"zone-{number}", **narrow} for number in range(16)]
+
+    pod = codec(POD).decode_object(
+        text(written_pod(affinity={"podAntiAffinity": {REQUIRED: terms}}))
+    )
+
+    assert len(pod.spec.anti_affinity) == 16
 
 
 def test_tolerations_that_are_not_read_are_no_reason_against_a_pod() -> None:

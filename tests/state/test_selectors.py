@@ -70,6 +70,21 @@ def test_at_the_bound_the_selection_asked_for_longest_ago_is_forgotten(
     assert ask("x") is not first["x"]
 
 
+def test_selections_are_forgotten_by_how_many_pods_they_have_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selectors, "MAX_UNREFERENCED_PODS", 3)
+    pods = [pod(f"p{number}", on="n1", labels=WEB) for number in range(2)]
+    bench = PodAffinityCluster(*ZONES, *pods)
+    for app in ("x", "y", "z"):
+        bench.pods_matching_selector(f"app notin ({app})")
+    assert len(bench.index.queries) == 1
+
+    for app in ("x", "y", "z"):
+        bench.pods_matching_selector(f"app in ({app})")
+    assert len(bench.index.queries) == 4
+
+
 def test_what_was_forgotten_is_found_out_anew(one_remembered: None) -> None:
     bench = PodAffinityCluster(*ZONES, NEAR_POD)
     bench.pods_matching_selector("app=db")

@@ -15,6 +15,7 @@ from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.objects import Namespace, Pod, PodKey
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.topology_domains import (
+    NodeTopology,
     TopologyDomains,
     TopologyKeyRefs,
     topology_of,
@@ -23,6 +24,9 @@ from reactive_desched.state.indexes.topology_domains import (
 MAX_UNREFERENCED_QUERIES = 1_000
 """How many queries are kept that no anti-affinity term refers to. At the bound the least recently
 used one is dropped; used again, it is built again, at the cost of the pods that it matches."""
+
+MAX_UNREFERENCED_PODS = 300_000
+"""How many pods their domains may have together, by what each had when it was built."""
 
 RequiredLabel = tuple[str, tuple[str, ...]]
 """A label that a selector requires, with the values that it accepts."""
@@ -35,7 +39,7 @@ class SelectorQuery:
 
     `domains` has them by topology domain, for each label that was asked about. `is_valid` is false
     for a selector that does not parse: it matches no pod. `refs` counts the anti-affinity terms
-    that refer to the query.
+    that refer to the query. `size` is how many pods the domains had when they were built.
     """
 
     __slots__ = (
@@ -46,6 +50,7 @@ class SelectorQuery:
         "refs",
         "scope",
         "selector",
+        "size",
     )
 
     def __init__(self, scope: NamespaceScope, selector: LabelSelector, key: Hashable) -> None:
@@ -56,6 +61,7 @@ class SelectorQuery:
         self.is_single_label = len(selector.match_labels) == 1 and not selector.match_expressions
         self.domains: dict[str, TopologyDomains] = {}
         self.refs = 0
+        self.size = 0
 
 
 class LabelIndex:
@@ -174,6 +180,7 @@ class SelectorQueries:
         self._unreferenced: OrderedDict[SelectorQuery, None] = (
             OrderedDict()
         )  # least recently used first
+        self._unreferenced_pods = 0
         self._by_namespace: dict[str, LabelIndex] = {}
         self._cluster_wide: LabelIndex | None = None
         self.topology_keys = TopologyKeyRefs()
@@ -195,7 +202,9 @@ class SelectorQueries:
     def acquire(self, query: SelectorQuery) -> None:
         """Keep a query until it is released as often."""
         query.refs += 1
-        self._unreferenced.pop(query, None)
+        if query in self._unreferenced:
+            del self._unreferenced[query]
+            self._unreferenced_pods -= query.size
 
     def release(self, query: SelectorQuery) -> None:
         """Drop a reference; the query stays for a while, as the next pod may need it again."""
@@ -224,9 +233,16 @@ class SelectorQueries:
         """Return the active pods that a query matches, on eligible nodes and on others."""
         if not query.is_valid:
             return
+        covers: dict[str, bool] = {}
         for index in self._indexes_of(query):
-            for pod in filter(None, map(self._pods.get, index.candidates(query))):
-                if pod.is_active and (index is not self._cluster_wide or self._covers(query, pod)):
+            found = filter(None, map(self._pods.get, index.candidates(query)))
+            if index is not self._cluster_wide:
+                yield from (pod for pod in found if pod.is_active)
+                continue
+            for pod in found:
+                if (covered := covers.get(pod.namespace)) is None:
+                    covered = covers[pod.namespace] = self._covers(query, pod)
+                if covered and pod.is_active:
                     yield pod
 
     def domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains:
@@ -235,8 +251,17 @@ class SelectorQueries:
         if found is None:
             found = query.domains[topology_key] = TopologyDomains(topology_key)
             self.topology_keys.acquire(topology_key)
+            nodes: dict[str, NodeTopology] = {}
+            size = 0
             for pod in self.matching_pods(query):
-                found.add_pod(pod.uid, topology_of(self._cluster, pod.node))
+                if (node := nodes.get(pod.node)) is None:
+                    node = nodes[pod.node] = topology_of(self._cluster, pod.node)
+                found.add_pod(pod.uid, node)
+                size += 1
+            query.size += size
+            if query in self._unreferenced:
+                self._unreferenced_pods += size
+                self._drop_unreferenced()
         return found
 
     def update_pod(
@@ -307,15 +332,25 @@ class SelectorQueries:
                 index.register(query)
 
     def _mark_used(self, query: SelectorQuery) -> None:
-        self._unreferenced.pop(query, None)
+        if query in self._unreferenced:
+            self._unreferenced.move_to_end(query)
+            return
         self._unreferenced[query] = None
-        if len(self._unreferenced) > MAX_UNREFERENCED_QUERIES:
+        self._unreferenced_pods += query.size
+        self._drop_unreferenced()
+
+    def _drop_unreferenced(self) -> None:
+        """Drop the queries that were used least recently, but the last one, beyond the bounds."""
+        while len(self._unreferenced) > 1 and (
+            len(self._unreferenced) > MAX_UNREFERENCED_QUERIES
+            or self._unreferenced_pods > MAX_UNREFERENCED_PODS
+        ):
             self._remove(next(iter(self._unreferenced)))
 
     def _remove(self, query: SelectorQuery) -> None:
+        self._clear_domains(query)
         del self._unreferenced[query]
         del self._queries[query.key]
-        self._clear_domains(query)
         if not query.is_valid:
             return
         for index in self._indexes_of(query):
@@ -330,3 +365,6 @@ class SelectorQueries:
         for key in query.domains:
             self.topology_keys.release(key)
         query.domains.clear()
+        if query in self._unreferenced:
+            self._unreferenced_pods -= query.size
+        query.size = 0

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.labels import Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import (
     PodAffinityTerm,
@@ -29,8 +29,14 @@ MAX_CONTAINER_BYTES: Final = 16 * 1024
 MAX_TERMS: Final = 16
 MAX_SPREAD_CONSTRAINTS: Final = 8
 MAX_BROAD: Final = 4
-"""So many terms, or constraints, may have a selector that requires no value of any label: each
-pod of its namespaces may match."""
+"""So many terms, or constraints, may be broad: each pod of the cluster, or of the namespace, may
+match. The pods that do are kept for each term, which takes a microsecond and 100 bytes for each."""
+
+MAX_VALUES: Final = 8
+"""A selector that requires one of more values of a label is as broad as one that requires none."""
+
+MAX_NAMESPACES: Final = 8
+"""A term that lists more namespaces is as broad as one that selects them."""
 
 MAX_TOLERATIONS: Final = 256
 MAX_SELECTOR_LABELS: Final = 64
@@ -64,23 +70,24 @@ _Broad: TypeAlias = PodAffinityTerm | WeightedPodAffinityTerm | TopologySpreadCo
 
 
 def _count_broad(terms: Iterable[_Broad]) -> int:
-    """Count the selectors that require no value of any label."""
-    return sum(_is_broad(_selector_of(each)) for each in terms)
+    """Count the terms that may match any pod, of all namespaces or of one."""
+    return sum(_is_broad(each) for each in terms)
 
 
-def _selector_of(term: _Broad) -> LabelSelector | None:
-    return (
-        term.pod_affinity_term.label_selector
-        if isinstance(term, WeightedPodAffinityTerm)
-        else term.label_selector
-    )
+def _is_broad(term: _Broad) -> bool:
+    if isinstance(term, WeightedPodAffinityTerm):
+        term = term.pod_affinity_term
+    if (selector := term.label_selector) is None:
+        return False  # it matches no pod
+    if isinstance(term, PodAffinityTerm) and (
+        term.namespace_selector is not None or len(term.namespaces) > MAX_NAMESPACES
+    ):
+        return True
+    return not selector.match_labels and not any(map(_requires_value, selector.match_expressions))
 
 
-def _is_broad(selector: LabelSelector | None) -> bool:
-    if selector is None:
-        return False
-    requires_value = any(each.operator == "In" for each in selector.match_expressions)
-    return not selector.match_labels and not requires_value
+def _requires_value(requirement: Requirement) -> bool:
+    return requirement.operator == "In" and len(requirement.values) <= MAX_VALUES
 
 
 def _len(value: Sized | None) -> int:
@@ -105,7 +112,7 @@ _LIMITS: Final = (
         "topology_spread_constraints", "topology spread constraints", MAX_SPREAD_CONSTRAINTS, ()
     ),
     *(
-        _Limit(field, f"{what} without a label value", MAX_BROAD, (), _count_broad)
+        _Limit(field, f"{what} that may match any pod", MAX_BROAD, (), _count_broad)
         for field, what in (
             ("pod_affinity", "required affinity terms"),
             ("anti_affinity", "required anti-affinity terms"),
