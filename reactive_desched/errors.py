@@ -109,9 +109,10 @@ class Malformed(ClusterError):  # noqa: N818  it is raised as the fact it names
 class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it names
     """The server answered, and said no; the text holds its code and words.
 
-    It `is_denied` where rights are missing, or the server does not serve the resource. A
-    `is_web_page` answer is HTML: the server is no API server, whatever the code says.
-    `retry_after_s` is the wait that the server asks for.
+    It `is_denied` where rights are missing, or the server does not serve the resource, and
+    `is_unauthorized` where the server does not accept the credentials. A `is_web_page` answer is
+    HTML: the server is no API server, whatever the code says. `retry_after_s` is the wait that the
+    server asks for.
     """
 
     def __init__(
@@ -120,12 +121,14 @@ class RequestRejected(ClusterError):  # noqa: N818  it is raised as the fact it 
         *,
         retryable: bool,
         is_denied: bool = False,
+        is_unauthorized: bool = False,
         is_web_page: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(text)
         self.retryable = retryable
         self.is_denied = is_denied
+        self.is_unauthorized = is_unauthorized
         self.is_web_page = is_web_page
         self.retry_after_s = retry_after_s
 

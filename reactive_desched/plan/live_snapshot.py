@@ -25,8 +25,8 @@ from reactive_desched.state.resources import WATCHED_KINDS
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
 MAX_ATTEMPTS: Final = 3
-MAX_THROTTLED_ATTEMPTS: Final = 10
-"""A server that says when to ask again is asked more often: it is there, and busy."""
+MAX_ATTEMPTS_WHERE_THERE: Final = 10
+"""A server that has answered a list, or says when to ask again, is there: ask it more often."""
 _RETRY_DELAY_S: Final = 1.0
 _LONGEST_RETRY_AFTER_S: Final = 60.0
 
@@ -74,7 +74,7 @@ async def list_snapshot(
     *,
     reads_all: bool = True,
 ) -> Snapshot:
-    """List these resources, each in up to three tries, or ten of a server that throttles.
+    """List these resources, each in up to three tries, or ten of a server that is there.
 
     `reads_all` is as in SnapshotBuilder.
 
@@ -84,11 +84,13 @@ async def list_snapshot(
     codecs = make_codecs(InternTables(reads_all=reads_all))
     builder = SnapshotBuilder()
     missing: dict[str, RequestRejected] = {}
-    resources = tuple(resources)
+    is_there, resources = False, tuple(resources)
     for resource in resources:
         codec = _CountingCodec(codecs[resource], f"listing {resource}:", progress)
         try:
-            objects, unreadable = await _list_resource(session, codec, clock or SystemClock())
+            objects, unreadable = await _list_resource(
+                session, codec, clock or SystemClock(), is_there=is_there
+            )
         except RequestRejected as error:
             if resource in optional_resources and not error.retryable:
                 builder.add_forbidden(resource, str(error))
@@ -97,6 +99,7 @@ async def list_snapshot(
             if error.retryable:
                 break  # the server is not there, or not well: the others would wait for it as long
         else:
+            is_there = True
             for obj in objects:
                 builder.add(resource, obj)
             for malformed in unreadable:
@@ -107,7 +110,7 @@ async def list_snapshot(
 
 
 async def _list_resource(
-    session: Transport, codec: AnyCodec, clock: Clock
+    session: Transport, codec: AnyCodec, clock: Clock, *, is_there: bool
 ) -> tuple[list[Any], list[Malformed]]:
     """List a resource, beginning again when a try breaks off; nothing of that try is kept."""
     for attempt in count(1):
@@ -115,7 +118,7 @@ async def _list_resource(
         try:
             result = await list_once(session, codec, unreadable.append, clock=clock)
         except RequestRejected as error:
-            if (wait_s := _wait_s(error, attempt)) is None:
+            if (wait_s := _wait_s(error, attempt, is_there=is_there)) is None:
                 raise
             await clock.sleep(wait_s)
         else:
@@ -123,10 +126,11 @@ async def _list_resource(
     raise AssertionError("the last try returns or raises")
 
 
-def _wait_s(error: RequestRejected, attempt: int) -> float | None:
+def _wait_s(error: RequestRejected, attempt: int, *, is_there: bool) -> float | None:
     """Return how long to wait before the next attempt; None if there is none."""
     asked_s = error.retry_after_s
-    attempts = MAX_ATTEMPTS if asked_s is None else MAX_THROTTLED_ATTEMPTS
+    is_there = asked_s is not None or (is_there and not error.is_unauthorized)
+    attempts = MAX_ATTEMPTS_WHERE_THERE if is_there else MAX_ATTEMPTS
     if not error.retryable or attempt >= attempts or (asked_s or 0.0) > _LONGEST_RETRY_AFTER_S:
         return None
     return max(_RETRY_DELAY_S, asked_s or 0.0)
@@ -143,7 +147,7 @@ def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
         rights = (_right_to_list(resource, missing[resource]) for resource in denied)
         if grant := how_to_grant(right for right in rights if right is not None):
             remedy += f": {grant}"
-    elif any(error.retryable for error in missing.values()):
+    elif any(error.retryable and not error.is_unauthorized for error in missing.values()):
         remedy = "check that the API server runs, and that the kubeconfig names its address"
     else:
         remedy = "check the credentials of the kubeconfig: `kubectl get nodes` uses the same"

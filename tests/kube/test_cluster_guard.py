@@ -8,9 +8,15 @@ import anyio
 import pytest
 
 from reactive_desched.errors import Unreachable
+from reactive_desched.kube.client import cluster_guard
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.evictor import ApiEvictor
-from reactive_desched.kube.client.session import KubeConfigOptions, Session, open_session
+from reactive_desched.kube.client.session import (
+    KubeConfigOptions,
+    RequestLimits,
+    Session,
+    open_session,
+)
 from reactive_desched.model.outcomes import (
     Accepted,
     EffectUnknown,
@@ -59,6 +65,12 @@ async def opened(kubeconfig: Callable[..., Path]) -> AsyncIterator[Open]:
             return await stack.enter_async_context(open_session(options, cluster=ClusterGuard()))
 
         yield open_to
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a busy server asked again at once."""
+    monkeypatch.setattr(cluster_guard, "_BUSY_S", 0.001)
 
 
 @pytest.fixture
@@ -180,7 +192,7 @@ async def test_the_same_cluster_at_another_end_of_the_tunnel_is_gone_on_with(
     assert session.cluster.fault == ""
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
 async def test_a_server_that_does_not_say_which_cluster_it_is_gets_nothing_until_it_does(
     status: int, session: Session, address: Address, prod: NamedCluster, golden: Golden
 ) -> None:
@@ -190,6 +202,32 @@ async def test_a_server_that_does_not_say_which_cluster_it_is_gets_nothing_until
     assert session.cluster.fault == ""
     prod.status = 200
     await refusal(session, ANOTHER)
+    assert prod.real_requests == []
+
+
+async def test_a_server_that_is_too_busy_to_say_which_cluster_it_is_is_asked_again(
+    session: Session, address: Address, prod: NamedCluster, at_once: None
+) -> None:
+    del at_once
+    prod.uid, prod.busy = session.cluster.uid, 3
+    address.lead_to(prod)
+    session.cluster.doubt()
+    await get(session)
+    assert prod.real_requests == ["GET /api/v1/pods"]
+    assert prod.busy == 0
+
+
+async def test_a_server_that_stays_too_busy_to_say_which_cluster_it_is_gets_nothing(
+    session: Session, address: Address, prod: NamedCluster
+) -> None:
+    limits = RequestLimits(connect_s=0.5)  # shorter than the wait before another question
+
+    async def get_soon(session: Session) -> None:
+        await session.request("GET", "/api/v1/pods", limits=limits)
+
+    prod.status = 429
+    address.lead_to(prod)
+    assert "429" in str(await refusal(session, NOT_KNOWN, get_soon))
     assert prod.real_requests == []
 
 
@@ -206,7 +244,9 @@ async def test_a_server_that_is_too_busy_to_say_it_again_is_the_one_that_it_said
         await session.confirm_cluster()
         assert len(staging.real_requests) == 2
         session.cluster.doubt()
-        await refusal(session, NOT_KNOWN)
+        limits = RequestLimits(connect_s=0.5)  # shorter than the wait before another question
+        with pytest.raises(Unreachable, match=NOT_KNOWN):
+            await session.request("GET", "/api/v1/pods", limits=limits)
 
 
 async def test_a_401_to_the_question_has_the_credentials_read_anew(

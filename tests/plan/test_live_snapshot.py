@@ -187,6 +187,40 @@ async def test_a_server_that_stays_away_is_given_up_and_nothing_else_is_asked() 
     assert server.asked == [("GET", "pods")] * 3
 
 
+async def test_a_server_that_has_answered_a_list_is_asked_up_to_ten_times() -> None:
+    server, clock = Server(nodes=[NODE], pods=[POD]), Hasty()
+    server.answers["pods"] = [said_no(500), GONE, said_no(429)] * 3
+    picture = await list_snapshot(server, ["nodes", "pods"], Progress(), clock)
+    assert [str(each) for each in picture.pods] == ["shop/a"]
+
+    server.answers["pods"] = [GONE] * 10
+    with pytest.raises(SnapshotUnavailable):
+        await list_snapshot(server, ["nodes", "pods"], Progress(), clock)
+
+
+async def test_credentials_that_are_not_accepted_for_a_moment_leave_nothing_out() -> None:
+    server, clock = Server(pods=[POD], jobs=[{"metadata": {"uid": "j"}}]), Hasty()
+    server.answers = {"jobs": [said_no(401), said_no(401)]}
+    picture = await list_snapshot(
+        server, ["pods", "jobs"], Progress(), clock, optional_resources={"jobs"}
+    )
+    assert picture.build_state(EVERYTHING).is_readable("jobs")
+    assert clock.waited_s == [1.0, 1.0]
+
+
+async def test_credentials_that_are_not_accepted_are_named_after_three_tries(
+    golden: Golden,
+) -> None:
+    server = Server(pods=[POD])
+    server.answers = {"jobs": [said_no(401)] * 3}
+    with pytest.raises(SnapshotUnavailable) as caught:
+        await list_snapshot(
+            server, ["pods", "jobs", "nodes"], Progress(), Hasty(), optional_resources={"jobs"}
+        )
+    assert golden() in str(caught.value)
+    assert server.asked[-1] == ("GET", "jobs")
+
+
 async def test_a_server_that_says_when_to_ask_again_is_asked_then_up_to_ten_times() -> None:
     busy = ApiResponse(429, {"Retry-After": "4"}, b"later")
     server, clock = Server(nodes=[NODE]), Hasty()

@@ -85,6 +85,9 @@ FRESH_S: Final = 1.0
 """A connection whose last answer is older is asked again before aiohttp sends a request on it."""
 
 _CONNECT_S: Final = 10.0
+_BUSY_S: Final = 1.0
+"""A server that has too many requests is asked again after this time, or the one that it names."""
+
 _NO_LINE_CHARS: Final = ("\r", "\n", "\0")
 _OF_THE_BODY: Final = frozenset(
     {"accept", "content-length", "content-type", "content-encoding", "transfer-encoding", "expect"}
@@ -190,10 +193,30 @@ class ClusterGuard:
     ) -> None:
         """Ask a connection which cluster it leads to, as who sends `request`, and trust it then.
 
-        An earlier answer counts on while the server has too many requests to give another one.
-        Raises ClusterNotConfirmed, which closes nothing.
+        An earlier answer counts on while the server has too many requests to give another one; the
+        first one is asked for until it comes, or `limit_s` are over. Raises ClusterNotConfirmed,
+        which closes nothing.
         """
-        generation, code = self._generation, "none"
+        generation, now = self._generation, asyncio.get_running_loop().time
+        deadline = now() + limit_s
+        response = await self._answer(connection, request, limit_s)
+        while response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            if self.trusts(connection):
+                return  # a Lease is still renewed over what a server that is busy said
+            wait_s = response.retry_after_s(time.time()) or _BUSY_S
+            if protocol_of(connection).should_close or now() + wait_s > deadline:
+                break
+            await asyncio.sleep(wait_s)
+            response = await self._answer(connection, request, limit_s)
+        self.confirm(response)
+        self._confirmed = generation
+        self.trust(connection, generation)
+
+    async def _answer(
+        self, connection: Connection, request: aiohttp.ClientRequest, limit_s: float
+    ) -> ApiResponse:
+        """Return the answer to the question; raises ClusterNotConfirmed where there is none."""
+        code = "none"
         try:
             begin_request(connection, self._question(request), limit_s)
             async with asyncio.timeout(limit_s):
@@ -203,11 +226,7 @@ class ClusterGuard:
             raise ClusterNotConfirmed(describe_error(error)) from error
         finally:
             self.requests["GET", code] += 1
-        if response.status == HTTPStatus.TOO_MANY_REQUESTS and self.trusts(connection):
-            return  # a server that is busy says no more; a Lease is still renewed over what it said
-        self.confirm(response)
-        self._confirmed = generation
-        self.trust(connection, generation)
+        return response
 
     def trust(self, connection: Connection, generation: int | None = None) -> None:
         """Let a connection carry requests until the next doubt."""

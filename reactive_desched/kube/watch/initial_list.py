@@ -120,7 +120,7 @@ class Lister(Generic[T]):
 
 
 _ONCE = ListSettings(page_size=500, yield_policy=YieldPolicy(steps_per_slice=50))
-_NOT_RETRYABLE = frozenset({StopReason.DENIED, StopReason.REJECTED, StopReason.UNAUTHORIZED})
+_NOT_RETRYABLE = frozenset({StopReason.DENIED, StopReason.REJECTED})
 
 
 async def list_once(
@@ -143,6 +143,7 @@ async def list_once(
             result.message,
             retryable=retryable,
             is_denied=is_denied,
+            is_unauthorized=result.reason is StopReason.UNAUTHORIZED,
             is_web_page=result.is_web_page,
             retry_after_s=result.retry_after_s,
         )
