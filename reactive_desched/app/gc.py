@@ -1,8 +1,9 @@
-"""Keeps Python's garbage collector away from the cluster state."""
+"""Keeps the garbage collector away from the cluster state, and returns free memory."""
 
 import ctypes
 import gc
 from collections.abc import Callable
+from typing import Final
 
 import anyio
 
@@ -38,6 +39,25 @@ def trim_heap() -> None:
         trim(0)
 
 
+LARGE_BLOCK_BYTES: Final = 2**17
+"""Blocks of this size lie outside the C library's heaps: 128 KiB, with which glibc begins."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+
+
+def keep_large_blocks_apart() -> None:
+    """Have large blocks returned to the system as they are freed, where the C library is glibc.
+
+    It raises its threshold by itself to the largest block that was freed: a page of a list, 5 MB.
+    From then on the heap of each thread that had a large block keeps as much, up to twice that
+    size, which `trim_heap` does not reach: 3.4 MB in each of some threads were measured.
+    In the first sync it is of use: pages are read into memory that is there.
+    """
+    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        set_option(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+        set_option(_M_TRIM_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
 async def freeze_gc_after_sync(
     controller: Controller, interned: InternTables, trim: Callable[[], None] = trim_heap
 ) -> None:
@@ -59,6 +79,7 @@ async def freeze_gc_after_sync(
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)
         gc.enable()
+        keep_large_blocks_apart()
     trimmed_at = anyio.current_time()
     while True:
         await anyio.sleep(SWEEP_INTERVAL_S)

@@ -1,4 +1,6 @@
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import anyio
@@ -138,6 +140,35 @@ def test_trimming_changes_no_object() -> None:
     trim_heap()
 
     assert held == [bytes(100_000)] * 100
+
+
+LARGE_BLOCKS = """
+import ctypes
+from reactive_desched.app.gc import keep_large_blocks_apart
+
+class Usage(ctypes.Structure):
+    NAMES = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in NAMES.split()]
+
+library = ctypes.CDLL(None)
+library.mallinfo2.restype = Usage
+a_page = bytes(5_000_000)
+del a_page
+keep_large_blocks_apart()
+before = library.mallinfo2().hblks
+held = [bytes(4_000_000) for _ in range(7)]  # larger than what is free in the heap
+print(library.mallinfo2().hblks - before)
+held.clear()
+print(library.mallinfo2().hblks - before)
+"""
+
+
+def test_large_blocks_lie_outside_the_heap_though_larger_ones_were_freed() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", LARGE_BLOCKS], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert printed.split() == ["7", "0"]
 
 
 async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:

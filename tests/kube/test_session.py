@@ -155,6 +155,31 @@ class TestARequest:
         assert connector is not None
         assert sum(len(kept) for kept in connector._conns.values()) == 1
 
+    async def test_of_later_pages_share_one_connection_however_many_others_wait(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        all_asked, asked = anyio.Event(), list[object]()
+
+        async def wait_for_others() -> None:
+            asked.append(None)
+            if len(asked) == 4:
+                all_asked.set()
+            await all_asked.wait()
+
+        api.before_answering = wait_for_others
+        async with anyio.create_task_group() as calls:
+            for _ in range(4):
+                calls.start_soon(session.request, "GET", "/x")
+        api.before_answering = None
+        of_others = set(api.connections)
+        assert len(of_others) == 4
+
+        for token in ("a", "b", "c"):
+            await session.request("GET", "/x", params={"limit": "500", "continue": token})
+        assert len(set(api.connections) - of_others) == 1
+        await session.request("GET", "/x", params={"limit": "500"})
+        assert len(set(api.connections) - of_others) == 1
+
 
 class TestAStream:
     async def test_gives_lines_and_counts_bytes(self, api: ScriptedApi, session: Session) -> None:

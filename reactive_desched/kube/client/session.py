@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 import aiohttp
@@ -57,6 +57,8 @@ _HELD_BUFFER_BYTES = 2**16
 _BODY_PART_BYTES = 2**19
 _MAX_ERROR_BODY_BYTES = 2**16
 _MAX_CONNECTIONS = 100
+CONTINUE: Final = "continue"
+"""The parameter of a list that says which page comes next; its first page has none."""
 _KEEPALIVE_S = 30.0
 _DATES = 16
 _CONFIRM_EVERY_S, _CONFIRM_IN_DOUBT_EVERY_S = 5.0, 1.0
@@ -169,11 +171,18 @@ class ServerClock:
 
 
 class Session:
-    """The connection pool of the process; `cluster` keeps all connections to one cluster."""
+    """The connection pools of the process; `cluster` keeps all connections to one cluster.
+
+    `pages` is that of the later pages of lists. A connection keeps buffers as long as the longest
+    response it had, half a mebibyte after a page, and aiohttp takes that connection first which has
+    waited longest: in one pool the pages of a list would go through each connection that evictions
+    opened, and no connection would ever be idle for long enough to be closed.
+    """
 
     def __init__(
         self,
         http: aiohttp.ClientSession,
+        pages: aiohttp.ClientSession,
         credentials: Credentials,
         rate_limiter: RateLimiter,
         limits: RequestLimits,
@@ -185,6 +194,7 @@ class Session:
         self.rate_limiter = rate_limiter
         self.credentials = credentials
         self._http = http
+        self._pages = pages
         self.limits = limits
         self._requests: Counter[tuple[str, ...]] = Counter()
 
@@ -332,8 +342,9 @@ class Session:
             headers.append(("Content-Type", call.content_type))
         query = f"?{urlencode(call.params)}" if call.params else ""
         code = "none"
+        pool = self._pages if call.params and CONTINUE in call.params else self._http
         try:
-            reply = await self._http.request(
+            reply = await pool.request(
                 call.method,
                 URL(f"{access.server}{call.path}{query}", encoded=True),
                 data=call.body,
@@ -382,9 +393,14 @@ async def open_session(
     guard.attach(
         lambda: credentials.config.server, lambda: credentials.invalidate(credentials.config)
     )
-    async with _pool(guard) as http, _background_task(credentials.refresh_forever()):
+    async with (
+        _pool(guard) as http,
+        _pool(guard) as pages,
+        _background_task(credentials.refresh_forever()),
+    ):
         session = Session(
             http,
+            pages,
             credentials,
             RateLimiter(rate_limit or RateLimit(), clock),
             limits or RequestLimits(),

@@ -16,7 +16,7 @@ from msgspec import Struct
 from reactive_desched.errors import Malformed, RateLimited, Unreachable
 from reactive_desched.kube.client.clock import Clock
 from reactive_desched.kube.client.responses import WEB_PAGE, is_web_page
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.session import CONTINUE, Transport
 from reactive_desched.kube.codec import Codec, ListPage
 from reactive_desched.kube.watch.resume import (
     BackoffConfig,
@@ -180,7 +180,7 @@ class PageFetcher(Generic[T]):
         self, token: str, size: int | None, buffer: PageBuffer
     ) -> ListPage | WatchEnd:
         call, is_taken = f"list {self._codec.path}", False
-        params = ({"limit": str(size)} if size else {}) | ({"continue": token} if token else {})
+        params = ({"limit": str(size)} if size else {}) | ({CONTINUE: token} if token else {})
 
         async def into() -> bytearray:
             nonlocal is_taken
