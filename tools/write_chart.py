@@ -53,9 +53,10 @@ _PORTS: Final[Json] = {
     "items": {"type": "integer", "minimum": 1, "maximum": 65535},
 }
 
-# Helm takes a value that is null out, and these the templates cannot do without.
+# Helm takes a value that is null out, and `--reuse-values` brings only those of the version before.
+# The templates cannot do without these, and without what is needed of a section.
 _NEEDED: Final = (
-    *("kind", "replicas", "image", "policy", "settings", "persistence", "activeDeadlineSeconds"),
+    *("kind", "replicas", "image", "persistence", "activeDeadlineSeconds"),
     *("ttlSecondsAfterFinished", "schedule", "serviceAccount", "rbac", "migrationJobs"),
     *("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
     *("networkPolicy", "monitoring"),
@@ -63,7 +64,7 @@ _NEEDED: Final = (
 
 
 def _section(*, may_lack: tuple[str, ...] = (), **properties: Json) -> Json:
-    """Describe a map; what it may lack is what a value of null takes out."""
+    """Describe a map; the templates do without what it may lack, and have the rest by default."""
     return {
         "type": "object",
         "additionalProperties": False,
@@ -238,10 +239,45 @@ def values_schema() -> Json:
         "$schema": DIALECT,
         "type": "object",
         "additionalProperties": False,
-        "required": list(_NEEDED),
-        "properties": {**_values(), **documents, **answered},
+        "required": ["policy", "settings"],
+        "properties": {
+            **{name: _without_needs(shape) for name, shape in _values().items()},
+            **documents,
+            **answered,
+        },
         "definitions": definitions,
     }
+
+
+def _without_needs(shape: Json) -> Json:
+    """Return the shape of a section that may lack everything."""
+    if not _is_section(shape):
+        return shape
+    parts = {name: _without_needs(part) for name, part in shape["properties"].items()}
+    return {
+        **{key: each for key, each in shape.items() if key != "required"},
+        "properties": parts,
+    }
+
+
+def _is_section(shape: Json) -> bool:
+    return shape.get("type") == "object" and "properties" in shape
+
+
+def needed_values() -> str:
+    """Return the defaults of the values that the templates cannot do without."""
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    shapes = _values()
+    needed = {name: _needed_of(shapes[name], defaults[name]) for name in _NEEDED}
+    text: str = yaml.safe_dump(needed, sort_keys=False)
+    return text
+
+
+def _needed_of(shape: Json, default: Any) -> Any:
+    if not _is_section(shape):
+        return default
+    parts = shape["properties"]
+    return {name: _needed_of(parts[name], default[name]) for name in shape["required"]}
 
 
 def _plainly_nullable(schema: Any) -> Any:
@@ -288,6 +324,7 @@ def written() -> dict[str, str]:
     }
     return {
         "values.schema.json": schema,
+        "files/needed-values.yaml": needed_values(),
         "files/watched-kinds.yaml": watched_kinds(),
         "files/migration-rights.yaml": migration_rights(),
         "files/podmigrationjobs.yaml": (DEPLOY / "migration" / "podmigrationjobs.yaml").read_text(

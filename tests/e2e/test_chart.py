@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,7 +115,7 @@ WRONG: dict[str, tuple[Values, str]] = {
     "setting of a wrong type": ({"settings": {"debounce": {"quiet": []}}}, "debounce/quiet"),
     "settings as text": ({"settings": "a: b"}, "settings"),
     "settings taken out": ({"settings": None}, "missing property 'settings'"),
-    "image without a name": ({"image": {"repository": None}}, "missing property 'repository'"),
+    "image without a name": ({"image": {"repository": ""}}, "image/repository"),
     "unknown plugin": (
         {"policy": {"profiles": [{"name": "a", "pluginConfig": [{"name": "NoSuchPlugin"}]}]}},
         "pluginConfig/0/name",
@@ -240,17 +242,35 @@ def test_values_that_contradict_each_other_are_refused(
 
 
 def test_a_value_of_null_takes_a_default_out_and_breaks_nothing(helm: Helm) -> None:
-    kept = {"kind", "policy", "settings", "replicas", "schedule", "activeDeadlineSeconds"} | {
-        name for name in DEFAULTS if name.endswith(("Limit", "DeadlineSeconds", "Finished"))
-    }
-    sections = ("image", "persistence", "serviceAccount", "rbac", "migrationJobs", "networkPolicy")
-    nulls: Values = dict.fromkeys(DEFAULTS.keys() - kept - {*sections, "monitoring"})
+    sections = ("image", "persistence", "serviceAccount", "policy", "settings")
+    nulls: Values = dict.fromkeys(DEFAULTS.keys() - {*sections})
     nulls["settings"] = {"server": None, "events": None, "migration": None}
     nulls["serviceAccount"] = {"name": None, "annotations": None}
     nulls["image"] = {"tag": None, "digest": None}
     nulls["persistence"] = {"accessModes": None, "storageClassName": None, "existingClaim": None}
 
     assert {each["kind"] for each in helm.template(nulls)} >= {"Deployment", "NetworkPolicy"}
+
+
+@pytest.mark.parametrize("kind", WORKLOAD_KINDS)
+def test_values_of_a_version_that_had_fewer_are_completed_by_the_defaults(
+    helm: Helm, tmp_path: Path, kind: str
+) -> None:
+    older = shutil.copytree(CHART, tmp_path / "reactive-desched")
+    had = {name: DEFAULTS[name] for name in ("policy", "settings", "securityContext")}
+    had |= {"image": {"repository": "r.example/desched"}, "persistence": {"keep": False}}
+    # `helm upgrade --reuse-values` takes these for the values of the new version
+    (older / "values.yaml").write_text(json.dumps(had))
+
+    objects = by_name(helm.template({"kind": kind}, chart=older))
+
+    asked = {"kind": kind, "image": had["image"], "persistence": {"keep": False}}
+    now = by_name(helm.template(asked))
+    assert objects.keys() == now.keys()
+    for key in objects.keys() - {(kind, RELEASE)}:
+        assert objects[key] == now[key]
+    _, container = pod_and_container(list(objects.values()))
+    assert container["image"] == "r.example/desched"
 
 
 def granted(objects: list[Object], kind: str) -> set[str]:

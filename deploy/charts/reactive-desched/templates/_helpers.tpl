@@ -277,3 +277,15 @@ template: {{- include "desched.pod" . | nindent 2 }}
 {{- end }}
 {{- $ports | uniq | toJson }}
 {{- end }}
+
+{{- /* Sets each default of the second map that the first has no value for, sections within too. */}}
+{{- define "desched.fill" -}}
+{{- $values := index . 0 }}
+{{- range $key, $default := index . 1 }}
+{{- if not (hasKey $values $key) }}
+{{- $_ := set $values $key $default }}
+{{- else if and (kindIs "map" $default) (kindIs "map" (get $values $key)) }}
+{{- include "desched.fill" (tuple (get $values $key) $default) }}
+{{- end }}
+{{- end }}
+{{- end }}
