@@ -46,6 +46,16 @@ def test_the_status_of_its_answer_is_what_it_gives() -> None:
     assert msgspec.to_builtins(asyncio.run(answering(status).run())) == status
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "with a byte order mark"])
+def test_its_answer_may_be_yaml_as_for_kubectl(mark: str) -> None:
+    answer = (
+        f"{mark}apiVersion: {VERSION}\nkind: ExecCredential\nstatus:\n  token: abc\n"
+        "  expirationTimestamp: 2999-01-01T00:00:00Z\n"
+    )
+    status = asyncio.run(make(f"print({answer!r})").run())
+    assert status == ExecStatus("abc", datetime(2999, 1, 1, tzinfo=UTC))
+
+
 def test_a_certificate_with_its_key_is_as_good_as_a_token() -> None:
     status = {"clientCertificateData": "c", "clientKeyData": "k"}
     assert msgspec.to_builtins(asyncio.run(answering(status).run())) == status

@@ -90,11 +90,20 @@ def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
     assert golden() in str(caught.value)
 
 
+@pytest.mark.parametrize("second", ["", "kind: Pod\n", "kind: [\n"])
+@pytest.mark.parametrize("first", ["current-context: a\n", "---\ncurrent-context: a\n...\n"])
+def test_of_several_documents_the_first_counts(tmp_path: Path, first: str, second: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(f"{first}---\n{second}")
+    assert read_kubeconfig(str(path)).current_context == "a"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         pytest.param("# nothing\n", id="nothing"),
         pytest.param("users: [{user: {}}]", id="an entry without a name"),
+        pytest.param("users: [{user: {}}]\n---\n", id="a mark at its end"),
         pytest.param('{\n\t"users": [{"name": "u", "user": {"token": "a"}}]\n}', id="tabs in JSON"),
         pytest.param("clusters: null\nusers:\ncontexts: []", id="nothing in its sections"),
         pytest.param("preferences: {colors: true}\nextensions: []", id="more than we read"),

@@ -239,7 +239,7 @@ class ExecPlugin:
                 f"{self._display_name} wrote more than {_MAX_OUTPUT_BYTES} bytes; {_RUN_BY_HAND}"
             )
         try:
-            read = msgspec.json.decode(output, type=_ExecCredential)
+            read = _decode(output)
         except msgspec.DecodeError as error:
             raise ValueError(
                 f"{self._display_name} gave no ExecCredential: {error}; {_RUN_BY_HAND}"
@@ -266,6 +266,19 @@ class ExecPlugin:
                 f"{_RUN_BY_HAND}"
             )
         return status
+
+
+def _decode(output: bytes) -> _ExecCredential:
+    """Read JSON, or YAML as client-go does; raises errors of msgspec, those of JSON for both."""
+    try:
+        return msgspec.json.decode(output, type=_ExecCredential)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        try:
+            return msgspec.yaml.decode(output, type=_ExecCredential)
+        except Exception:  # noqa: BLE001 -- the YAML loader raises whatever a number or date does
+            raise error from None
 
 
 def _credential(status: ExecStatus, now_s: float) -> Credential:

@@ -110,7 +110,7 @@ def _read(path: str) -> Kubeconfig | None:
         content = Path(path).read_bytes()
         if (found := _read_json(content)) is not None:
             return found
-        return msgspec.yaml.decode(content, type=Kubeconfig | None)
+        return _read_first_document(content)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -123,8 +123,6 @@ def _read(path: str) -> Kubeconfig | None:
             raise _not_a_kubeconfig(path, "it is not a mapping of fields") from None
         raise ConfigError(f"kubeconfig {path} cannot be used: {error}: {_REMEDY}") from None
     except msgspec.DecodeError as error:
-        if "single document" in (getattr(error.__context__, "context", None) or ""):
-            raise _not_a_kubeconfig(path, "it holds more than one YAML document") from None
         mark = getattr(error.__context__, "problem_mark", None)
         position = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
         raise ConfigError(f"kubeconfig {path} is not valid YAML {position}: {_REMEDY}") from None
@@ -133,6 +131,20 @@ def _read(path: str) -> Kubeconfig | None:
             f"kubeconfig {path} holds a number, date or tag that YAML cannot read:"
             " put texts that look like one in quotes"
         ) from None
+
+
+def _read_first_document(content: bytes) -> Kubeconfig | None:
+    """Read the first YAML document of a file; kubectl reads no other. Raises msgspec's errors."""
+    try:
+        return msgspec.yaml.decode(content, type=Kubeconfig | None)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        found: Any = error.__context__  # PyYAML has no types
+        if "single document" not in (getattr(found, "context", None) or ""):
+            raise
+        lines = content.splitlines(keepends=True)[: found.problem_mark.line]
+    return msgspec.yaml.decode(b"".join(lines), type=Kubeconfig | None)
 
 
 def _read_json(content: bytes) -> Kubeconfig | None:
