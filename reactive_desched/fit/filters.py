@@ -36,6 +36,7 @@ from reactive_desched.model.scheduling import (
     tolerates_cordon,
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
+from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.state.view import ClusterView
 
 NOMINATED_FIRST: Final = FitReason(
@@ -63,7 +64,7 @@ class Diagnosis(Struct, frozen=True):
     def __str__(self) -> str:
         counted = sorted(f"{number} {reason.message}" for reason, number in self.reasons.items())
         rejected = f": {', '.join(counted)}" if counted else ""
-        return f"{self.available}/{self.nodes} nodes are available{rejected}"
+        return shown(f"{self.available}/{self.nodes} nodes are available{rejected}")
 
 
 class NodeFilters:

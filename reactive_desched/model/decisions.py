@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOn
+from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.text.ages import format_age
 from reactive_desched.text.times import format_time_seen_at
 
@@ -167,7 +168,7 @@ class GateReason(Struct, frozen=True, gc=False):
             finding,
             self.gate,
             self.code,
-            message,
+            shown(message),
             retry_at_s,
             scope_exhausted,
             setting or self.setting,
@@ -192,7 +193,7 @@ class GateReason(Struct, frozen=True, gc=False):
             finding,
             self.gate,
             self.code,
-            message,
+            shown(message),
             wake_on,
             retry_at_s,
             scope_exhausted,

@@ -12,7 +12,13 @@ from msgspec.structs import replace
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Pod
-from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS, bounded_name, escaped, truncate
+from reactive_desched.primitives.bounded_text import (
+    MAX_TEXT_CHARS,
+    bounded_name,
+    escaped,
+    shown,
+    truncate,
+)
 from reactive_desched.primitives.foreign_code import is_fault
 
 MAX_DETAILS: Final = 64
@@ -174,6 +180,6 @@ def checked_finding(finding: object) -> Finding:
     kept = list(details.items())[:MAX_DETAILS]
     return replace(
         finding,
-        message=escaped(truncate(message)),
+        message=shown(message),
         details={bounded_name(name): value for name, value in kept},
     )

@@ -28,6 +28,13 @@ def escaped(text: str) -> str:
     )
 
 
+def shown(text: str) -> str:
+    """Return a text for people, of a length, on one line, and without commands to a terminal."""
+    if len(text) <= MAX_TEXT_CHARS and text.isprintable():
+        return text
+    return escaped(truncate(text))
+
+
 def bounded_name(text: str) -> str:
     """Return the name, escaped, and cut if it is too long; names cut differ where they did before.
 

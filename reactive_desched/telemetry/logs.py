@@ -3,6 +3,7 @@
 structlog is imported inside the functions: its import is what `--help` must not pay for.
 """
 
+import json
 import logging
 import os
 import re
@@ -242,13 +243,21 @@ def _to_millisecond(timestamp: object) -> str:
 
 def _console_value(value: object) -> str:
     """Write a value; quotes stand around a text in which its end could be mistaken."""
-    if isinstance(value, str) and value and not _NEEDS_QUOTES.search(value):
+    if isinstance(value, str) and value and value.isprintable() and not _NEEDS_QUOTES.search(value):
         return value
-    return msgspec.json.encode(value).decode()
+    return _json_text(value)
 
 
 def _json(fields: Mapping[str, object], **_options: object) -> str:
-    return msgspec.json.encode(fields).decode()
+    return _json_text(fields)
+
+
+def _json_text(value: object) -> str:
+    """Return a value as JSON in printable characters: a terminal takes some others for commands."""
+    text = msgspec.json.encode(value).decode()
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def _redact_value(name: str, value: object, depth: int) -> object:

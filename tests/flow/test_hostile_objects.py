@@ -26,6 +26,7 @@ from reactive_desched.plugins.too_many_restarts import TooManyRestartsArgs, TooM
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
@@ -191,11 +192,57 @@ VALID: Final[dict[str, JSON]] = {
         "spec": {"drivers": [{"name": "d", "allocatable": {"count": 5}}]},
     },
     "priorityclasses": {"metadata": metadata("high"), "value": 5},
+    "nodemetrics": {
+        "metadata": metadata("n1"),
+        "status": {
+            "updateTime": TIME,
+            "nodeMetric": {"systemUsage": {"resources": {"cpu": "1", "memory": "1Gi"}}},
+            "podsMetric": [
+                {"namespace": "shop", "name": "hostile", "podUsage": {"resources": {"cpu": "1"}}}
+            ],
+        },
+    },
+    "podmigrationjobs": {
+        "metadata": metadata(
+            "job",
+            labels={"koordinator.sh/evict-policy": "Delete"},
+            annotations={"scheduling.koordinator.sh/passed-arbitration": "true"},
+        ),
+        "spec": {
+            "podRef": {"namespace": "shop", "name": "hostile", "uid": "uid-hostile"},
+            "mode": "ReservationFirst",
+            "ttl": "5m",
+            "deleteOptions": {"gracePeriodSeconds": 5, "propagationPolicy": "Background"},
+            "reservationOptions": {"reservationRef": {"name": "r"}},
+        },
+        "status": {
+            "phase": "Running",
+            "reason": "r",
+            "message": "m",
+            "nodeName": "n1",
+            "podRef": {"namespace": "shop", "name": "next"},
+            "conditions": [
+                {"type": "Eviction", "status": "True", "reason": "r", "lastTransitionTime": TIME}
+            ],
+        },
+    },
+    "reservations": {
+        "metadata": metadata("r"),
+        "spec": {"owners": [{"object": {"name": "a"}, "labelSelector": SELECTOR}]},
+        "status": {
+            "phase": "Available",
+            "nodeName": "n1",
+            "allocatable": {"cpu": "1"},
+            "currentOwners": [{"namespace": "shop", "name": "a", "uid": "b"}],
+            "conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}],
+        },
+    },
 }
 HOSTILE: Final[st.SearchStrategy[Any]] = st.sampled_from(
     [
         *("x" * 300_000, "\u001b[31m\u0000\u0007", "\u202e\u009b2J", "<script>|`*", "", "ключ"),
         *("9" * 5_000, "1e30", "-1", "NaN", "1" * 60 + "Ei", "1e999999", "9999-12-31T23:59:59Z"),
+        *("a\nb\u2028\u0085", "\uff11\uff12", "1e400", "-0", "9e99Ei", "99999-01-01T00:00:00Z"),
         *("0001-01-01T00:00:00Z", "2026-01-01T00:00:00+23:59", "0/0", "[", "{}"),
         *(10**30, -(10**30), 2**63, -1, 0, 1e308, 0.1, True, False, None, [], {}, [[]], {"": ""}),
         ["x"] * 40_000,
@@ -246,7 +293,12 @@ async def _run(hostile: list[tuple[str, JSON]]) -> list[str]:
         TooManyRestartsPlugin(TooManyRestartsArgs(pod_restart_threshold=5)),
     )
     args = DefaultEvictorArgs.model_validate({"nodeFit": True})
-    flow = FakeEdgesController(*plugins, evictor_args=args, guards=GuardSettings())
+    flow = FakeEdgesController(
+        *plugins,
+        evictor_args=args,
+        guards=GuardSettings(),
+        migration=MigrationJobSettings.model_validate({"schedulerNames": ("s",)}),
+    )
     codecs = make_codecs(InternTables(reads_all=False), flow.controller.state)
     async with flow.running():
         flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n2"))
@@ -268,6 +320,7 @@ async def _run(hostile: list[tuple[str, JSON]]) -> list[str]:
             context = DecisionContext(decision.finding, "p")
             why_payload(context, "r"), who_payload(decision.finding.pod, (), "z")
             assert len(decision.message) < 5_000
+            assert decision.message.isprintable()
         assert not flow.controller.evaluator.faults.standing()
     return flow.evicted_names
 

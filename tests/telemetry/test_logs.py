@@ -388,6 +388,21 @@ def test_unknown_settings_are_refused_with_the_choices(
     assert golden() in str(caught.value)
 
 
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_nothing_in_a_line_is_a_command_to_a_terminal(style: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", style, stream, environ={})
+    text = "\x1b[2J\x9b2J\u202eevil\u2066 \u2028 \U000e0001 ключ"
+
+    logs.logger("test").info("found", pod=text, message="\x9b")
+
+    [line] = stream.getvalue().splitlines()
+    assert line.isprintable()
+    assert "ключ" in line
+    if style == "json":
+        assert (json.loads(line)["pod"], json.loads(line)["message"]) == (text, "\x9b")
+
+
 def test_a_text_in_a_line_has_a_length() -> None:
     stream = io.StringIO()
     logs.configure("info", "console", stream, environ={})
