@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.cli import main
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.model.event_types import full_type
@@ -44,6 +45,7 @@ def test_output_without_a_reader_is_no_failure(
     folder: Path, records: list[JournalRecord], words: list[str]
 ) -> None:
     said = [some_case(records) if word == "CASE" else word for word in words]
+    assert main(["audit", "status", "--journal", str(folder)]) == 0  # else a slow one says so
 
     assert ended(*said, "--journal", str(folder)) == (b"", 141)
 

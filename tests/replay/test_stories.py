@@ -16,13 +16,15 @@ def play(seed: int, folder: Path, steps: int = 15) -> ReplayReport:
     return replayed(folder)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_a_story_is_decided_the_same_again(seed: int, tmp_path: Path) -> None:
-    report = play(seed, tmp_path)
-
+def expect_the_same(report: ReplayReport) -> None:
     assert report.equal > 3
     assert report.differences == ()
     assert (report.not_compared, report.damages) == ((), ())
+
+
+@pytest.mark.parametrize("seed", range(2, 8))  # 0 and 1 are played below
+def test_a_story_is_decided_the_same_again(seed: int, tmp_path: Path) -> None:
+    expect_the_same(play(seed, tmp_path))
 
 
 def test_what_restarts_crashes_and_suspends_interrupt_is_decided_the_same_again(
@@ -58,19 +60,20 @@ def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(
 
 
 @pytest.mark.parametrize(
-    ("rule", "seed"),
+    ("rules", "seed"),
     [
-        ("guard SafeToEvict", 0),
-        ("rate per plugin", 1),
-        ("in flight", 1),
-        ("moving per namespace", 9),
-        ("zone brake", 10),
+        (["guard SafeToEvict"], 0),
+        (["rate per plugin", "in flight"], 1),
+        (["moving per namespace"], 9),
+        (["zone brake"], 10),
     ],
 )
-def test_a_program_without_a_rule_decides_otherwise(rule: str, seed: int, tmp_path: Path) -> None:
-    assert play(seed, tmp_path).differences == ()
+def test_a_program_without_a_rule_decides_otherwise(
+    rules: list[str], seed: int, tmp_path: Path
+) -> None:
+    expect_the_same(play(seed, tmp_path))
 
-    with mutated(rule):
-        report = replayed(tmp_path)
-
-    assert report.differences
+    for rule in rules:
+        with mutated(rule):
+            report = replayed(tmp_path)
+        assert report.differences, rule

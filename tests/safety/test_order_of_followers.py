@@ -17,6 +17,7 @@ from tests.support.flow import FakeEdgesController
 from tests.support.migrating import JobServer, MigratingController, job_on
 
 ORDERS = ("as listed", "reversed", *range(4))
+"""The reversed order has each two of them the other way round; the drawn ones mix both."""
 
 
 def in_order(order: str | int, patches: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,7 @@ def in_order(order: str | int, patches: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", [2, 5])
 def test_a_story_is_the_same_in_any_order(seed: int, tmp_path: Path) -> None:
     stories = []
-    for order in ORDERS[:4]:
+    for order in ("as listed", "reversed", seed):
         with pytest.MonkeyPatch.context() as patches:
             in_order(order, patches)
             folder = tmp_path / str(order)

@@ -1,7 +1,9 @@
 """Programs forked from a process that has loaded their modules: a start takes 30 ms, not a second.
 
 A forked program is one of its own, with its own memory, signals, files, exit status and end of the
-interpreter. Only the start of the interpreter and the imports are shared.
+interpreter. Only the start of the interpreter and the imports are shared. It is killed when the
+process that asked for it has ended, or drops its `ForkedProgram`: an interrupted run of tests
+leaves none behind.
 """
 
 import gc
@@ -15,7 +17,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from typing import BinaryIO, Final, NoReturn, Self
 
 from reactive_desched.plugins.registry import plugin_registry
@@ -87,6 +91,10 @@ class ForkedProgram:
         """Send SIGKILL, unless the program has ended."""
         self.send_signal(signal.SIGKILL)
 
+    def close(self) -> None:
+        """Wait for the program no longer: it is killed if it still runs."""
+        self._reports.close()
+
 
 class ForkServer:
     """The process that loads the modules once and forks every program."""
@@ -107,7 +115,7 @@ class ForkServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process; programs that still run stay."""
+        """End the process; it starts no more programs."""
         with self._requests, self._process:
             self._process.kill()
 
@@ -134,7 +142,9 @@ class ForkServer:
     def run(self, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run `reactive-desched ARGUMENTS` to its end, as `subprocess.run` does with text."""
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            status = self.start("reactive_desched", arguments, output, errors).wait(timeout)
+            program = self.start("reactive_desched", arguments, output, errors)
+            with closing(program):
+                status = program.wait(timeout)
             said = [_text(output), _text(errors)]
         return subprocess.CompletedProcess(arguments, status, *said)
 
@@ -147,6 +157,7 @@ def _text(file: BinaryIO) -> str:
 def _serve(requests: socket.socket) -> Sequence[str]:
     """Fork a program for each request; in the program, return its module and arguments."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps those that report
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the end of `requests` ends it
     while True:
         request, descriptors, *_ = socket.recv_fds(requests, _MOST_BYTES, 3)
         if not request:
@@ -159,7 +170,10 @@ def _serve(requests: socket.socket) -> Sequence[str]:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     reports, output, errors = descriptors
     if pid := os.fork():
+        os.close(output)
+        os.close(errors)
         _report(pid, socket.socket(fileno=reports))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.dup2(output, 1)
     os.dup2(errors, 2)
     os.closerange(3, max(descriptors) + 1)
@@ -167,14 +181,26 @@ def _serve(requests: socket.socket) -> Sequence[str]:
     *command, environment = json.loads(request)
     os.environ.clear()
     os.environ.update(environment)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [path for path in paths if path and path not in sys.path]
     return command
 
 
 def _report(pid: int, reports: socket.socket) -> NoReturn:
-    """Send the program's id, wait until it has ended and send its exit status."""
+    """Send the program's id, wait until it has ended and send its exit status.
+
+    Nothing is ever received but the end of the other side: then nobody waits for the program.
+    """
     reports.send(str(pid).encode())
+
+    def kill_when_unwanted() -> None:
+        reports.recv(1)
+        os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=kill_when_unwanted, daemon=True).start()
     _, status = os.waitpid(pid, 0)
-    reports.send(str(os.waitstatus_to_exitcode(status)).encode())
+    with suppress(BrokenPipeError):
+        reports.send(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
 

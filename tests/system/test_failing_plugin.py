@@ -1,16 +1,15 @@
 """A plugin of another package that raises ends no command, and the other plugins go on."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.fork_server import ForkServer
 
 NODE = "node-1"
 POLICY = """\
@@ -68,20 +67,9 @@ def answer(url: str) -> str:
         return str(reply.read().decode())
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "reactive_desched", *arguments],
-        env=dict(os.environ),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-
-
 @pytest.mark.executed
 def test_a_plugin_that_raises_is_named_everywhere_and_the_others_evict(
-    cluster: Any, controller: Callable[..., Any]
+    cluster: Any, controller: Callable[..., Any], fork_server: ForkServer
 ) -> None:
     program = controller()
     program.wait_for("a plugin is switched off")
@@ -97,31 +85,31 @@ def test_a_plugin_that_raises_is_named_everywhere_and_the_others_evict(
     assert 'reactive_desched_plugin_off{plugin="Failing"} 1' in answer(f"{program.url}/metrics")
     [failing] = json.loads(answer(f"{program.url}/debug/status"))["failingPlugins"]
     assert (failing["plugin"], failing["off"]) == ("Failing", True)
-    shown = command("status", "--server", program.url)
+    shown = fork_server.run("status", "--server", program.url)
     assert re.search(r"plugins +Failing of .* off since", shown.stdout)
     assert program.stop() == 0
 
 
-@pytest.mark.executed
 @pytest.mark.parametrize("mode", ["run", "once", "upstream"])
-def test_a_plan_is_printed_and_warns_of_the_plugin(cluster: Any, policy: Path, mode: str) -> None:
+def test_a_plan_is_printed_and_warns_of_the_plugin(
+    cluster: Any, policy: Path, mode: str, fork_server: ForkServer
+) -> None:
     cluster.taint(NODE, "gpu")
     flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
-    done = command("plan", "--as", mode, *flags, "--all")
+    done = fork_server.run("plan", "--as", mode, *flags, "--all")
 
     assert done.returncode == 0
     assert re.search("^warning: plugin Failing of .* RuntimeError", done.stderr, re.MULTILINE)
     assert "RemovePodsViolatingNodeTaints" in done.stdout
 
 
-@pytest.mark.executed
 def test_a_sweep_evicts_by_the_other_plugins_and_says_by_its_status_that_one_failed(
-    cluster: Any, policy: Path, tmp_path: Path
+    cluster: Any, policy: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     before = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
     cluster.taint(NODE, "gpu")
     flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
-    done = command("run", "--once", *flags, "--journal", str(tmp_path / "once"))
+    done = fork_server.run("run", "--once", *flags, "--journal", str(tmp_path / "once"))
 
     assert "a plugin failed" in done.stderr
     assert done.returncode == 1
@@ -164,7 +152,6 @@ class Unmade(Failing):
 """
 
 
-@pytest.mark.executed
 def test_an_index_that_raises_and_a_plugin_that_cannot_be_made_end_no_controller(
     cluster: Any, policy: Path, controller: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -193,15 +180,14 @@ def test_an_index_that_raises_and_a_plugin_that_cannot_be_made_end_no_controller
     assert program.stop() == 0
 
 
-@pytest.mark.executed
 def test_a_start_with_a_plugin_that_cannot_be_made_names_its_package(
-    cluster: Any, policy: Path, tmp_path: Path
+    cluster: Any, policy: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:
     site = tmp_path / "site"
     unmade = "    def __init__(self, args):\n        raise KeyError\n\n    reacts_to"
     (site / "failing.py").write_text(PLUGIN.replace("    reacts_to", unmade))
     flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
-    done = command("run", *flags, "--journal", str(tmp_path / "journal"))
+    done = fork_server.run("run", *flags, "--journal", str(tmp_path / "journal"))
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -1,0 +1,37 @@
+"""Forked programs end with those that asked for them."""
+
+import os
+import time
+from pathlib import Path
+
+from tests.support.fork_server import ForkedProgram, ForkServer
+
+GIVE_UP_S = 60
+
+
+def start(server: ForkServer, folder: Path) -> ForkedProgram:
+    """Start a simulated cluster, which runs until it is ended."""
+    with (folder / "log").open("wb") as output:
+        return server.start("reactive_desched", ["sim", "--nodes", "2", "--pods", "4"], output)
+
+
+def is_gone(pid: int) -> bool:
+    """Wait until a process has ended; False if it takes too long."""
+    give_up = time.monotonic() + GIVE_UP_S
+    while time.monotonic() < give_up:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_program_that_nobody_waits_for_any_more_is_killed(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
+    program = start(fork_server, tmp_path)
+
+    program.close()
+
+    assert is_gone(program.pid)
