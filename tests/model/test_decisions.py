@@ -20,6 +20,6 @@ def test_a_message_has_a_length_and_no_command_to_a_terminal() -> None:
 
 
 def test_a_usual_message_stays_as_it_is() -> None:
-    message = "no other node fits the pod: 0/5 nodes are available"
+    message = "0/5 nodes are available"
 
     assert REASON.refuse(FINDING, message).message is message
