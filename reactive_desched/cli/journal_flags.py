@@ -2,14 +2,18 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reactive_desched.cli.commands import print_warning
 from reactive_desched.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reactive_desched.journal.choice import KubeconfigCluster
+    from reactive_desched.journal.paths import KnownJournal
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 
 ASK_S: Final = 3.0
@@ -38,45 +42,64 @@ def add_journal(
 
 
 def journal_directory(arguments: argparse.Namespace) -> Path:
-    """Return the journal's folder; say on stderr where it may be another cluster's.
+    """Return the journal's folder; say on stderr whose it is where there are those of several.
 
-    Raises ConfigError, which lists the journals, where it is not clear which is meant.
+    A journal that may be another cluster's is named with a warning. Raises ConfigError, which lists
+    the journals, where it is not clear which is meant.
     """
-    directory, notice = _choose(arguments)
-    if notice:
-        print_warning(notice)
-    return directory
+    chosen = _choose(arguments)
+    if chosen.notice:
+        print_warning(chosen.notice)
+    elif chosen.whose:
+        sys.stderr.write(f"{chosen.whose}\n")
+    return chosen.directory
 
 
 def certain_journal_directory(arguments: argparse.Namespace) -> Path:
     """Return the journal's folder; raises ConfigError where it may be another cluster's."""
-    directory, notice = _choose(arguments)
-    if notice:
-        raise ConfigError(f"{notice}; name the one that is meant with --cluster NAME")
-    return directory
+    chosen = _choose(arguments)
+    if chosen.notice:
+        raise ConfigError(f"{chosen.notice}; name the one that is meant with --cluster NAME")
+    return chosen.directory
 
 
-def _choose(arguments: argparse.Namespace) -> tuple[Path, str]:
-    """Return the journal's folder, and what to say where it may be another cluster's."""
+class _Chosen(NamedTuple):
+    """A journal's folder, what to say where it may be another cluster's, and else whose it is.
+
+    `whose` is empty where there is but one cluster.
+    """
+
+    directory: Path
+    notice: str = ""
+    whose: str = ""
+
+
+def _choose(arguments: argparse.Namespace) -> _Chosen:
     cluster = getattr(arguments, "cluster", None)  # not every command has that flag
     if arguments.journal:
         if cluster:
             raise ConfigError("--journal and --cluster each name a journal: leave one of them out")
-        return Path(arguments.journal), ""
+        return _Chosen(Path(arguments.journal))
     from reactive_desched.journal import choice, paths
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
 
     journals = paths.known_journals(os.environ)
     if cluster:
-        return choice.journal_of_named(journals, cluster).directory, ""
+        named = choice.journal_of_named(journals, cluster)
+        return _Chosen(named.directory, whose=_whose(named, journals))
     options = KubeConfigOptions(arguments.kubeconfig, arguments.context)
     is_service = bool(os.environ.get("STATE_DIRECTORY"))  # one controller has it for itself
     chosen = choice.journal_of_kubeconfig(
         journals, lambda: None if is_service else _read_cluster(options)
     )
     if chosen is None:
-        return paths.shared_journal_directory(os.environ), ""
-    return chosen.journal.directory, chosen.notice
+        return _Chosen(paths.shared_journal_directory(os.environ))
+    journal = chosen.journal
+    return _Chosen(journal.directory, chosen.notice, _whose(journal, journals))
+
+
+def _whose(journal: "KnownJournal", journals: "Sequence[KnownJournal]") -> str:
+    return f"cluster {journal.cluster}" if len(journals) > 1 else ""
 
 
 def _read_cluster(options: "KubeConfigOptions") -> "KubeconfigCluster | None":

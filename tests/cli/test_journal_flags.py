@@ -96,10 +96,25 @@ def test_each_command_reads_the_journal_of_the_cluster_that_answers(
         use(url, "kind")
         assert main(command) == 0
 
-    named = capfd.readouterr()
+    found = capfd.readouterr()
     assert main([*command, "--cluster", "2222"]) == 0
-    assert capfd.readouterr().out.splitlines()[-1] == named.out.splitlines()[-1]
-    assert named.err == ""
+    named = capfd.readouterr()
+    assert named.out.splitlines()[-1] == found.out.splitlines()[-1]
+    assert found.err == named.err == "cluster kind (uid 2222-bbbb, http://127.0.0.1:2)\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_where_there_is_one_cluster_nothing_is_said_of_it(
+    command: list[str],
+    environ: dict[str, str],
+    use: Callable[[str, str], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    journal_of(environ, "2222-bbbb", "context kind, http://127.0.0.1:2")
+    with api_server("2222-bbbb") as url:
+        use(url, "kind")
+        assert main(command) == 0
+    assert capfd.readouterr().err == ""
 
 
 def test_the_flags_of_the_kubeconfig_choose_as_those_of_run(
