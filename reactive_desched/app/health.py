@@ -10,7 +10,14 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.public_state import GOOD, ControllerState
-from reactive_desched.controller.readiness import INTENTIONAL, JOURNAL, LEADER, STARTUP
+from reactive_desched.controller.readiness import (
+    BRAKE,
+    INTENTIONAL,
+    JOURNAL,
+    LEADER,
+    MANUAL,
+    STARTUP,
+)
 from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
 
@@ -26,6 +33,9 @@ _SAID_BY_CHECKS: Final = (
     ControllerState.OUT_OF_SYNC,
 )
 """The states whose causes are checks that fail, each with a line of its own."""
+
+_NOT_PAUSED: Final = {MANUAL: "no person holds it", BRAKE: "no brake stops the evaluation"}
+"""What is said of an intentional pause that is none now."""
 
 _OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
 """Pauses that hold on every standby: it is ready without them."""
@@ -89,7 +99,7 @@ def add_recording_check(health: Health, fault: Callable[[], str | None]) -> None
 
 def _intentional_pause(controller: Controller, name: str) -> CheckResult:
     result = _pause_check(controller, name)
-    return result if result.message else CheckResult(ok=True, message="not paused")
+    return result if result.message else CheckResult(ok=True, message=_NOT_PAUSED[name])
 
 
 def _brake_check(controller: Controller, brake: str) -> CheckResult:

@@ -80,7 +80,7 @@ class BrakeStatus(Struct, frozen=True, rename="camel"):
     """A brake: why it holds evictions, empty when it does not.
 
     `scope` is `cluster` or the zones that it holds, `release` says what ends it, and `until` is
-    when time alone does, at the earliest.
+    when time alone does, at the earliest with `isLeast`.
     """
 
     name: str
@@ -90,6 +90,7 @@ class BrakeStatus(Struct, frozen=True, rename="camel"):
     release: str = ""
     until: datetime | None = None
     note: str = ""
+    is_least: bool = False
 
 
 class MovesUnderWay(Struct, frozen=True, rename="camel"):
@@ -354,7 +355,10 @@ def _brakes(controller: Controller, description: ControllerDescription) -> Itera
             continue
         until = None if each.until_s is None else utc_time(each.until_s)
         since = utc_time(each.since_s)
-        yield BrakeStatus(name, each.message, each.scope, since, each.release, until)
+        least = each.is_least
+        yield BrakeStatus(
+            name, each.message, each.scope, since, each.release, until, is_least=least
+        )
 
 
 def _policy_in_force(active: ActiveConfig) -> PolicyInForce:

@@ -42,8 +42,7 @@ _STYLES: Final = {
     "change": CYAN,
     "finding": BOLD,
     "evict": GREEN,
-    "defer": YELLOW,
-    "refuse": RED,
+    "held": YELLOW,
     "request": BOLD,
 }
 _SUCCESS_TYPES: Final = (EVICTION_SUCCEEDED, EVICTION_DRY_RUN)
@@ -128,7 +127,7 @@ def _final_state(data: object) -> str:
             return "eviction requested" + (" (dry run)" if mode == MODE_DRY_RUN else "")
         case DecisionMade(decision=decision) if decision.gate:
             by = f"{decision.gate}: {decision.reason}" if decision.reason else decision.gate
-            return f"left where it is for now ({decision.verdict} by {by})"
+            return f"left where it is for now (held by {by})"
         case DecisionMade():
             return "about to be evicted"
         case _:
@@ -236,7 +235,7 @@ def _label(item: StoryEvent) -> str:
         case FindingMade():
             return "finding"
         case DecisionMade(decision=decision):
-            return decision.verdict
+            return "evict" if decision.verdict == "evict" else "held"
         case EvictionRequested():
             return "request"
         case EvictionEnded():

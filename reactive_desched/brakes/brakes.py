@@ -217,7 +217,7 @@ class Brakes:
         else:
             release, scope = _ZONE_RELEASE, self.zones.scope
         until_s = None if until is None else until + wall_offset_s
-        return BrakeState(name, scope, message, since_s, release, until_s)
+        return BrakeState(name, scope, message, since_s, release, until_s, is_least=True)
 
     def take_notices(self) -> Iterator[BrakeNotice]:
         """Yield each engagement and release once, up to a storm that is not saved yet."""

@@ -119,7 +119,7 @@ class StormBrake:
         self._reached = finding
         if not self._message:
             return None
-        message = f"{self._message}; `reactive-desched resume` releases the brake"
+        message = f"{self._message}; {self.release_text}"
         wakes = (WakeOnBrake(STORM), WakeOnPod(finding.pod.uid))
         return FINDING_STORM.refuse(finding, message, wakes, scope_exhausted=CLUSTER)
 

@@ -155,7 +155,7 @@ def _next(each: Mapping[str, Any], now: datetime) -> str:
     if each.get("keeps"):
         return "stays"
     if (turn := each.get("nextTurn")) is not None:
-        return f"turn in {_wait(turn, now)}"
+        return f"turn {'after' if each.get('isLeast') else 'in'} {_wait(turn, now)}"
     return next_look(each.get("nextUntil"), now)
 
 
@@ -186,7 +186,8 @@ def next_look(until: str | None, now: datetime) -> str:
     """Say when a blocked finding is evaluated again: by a time, else only at a change."""
     if until is None:
         return "at a change"
-    return f"in {time_until(until, now)}"
+    left = time_until(until, now)
+    return "now" if left == "0s" else f"in {left}"
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
@@ -194,6 +195,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     each = {
         "keeps": finding.get("keeps"),
         "nextTurn": turn and turn["at"],
+        "isLeast": turn and turn.get("isLeast"),
         "nextUntil": finding.get("until"),
     }
     return (

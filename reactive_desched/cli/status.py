@@ -25,6 +25,10 @@ MAX_ROWS: Final = 10
 
 _HEAD_WIDTH: Final = 16
 _SEVERITIES: Final = {"good": GREEN, "warn": YELLOW, "bad": RED}
+_STANDBY: Final = "standby"
+_PAUSES_OF_STANDBY: Final = ("startup", "journal")
+"""What a replica that stands by does not begin with: it is no trouble, and ends when it leads."""
+
 _MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
 _ENDED: Final = ("Succeeded", "Failed", "Aborted")
@@ -113,7 +117,9 @@ class StatusScreen:
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
             yield from self._line("credentials", f"not renewed: {credentials}", RED)
-        yield from self._line("mode", f"{_MODES[answer['mode']]}; {answer['leadership']}", style)
+        once = " once it leads" if answer["state"]["name"] == _STANDBY else ""
+        mode = f"{_MODES[answer['mode']]}{once}; {answer['leadership']}"
+        yield from self._line("mode", mode, style)
         policy = answer["policy"]
         profiles = ", ".join(policy["profiles"]) or "none"
         text = f"{policy['file']} revision {policy['revision']}, profiles: {profiles}"
@@ -122,8 +128,9 @@ class StatusScreen:
             yield from self._line("", f"newer files are rejected: {problem}", RED)
 
     def _condition(self, answer: Answer) -> Iterator[str]:
-        held = [each for each in answer["pauses"] if each["reason"]]
         state = answer["state"]
+        usual = _PAUSES_OF_STANDBY if state["name"] == _STANDBY else ()
+        held = [each for each in answer["pauses"] if each["reason"] and each["name"] not in usual]
         text = f"{state['name']}: {state['summary']}"
         yield from self._line("state", text, _SEVERITIES[state["severity"]])
         by_reason: dict[str, list[str]] = {}
@@ -226,7 +233,7 @@ class StatusScreen:
         if rows:
             yield from self._table("last evictions", header, rows)
         else:
-            earlier = "none since this start; `audit query` has earlier ones"
+            earlier = "none since this start; `audit query` lists those of earlier processes"
             yield from self._line("last evictions", earlier)
 
     def _record(self, answer: Answer) -> Iterator[str]:
@@ -299,7 +306,8 @@ def brake_text(brake: Answer, now: datetime) -> str:
         return text
     at = datetime.fromisoformat(until)
     left = format_age(max(0.0, (at - now).total_seconds()))
-    return f"{text} (in {left}, at {at:%H:%M:%S} UTC, at the earliest)"
+    least = ", at the earliest" if brake.get("isLeast") else ""
+    return f"{text} (in {left}, at {at:%H:%M:%S} UTC{least})"
 
 
 def _cluster(answer: Answer) -> str:
@@ -323,7 +331,8 @@ def _bucket_row(each: Answer) -> tuple[str, ...]:
     left, per_second = each["available"], each["perMinute"] / 60
     wait = "now" if left >= 1 else "never"
     if left < 1 and per_second > 0:
-        wait = f"in {format_span(timedelta(seconds=(1 - left) / per_second))}"
+        left_s = (1 - left) / per_second
+        wait = f"in {format_span(timedelta(seconds=max(1.0, left_s)))}"
     free = f"{int(left)} of {each['burst']}"
     return each["scope"], each["name"] or "-", free, str(each["held"]), wait
 

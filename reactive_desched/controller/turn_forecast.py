@@ -41,7 +41,9 @@ def findings_with_turns(
     for step in limiter.foresee(controller.evaluator.rate_limited(now), now):
         turns = turns if step is None else step
         yield None
-    is_least = bool(controller.pauses.state().hold) or controller.gates.has_other_limits
+    pauses = controller.pauses
+    is_held = bool(pauses.check() or pauses.state().hold)
+    is_least = is_held or controller.gates.has_other_limits
     for number, each in enumerate(found):
         if each.decision.gate == RATE_LIMITED.gate:
             turn = turns.get(each.decision.finding.pod.uid)

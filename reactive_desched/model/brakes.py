@@ -57,7 +57,8 @@ class BrakeState(Struct, frozen=True, gc=False):
     """A brake that holds evictions now: which pods, why, since when, and what releases it.
 
     `scope` is `cluster`, or the zones whose pods it holds. `release` says what ends it, for
-    people; `until_s` is when time alone does, at the earliest. Times are seconds since the epoch.
+    people; `until_s` is when time alone does, at the earliest where it `is_least`. Times are
+    seconds since the epoch.
     """
 
     name: str
@@ -66,6 +67,7 @@ class BrakeState(Struct, frozen=True, gc=False):
     since_s: float
     release: str
     until_s: float | None = None
+    is_least: bool = False
 
 
 class SavedPause(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -228,8 +228,8 @@ def test_what_triggered_a_later_decision_stands_before_it_where_it_is_another_ch
 
     course = [line[39:] for line in story if line.startswith("  20") or "  change  " in line]
     assert [line.split()[0] for line in course] == [
-        *("change", "finding", "defer"),
-        *("change", "refuse", "defer"),
+        *("change", "finding", "held"),
+        *("change", "held", "held"),
         *("change", "evict", "request"),
     ]
     changes = [line for line in course if line.startswith("change")]
@@ -341,7 +341,7 @@ def test_what_happened_meanwhile_is_shown_in_its_place(show: Shown, golden: Gold
     story = show(told.events, "case").splitlines()
 
     words = [line[39:].split()[0] for line in story if line.startswith("  2026")]
-    assert words == ["finding", "defer", "journal", "policy", "evict"]
+    assert words == ["finding", "held", "journal", "policy", "evict"]
     assert story[14].endswith(golden())
 
 
@@ -415,7 +415,7 @@ def test_of_a_very_long_story_the_middle_is_left_out_and_counted(
     story = show(told.events, "case", seal_every=1000)
 
     assert golden() in story
-    assert story.count("  defer    budgets: wait") == MAX_EVENTS - 1
+    assert story.count("  held     budgets: wait") == MAX_EVENTS - 1
     assert f"budgets: wait {MAX_EVENTS + 48}" in story
 
 

@@ -74,6 +74,7 @@ def busy() -> dict[str, Any]:
             "since": "2026-05-01T11:59:20Z",
             "release": "`reactive-desched resume` releases it",
             "until": "2026-05-01T12:29:00Z",
+            "isLeast": True,
         }
     ]
     answer["limits"] |= {

@@ -145,7 +145,7 @@ function stateItems() {
 function brakeText(brake) {
   const now = new Date(status.time), scope = brake.scope === "cluster" ? "the whole cluster" : brake.scope;
   const text = `brake ${brake.name} holds ${scope} for ${span(now - new Date(brake.since))}: ${brake.reason}; ${brake.release}`;
-  return brake.until ? `${text} (in ${span(new Date(brake.until) - now)}, at ${clock(brake.until)}, at the earliest)` : text;
+  return brake.until ? `${text} (in ${span(new Date(brake.until) - now)}, at ${clock(brake.until)}${brake.isLeast ? ", at the earliest" : ""})` : text;
 }
 
 function limitItems() {
@@ -211,10 +211,12 @@ function age(ms) {
   return parts.slice(0, 2).join(" ");
 }
 
-function nextOf(keeps, turn, until, now) {
+function nextOf(keeps, turn, isLeast, until, now) {
   if (keeps) return "stays";
-  if (turn) return `turn in ${age(new Date(turn) - now)}`;
-  return until ? `in ${span(new Date(until) - now)}` : "at a change";
+  if (turn) return `turn ${isLeast ? "after" : "in"} ${age(new Date(turn) - now)}`;
+  if (!until) return "at a change";
+  const left = span(new Date(until) - now);
+  return left === "0s" ? "now" : `in ${left}`;
 }
 
 const wanted = (...texts) => texts.join(" ").toLowerCase().includes(query.value.trim().toLowerCase());
@@ -230,7 +232,7 @@ function showWaiting(now) {
   const rows = reasons.filter((each) => wanted(each.reason, each.example, each.message)).map((each) => {
     const all = each.lastTurn && each.findings > 1 ? `; all of them in ${each.isLeast ? "at least" : "about"} ${age(new Date(each.lastTurn) - now)}` : "";
     return row(cell(each.findings, "", "Findings"), cell(reasonLink(each.reason), "", "Reason"), cell(span(now - new Date(each.since)), "", "Longest"),
-      cell(nextOf(each.keeps, each.nextTurn, each.nextUntil, now), "", "Next"),
+      cell(nextOf(each.keeps, each.nextTurn, each.isLeast, each.nextUntil, now), "", "Next"),
       cell(make("span", {}, asks(each.example, "pod", each.example), `: ${each.message}${all}${each.setting ? ` [setting: ${each.setting}]` : ""}`), "name", "Why"));
   });
   fill($("reasons"), rows.length ? rows : [row(make("td", { colSpan: 5, textContent: "nothing waits" }))]);
@@ -240,7 +242,7 @@ function showWaiting(now) {
     const turn = each.turn ? `${each.turn.place} of ${each.turn.of}, ` : "";
     return row(cell(asks(pod, "pod", pod), "name", "Pod"), cell(asks(each.node, "node", each.node), "", "Node"), cell(each.plugin, "", "Plugin"),
       cell(reasonLink(each.reason), "", "Reason"), cell(span(now - new Date(each.since)), "", "Since"),
-      cell(turn + nextOf(each.keeps, each.turn?.at, each.until, now), "", "Next"));
+      cell(turn + nextOf(each.keeps, each.turn?.at, each.turn?.isLeast, each.until, now), "", "Next"));
   }));
 }
 
