@@ -231,7 +231,7 @@ def _describe_inputs(
         server=loaded.server,
         recording=None if loaded.recorded is None else str(loaded.recorded.path),
         last_change=None if loaded.recorded is None else format_moment(loaded.recorded.changed_s),
-        policy=PolicyRef(policy.source, policy.revision),
+        policy=PolicyRef(policy.source, policy.revision, options.settings),
         node_fit=options.mode.node_fit(configuration),
         passes=options.passes,
         whole=snapshot.is_complete,

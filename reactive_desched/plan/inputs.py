@@ -36,7 +36,7 @@ from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.load import load_runnable
+from reactive_desched.policy.load import load_runnable, load_what_if
 from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import parse_flag_moment
@@ -250,8 +250,10 @@ def _configuration(options: PlanOptions, recorded: "RecordedMoment | None" = Non
         from reactive_desched.plan.recorded_moment import configuration_of
 
         return configuration_of(recorded, plugin_registry())
-    files = [options.policy, *([options.settings] if options.settings else [])]
-    return load_runnable(files, plugin_registry(), lenient=options.lenient)
+    registry, lenient = plugin_registry(), options.lenient
+    if options.settings is None:
+        return load_runnable([options.policy], registry, lenient=lenient)
+    return load_what_if(options.policy, options.settings, registry, lenient=lenient)
 
 
 def selected_profiles(policy: Policy, options: PlanOptions) -> Policy:

@@ -121,10 +121,14 @@ class PlanSummary(ReportPart, frozen=True, gc=False):
 
 
 class PolicyRef(ReportPart, frozen=True, gc=False):
-    """A policy; `revision` is the beginning of the SHA-256 of the text it was read from."""
+    """A policy; `revision` is the beginning of the SHA-256 of the text it was read from.
+
+    The `settings` of another file count in place of those that stand in the policy's.
+    """
 
     file: str
     revision: str
+    settings: str | None = None
 
 
 class NodeCounts(ReportPart, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from reactive_desched.plan.report import (
     PlanInputs,
     PlannedDecision,
     PlanReport,
+    PolicyRef,
     RunPreview,
     UnaffectedPod,
 )
@@ -246,6 +247,11 @@ def _numbers(counts: DecisionCounts) -> tuple[int, int, int]:
     return counts.evict, counts.refuse, counts.defer
 
 
+def _policy_text(policy: PolicyRef) -> str:
+    text = f"{policy.file}, revision {policy.revision}"
+    return text if policy.settings is None else f"{text}; with the settings of {policy.settings}"
+
+
 def inputs_lines(
     inputs: PlanInputs, style: TextStyle, preview: RunPreview | None = None
 ) -> Iterator[str]:
@@ -259,7 +265,7 @@ def inputs_lines(
         ["in", _source(inputs)],
         ["as of", f"{inputs.now}, node fit as {inputs.node_fit}"],
         *([["last change", f"{inputs.last_change}, before that"]] if inputs.last_change else ()),
-        ["policy", f"{inputs.policy.file}, revision {inputs.policy.revision}"],
+        ["policy", _policy_text(inputs.policy)],
     ]
     if preview is not None:
         rows += _preview_rows(preview)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import PluginError
 from reactive_desched.model.changes import Change
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.detect_kind import POLICY_KIND, DocumentKind
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
@@ -84,7 +85,23 @@ def load_runnable(
     paths: Iterable[Path | str], registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Read files as `load_files` does; what `run` cannot do raises PolicyErrors too."""
-    configuration = load_files(paths, registry, lenient=lenient)
+    return _runnable(load_files(paths, registry, lenient=lenient))
+
+
+def load_what_if(
+    policy: Path | str, settings: Path | str, registry: Registry, *, lenient: bool = False
+) -> Configuration:
+    """Read a policy as `load_runnable`, with these settings in place of those in its file."""
+    diagnostics = DiagnosticList(lenient=lenient)
+    sources: list[SourceText] = []
+    if (source := read_source(policy, diagnostics)) is not None:
+        sources.append(replace(source, only=POLICY_KIND))
+    if (source := read_source(settings, diagnostics)) is not None:
+        sources.append(source)
+    return _runnable(_load(sources, registry, diagnostics))
+
+
+def _runnable(configuration: Configuration) -> Configuration:
     if configuration.obstacles:
         texts = {source.name: source.text for source in configuration.sources}
         raise PolicyErrors(configuration.obstacles, texts=texts)

@@ -35,7 +35,9 @@ def read_side(
         if checked.source is None or checked.errors:
             texts = {} if checked.source is None else {name: checked.source.text}
             raise PolicyErrors(checked.errors, warnings=checked.warnings, texts=texts)
-        sources.append(checked.source)
+        in_place = settings is not None and name == file and checked.policy is not None
+        only = POLICY_KIND if in_place else checked.source.only
+        sources.append(replace(checked.source, only=only))
         has_policy = has_policy or checked.policy is not None
         has_settings = has_settings or checked.settings is not None
     names = [each.name for each in sources]

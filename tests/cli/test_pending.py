@@ -48,21 +48,26 @@ def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
     soon = (datetime.now(UTC) + timedelta(days=4.5)).isoformat()
     waits_for = ["a change of the pod", "room on a node"]
     turn = {"at": soon, "place": 17, "of": 235}
+    past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     answering(
         monkeypatch,
-        total=5,
+        total=7,
         findings=[
             finding("a", waits_for),
             finding("b", [], soon),
             finding("c", waits_for, soon) | {"setting": "budgets.node"},
             finding("d", waits_for, soon) | {"turn": turn},
             finding("e", waits_for) | {"keeps": True},
+            finding("f", waits_for, soon) | {"turn": turn | {"isLeast": True}},
+            finding("g", [], past),
         ],
     )
 
     assert main(["pending", "--each"]) == 0
 
-    _, _, _, head, first, second, third, fourth, fifth = capsys.readouterr().out.splitlines()
+    _, _, _, head, first, second, third, fourth, fifth, sixth, seventh = (
+        capsys.readouterr().out.splitlines()
+    )
     assert head.split("  ")[0] == "POD"
     assert "at a change" in first
     assert first.endswith(golden("a budget"))
@@ -71,6 +76,8 @@ def test_each_finding_says_when_it_is_looked_at_again_and_what_it_waits_for(
     assert third.endswith(golden())
     assert "turn in 4d 12h" in fourth
     assert " stays " in fifth
+    assert "turn after 4d 12h" in sixth
+    assert " now " in seventh
 
 
 def test_findings_of_one_reason_and_setting_are_one_row_and_the_largest_group_comes_first(

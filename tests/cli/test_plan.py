@@ -226,6 +226,27 @@ def test_a_policy_that_cannot_run_is_status_2(plan: Plan, tmp_path: Path, cluste
     assert "RemovePodsViolatingNodeTaints" in errors
 
 
+def test_settings_of_another_file_count_in_place_of_those_beside_the_policy(
+    plan: Plan, tmp_path: Path, cluster: Path
+) -> None:
+    settings = tmp_path / "other.yaml"
+    settings.write_text(
+        "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+        "guards: {standingTimes: {otherTaints: 10s}}\n",
+        encoding="utf-8",
+    )
+
+    def first_leaves_in(*words: str) -> int:
+        status, output, _ = plan("-f", str(cluster), "-o", "json", *words)
+        assert status == 0
+        return int(json.loads(output)["decisions"][0]["inSeconds"])
+
+    assert first_leaves_in() == 25
+    assert first_leaves_in("--settings", str(settings)) == 10
+    _, output, _ = plan("-f", str(cluster), "--settings", str(settings))
+    assert f"; with the settings of {settings}" in output
+
+
 def test_a_plugin_that_the_policy_does_not_enable_is_named_before_anything_is_read(
     plan: Plan, tmp_path: Path, golden: Golden
 ) -> None:

@@ -288,14 +288,18 @@ async def test_limits_that_are_not_full_do_not_hold_up_pods_of_other_nodes() -> 
     assert max(others) <= 40
 
 
-async def test_while_a_brake_holds_the_cluster_a_turn_is_a_time_at_the_earliest() -> None:
+@pytest.mark.parametrize("hold", ["a person", "a watch"])
+async def test_while_something_holds_everything_a_turn_is_a_time_at_the_earliest(hold: str) -> None:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), rates=PLUGIN)
     async with flow.running():
         flow.sync_and_resume(node("n1"), node("n2"), *of_node("n1", 20))
         await anyio.sleep(1)
         flow.deliver(tainted(node("n1")))
         await anyio.sleep(1)
-        flow.controller.pauses.pause("ann", "", None)
+        if hold == "a person":
+            flow.controller.pauses.pause("ann", "", None)
+        else:
+            flow.readiness.pause_sync("a watch is down")
         await anyio.sleep(600)
         now = anyio.current_time()
         found = at_once(findings_with_turns(flow.controller, now))
