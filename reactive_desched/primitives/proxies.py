@@ -15,7 +15,7 @@ from ipaddress import (
     ip_network,
 )
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from reactive_desched.primitives.url import split_url
 
@@ -35,7 +35,7 @@ class ProxyError(ValueError):
 
 
 class Proxy(NamedTuple):
-    """An HTTP proxy: its URL, which may hold a password, and where that is written."""
+    """An HTTP proxy: its URL for aiohttp, which may hold a password, and where that is written."""
 
     url: str
     source: str
@@ -129,7 +129,21 @@ def make_proxy(url: str, source: str) -> Proxy:
             f"the proxy {shown!r} of {source} is not the address of an HTTP proxy: write"
             " http://HOST:PORT"
         )
-    return Proxy(url, source)
+    return Proxy(_with_login_in_utf_8(url), source)
+
+
+def _with_login_in_utf_8(url: str) -> str:
+    """Return a URL whose user and password aiohttp, which takes them for Latin-1, sends as UTF-8.
+
+    That is what programs in Go send, and curl.
+    """
+    scheme, separator, rest = url.partition("://")
+    login, at, host = rest.rpartition("@")
+    parts = [unquote_to_bytes(part) for part in login.split(":", 1)]
+    if all(part.isascii() for part in parts):
+        return url
+    login = ":".join(quote(part.decode("latin-1"), safe="") for part in parts)
+    return f"{scheme}{separator}{login}{at}{host}"
 
 
 def _is_proxied(host: str, port: str, excluded: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -118,6 +118,18 @@ async def test_a_password_in_the_url_signs_in_and_is_in_no_log(
         log_api_server(session, log)
     assert f"{proxy.url} of $HTTPS_PROXY" in str(log.lines)
     assert "4ry" not in str(log.lines)
+
+
+@pytest.mark.parametrize("password", ["pür", "p€r", "a:b"])
+async def test_a_password_is_sent_in_utf_8_as_by_programs_in_go(
+    password: str, behind: tuple[ScriptedApi, Open]
+) -> None:
+    _, opened = behind
+    async with (
+        HttpProxy(f"mé:{password}").serving() as proxy,
+        opened(HTTPS_PROXY=with_login(proxy.url, f"m%C3%A9:{quote(password)}")) as session,
+    ):
+        assert (await session.request("GET", FakeCodec.path)).ok
 
 
 async def test_a_direct_connection_is_logged_as_one(behind: tuple[ScriptedApi, Open]) -> None:
