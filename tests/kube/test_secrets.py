@@ -15,7 +15,13 @@ from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import open_session
 from reactive_desched.model.kube_events import KubeEvent, Regarding
-from tests.support.echo_server import EchoReply, EchoServer, close_connection, echo_raw
+from tests.support.echo_server import (
+    EchoReply,
+    EchoServer,
+    close_connection,
+    echo_as_headers,
+    echo_raw,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -56,6 +62,7 @@ async def forbidding(_: bytes, writer: asyncio.StreamWriter) -> None:
     [
         pytest.param(forbidding, id="unknown"),
         pytest.param(echo_raw, id="no HTTP"),
+        pytest.param(echo_as_headers, id="broken headers"),
         pytest.param(close_connection, id="cut"),
     ],
 )

@@ -1,3 +1,4 @@
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,6 +9,7 @@ import anyio
 import pytest
 
 from reactive_desched.errors import ConfigError, RateLimited, Unreachable
+from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.rate_limiter import RateLimit, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import (
@@ -19,6 +21,7 @@ from reactive_desched.kube.client.session import (
     open_session,
 )
 from tests.support.authority import CertificateAuthority
+from tests.support.echo_server import EchoServer
 from tests.support.exposition import exposed
 from tests.support.fake_resource import FakeCodec
 from tests.support.manual_clock import ManualClock, wait_until
@@ -50,6 +53,46 @@ def closed_port() -> int:
 
 def requests_of(session: Session) -> dict[str, float]:
     return {name: n for name, n in exposed(session).items() if name.startswith("api_requests")}
+
+
+@asynccontextmanager
+async def sending_header_of(size: int) -> AsyncIterator[str]:
+    """Serve an empty list whose response has a header of so many bytes."""
+    body = b'{"items": [{"metadata": {"name": "kube-system", "uid": "a"}}]}'
+    head = b"HTTP/1.1 200 OK\r\nX-Token: %s\r\nContent-Length: %d\r\n\r\n" % (
+        b"x" * size,
+        len(body),
+    )
+
+    async def answer(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(head + body)
+        await writer.drain()
+
+    async with EchoServer(answer).serving() as address:
+        yield f"http://{address}"
+
+
+async def test_a_response_may_have_headers_as_long_as_proxies_make_them(tmp_path: Path) -> None:
+    async with (
+        sending_header_of(60_000) as url,
+        open_session(kubeconfig(tmp_path, f"server: '{url}'"), cluster=ClusterGuard()) as session,
+    ):
+        assert (await session.request("GET", "/version")).ok
+        assert session.cluster.uid == "a"
+
+
+@pytest.mark.parametrize("guard", [ClusterGuard(), None], ids=["guarded", ""])
+async def test_a_header_that_is_too_long_is_named_and_not_quoted(
+    guard: ClusterGuard | None, tmp_path: Path
+) -> None:
+    async with (
+        sending_header_of(300_000) as url,
+        open_session(kubeconfig(tmp_path, f"server: '{url}'"), cluster=guard) as session,
+    ):
+        with pytest.raises(Unreachable) as caught:
+            await session.request("GET", "/version")
+    assert "a header that is too long" in str(caught.value)
+    assert "xxx" not in str(caught.value)
 
 
 class TestARequest:

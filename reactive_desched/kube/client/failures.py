@@ -87,6 +87,8 @@ def _describe(error: Exception, role: str) -> str:
             return "no answer in time"
         case aiohttp.ServerDisconnectedError():
             return "the server closed the connection without an answer"
+        case aiohttp.ClientResponseError():  # its message quotes the response
+            return "the response is no valid HTTP, or has a header that is too long"
         case aiohttp.ClientPayloadError() if error.__cause__ is not None:
             return "the connection broke in the middle of the answer"
         case _:

@@ -14,8 +14,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from reactive_desched.kube.client.responses import ApiResponse
 
-__all__ = ["begin_request", "protocol_of", "read_response"]
+__all__ = ["MAX_HEADERS", "MAX_HEADER_BYTES", "begin_request", "protocol_of", "read_response"]
 
+MAX_HEADER_BYTES: Final = 2**17
+"""So long a header of a response may be: a proxy that signs people in adds cookies and tokens."""
+
+MAX_HEADERS: Final = 1000
 _FINAL_STATUS: Final = 200
 
 
@@ -33,7 +37,12 @@ def begin_request(connection: Connection, content: bytes, read_s: float) -> None
     protocol, transport = protocol_of(connection), connection.transport
     if transport is None:
         raise aiohttp.ServerDisconnectedError
-    protocol.set_response_params(read_timeout=read_s)
+    protocol.set_response_params(
+        read_timeout=read_s,
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
+        max_headers=MAX_HEADERS,
+    )
     transport.write(content)
     protocol.start_timeout()
 

@@ -39,6 +39,7 @@ from reactive_desched.kube.client.failures import (
     proxy_refusal,
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
+from reactive_desched.kube.client.raw_http import MAX_HEADER_BYTES, MAX_HEADERS
 from reactive_desched.kube.client.responses import ApiResponse, Body
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -429,6 +430,9 @@ def _pool(guard: ClusterGuard) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=GuardedConnector(guard, limit=_MAX_CONNECTIONS, keepalive_timeout=_KEEPALIVE_S),
         cookie_jar=aiohttp.DummyCookieJar(),
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
+        max_headers=MAX_HEADERS,
         headers={
             "User-Agent": f"reactive-desched/{__version__}",
             "Accept-Encoding": "identity",  # inflating costs as much as the whole decoding
