@@ -91,7 +91,7 @@ async def test_a_header_that_is_too_long_is_named_and_not_quoted(
     ):
         with pytest.raises(Unreachable) as caught:
             await session.request("GET", "/version")
-    assert "a header that is too long" in str(caught.value)
+    assert "no valid HTTP" in str(caught.value)
     assert "xxx" not in str(caught.value)
 
 
