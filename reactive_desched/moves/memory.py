@@ -18,6 +18,7 @@ Four rules, the first two per owner and pod template, the others per node (`Node
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import ClassVar, Final
 
 from msgspec import Struct
@@ -56,6 +57,10 @@ MAX_REPLACEMENTS: Final = 20_000
 
 MAX_MOVES_LISTED: Final = 10
 """So many moves of each owner are kept for people to read, and so many nodes that it left."""
+
+MAX_MOVES: Final = 10_000
+"""So many moves of all owners are kept, of some 600 bytes each. Beyond that one goes of the owner
+of which none ended for longest."""
 
 LATE_FINDING_S: Final = 60.0
 """A finding on a replacement counts as one of its landing until so long after the move ended."""
@@ -144,17 +149,53 @@ class _Landing:
 class _OwnerMemory:
     """The memory of one owner with one pod template."""
 
-    __slots__ = ("left", "level", "moves", "owner", "streaks")
+    __slots__ = ("left", "level", "owner", "streaks")
 
     def __init__(self, owner: MoveOwner) -> None:
         self.owner = owner
         self.streaks: dict[str, _Streak] = {}
         self.level = 0
         self.left: dict[str, tuple[float, float]] = {}
-        self.moves: deque[RememberedMove] = deque(maxlen=MAX_MOVES_LISTED)
 
 
 _OwnerKey = tuple[str, str]  # the uid and the template's hash
+
+
+class _MovesToRead:
+    """The last moves of each owner and template, for people to read; no rule looks at them."""
+
+    def __init__(self) -> None:
+        self._by_owner: OrderedDict[_OwnerKey, deque[RememberedMove]] = OrderedDict()
+        self._count = 0
+
+    def __iter__(self) -> Iterator[RememberedMove]:
+        return chain.from_iterable(self._by_owner.values())
+
+    def add(self, key: _OwnerKey, move: RememberedMove) -> None:
+        """Keep a move that has ended now; what is beyond the bounds goes."""
+        moves = self._by_owner.setdefault(key, deque())
+        self._by_owner.move_to_end(key)
+        moves.append(move)
+        self._count += 1
+        if len(moves) > MAX_MOVES_LISTED:
+            self._drop_oldest(key)
+        elif self._count > MAX_MOVES:
+            self._drop_oldest(next(iter(self._by_owner)))
+
+    def _drop_oldest(self, key: _OwnerKey) -> None:
+        moves = self._by_owner[key]
+        moves.popleft()
+        self._count -= 1
+        if not moves:
+            del self._by_owner[key]
+
+    def of(self, key: _OwnerKey) -> Iterable[RememberedMove]:
+        """Return those of an owner and template, the oldest first."""
+        return self._by_owner.get(key, ())
+
+    def forget(self, key: _OwnerKey) -> None:
+        """Drop those of an owner and template."""
+        self._count -= len(self._by_owner.pop(key, ()))
 
 
 class MoveMemory(EvictionParticipant):
@@ -171,6 +212,7 @@ class MoveMemory(EvictionParticipant):
         self._settings = settings
         self._node_fit = node_fit
         self._owners: OrderedDict[_OwnerKey, _OwnerMemory] = OrderedDict()  # last moved, last
+        self._moves = _MovesToRead()
         self._landings: OrderedDict[PodKey, _Landing] = OrderedDict()
         self._nodes = NodeMemory(settings)
         self.arrivals = Arrivals()
@@ -339,7 +381,9 @@ class MoveMemory(EvictionParticipant):
 
     def _ended(self, origin: MoveOrigin, end: MoveEnd, now: float) -> None:
         memory = self._memory_of(origin.owner, origin.template_hash)
-        memory.moves.append(RememberedMove(now, origin, end))
+        self._moves.add(
+            _key_of(origin.owner, origin.template_hash), RememberedMove(now, origin, end)
+        )
         landing = self._landings.get(end.replacement_uid) or _Landing(origin, now)
         landing.ended_at = now
         if end.is_futile:
@@ -353,16 +397,14 @@ class MoveMemory(EvictionParticipant):
     def move_of(self, pod: str) -> RememberedMove | None:
         """Return the last move of an evicted pod, named by NAMESPACE/NAME or uid, if there is one.
 
-        It looks through all that is remembered: 100,000 moves at most, some 10 ms.
+        It looks through all that is remembered, which takes a millisecond at most.
         """
-        moves = (move for memory in self._owners.values() for move in memory.moves)
-        named = (move for move in moves if move.origin.is_named(pod))
+        named = (move for move in self._moves if move.origin.is_named(pod))
         return max(named, key=lambda move: move.ended_at, default=None)
 
     def moves_of(self, owner_uid: str) -> list[RememberedMove]:
         """Return the last moves of an owner's pods, of every template, the newest first."""
-        memories = (memory for key, memory in self._owners.items() if key[0] == owner_uid)
-        moves = [move for memory in memories for move in memory.moves]
+        moves = [move for move in self._moves if move.origin.owner.uid == owner_uid]
         return sorted(moves, key=lambda move: -move.ended_at)
 
     def owners_called(self, name: str) -> list[MoveOwner]:
@@ -375,6 +417,7 @@ class MoveMemory(EvictionParticipant):
         keys = [key for key in self._owners if owner_uid in ("", key[0])]
         for key in keys:
             del self._owners[key]
+            self._moves.forget(key)
         if not owner_uid:
             self._landings.clear()
             self._nodes.clear()
@@ -383,21 +426,21 @@ class MoveMemory(EvictionParticipant):
 
     def rows(self, now: float) -> Iterator[FutileRow]:
         """Yield each owner and plugin that is parked or rests."""
-        for (_, template_hash), memory in self._owners.items():
+        for key, memory in self._owners.items():
             for plugin, streak in memory.streaks.items():
                 parked = self._is_parked(streak)
                 until = streak.last_at + MEMORY_S if parked else self._rest_ends(streak)
                 if now < until:
-                    moves = tuple(move for move in memory.moves if move.origin.plugin == plugin)
+                    moves = self._moves.of(key)
                     yield FutileRow(
                         memory.owner,
-                        template_hash,
+                        key[1],
                         plugin,
                         streak.count,
                         parked,
                         streak.last_at,
                         until,
-                        moves,
+                        tuple(move for move in moves if move.origin.plugin == plugin),
                     )
 
     def is_node_doubtful(self, finding: Finding, now: float) -> bool:
@@ -445,12 +488,17 @@ class MoveMemory(EvictionParticipant):
             streak.last_at, streak.had_room = now, None
 
     def _memory_of(self, owner: MoveOwner, template_hash: str) -> _OwnerMemory:
-        key = owner.uid, template_hash
+        key = _key_of(owner, template_hash)
         memory = self._owners.pop(key, None) or _OwnerMemory(owner)
         self._owners[key] = memory
         if len(self._owners) > MAX_OWNERS:
-            self._owners.popitem(last=False)
+            forgotten, _ = self._owners.popitem(last=False)
+            self._moves.forget(forgotten)
         return memory
+
+
+def _key_of(owner: MoveOwner, template_hash: str) -> _OwnerKey:
+    return owner.uid, template_hash
 
 
 def _ranks_higher(finding: Finding, landing: _Landing) -> bool:

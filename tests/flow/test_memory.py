@@ -396,6 +396,33 @@ async def test_beyond_the_bound_the_owner_that_moved_longest_ago_is_forgotten(
     assert flow.evicted_names == ["a", "b", "c", "a-2"]
 
 
+async def test_beyond_the_bound_a_move_goes_of_the_owner_of_which_none_ended_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_module, "MAX_MOVES", 4)
+    monkeypatch.setattr(memory_module, "MAX_MOVES_LISTED", 2)
+    async with Returning(FUTILE).running() as flow:
+        memory, minutes = flow.controller.gates.memory, iter(range(1, 10))
+
+        def end_moves(*owners: str) -> list[list[str]]:
+            for owner in owners:
+                known = {"owner_uid": owner, "replacing_uid": owner, "owner_name": owner}
+                flow.controller.restore([past(next(minutes), **known)])
+            kept = (memory.moves_of(owner) for owner in "abc")
+            return [[move.origin.pod_uid for move in of_one] for of_one in kept]
+
+        await anyio.sleep(HOUR)
+        assert end_moves("a", "a", "a") == [["uid-3", "uid-2"], [], []]
+        assert end_moves("b", "b") == [["uid-3", "uid-2"], ["uid-5", "uid-4"], []]
+        assert end_moves("a", "c") == [["uid-6", "uid-3"], ["uid-5"], ["uid-7"]]
+        assert end_moves("c", "c") == [["uid-6", "uid-3"], [], ["uid-9", "uid-8"]]
+        assert memory.move_of("uid-5") is None
+
+        memory.clear("a")
+        assert [move.origin.pod_uid for move in memory.moves_of("c")] == ["uid-9", "uid-8"]
+        assert not memory.moves_of("a")
+
+
 def past(minute: float, **more: Any) -> PastEviction:
     """An eviction of the ReplicaSet web at this minute, which the plugin found futile."""
     at = minute * MINUTE
