@@ -113,6 +113,17 @@ def test_only_what_has_no_public_door_goes_by_the_internals_of_a_library() -> No
     assert found == INTERNALS
 
 
+def test_no_other_room_reaches_through_the_controls_that_the_controller_has() -> None:
+    through = re.compile(r"\w*controller\.gates\b")
+    rooms = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if through.search(path.read_text(encoding="utf-8"))
+    }
+
+    assert rooms == {"controller"}
+
+
 INTERNAL_OF_TEST_TOOLS = re.compile(
     r"^ *(?:from|import) ((?:_pytest|xdist|hypothesis\.internal)\b[\w.]*)", re.MULTILINE
 )

@@ -79,7 +79,7 @@ class FutileMoves:
     def _list(self, query: Mapping[str, str]) -> FutileList:
         if query:
             raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
-        now, memory = self._clock(), self._controller.gates.memory
+        now, memory = self._clock(), self._controller.memory
         return list_futile(memory.rows(now), memory.resting_nodes(now), now, self._wall_clock())
 
     async def _clear(self, body: Mapping[str, Any]) -> ClearAnswer:
@@ -87,7 +87,7 @@ class FutileMoves:
             order = msgspec.convert(body, ClearOrder)
         except msgspec.ValidationError as error:
             raise ConfigError(str(error)) from error
-        memory = self._controller.gates.memory
+        memory = self._controller.memory
         owners = memory.owners_called(order.owner)
         if order.owner and not owners:
             raise ConfigError(f"nothing is remembered of an owner {quote(order.owner)}")

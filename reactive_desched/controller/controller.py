@@ -81,6 +81,8 @@ class Controller(IntentOwner):
         self.view = ClusterView(self.state, wall_clock)
         self.ledger = EvictionLedger(self.view)
         self.gates = EvictionControls(self.view, clock, config, self.ledger)
+        self.node_fit, self.memory = self.gates.node_fit, self.gates.memory
+        self.evictor_rules = self.gates.evictor_rules
         self.config = config
         self._clock, self._wall_clock = clock, wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)
@@ -89,7 +91,7 @@ class Controller(IntentOwner):
             config, self.state, self.gates, wall_clock, self.migrations, dry_run=dry_run
         )
         self.evaluator = Evaluator(
-            instances, self._backoff, self.gates.node_fit, flapping_config(config), clock
+            instances, self._backoff, self.node_fit, flapping_config(config), clock
         )
         self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator, clock)
         self.pauses = EvictionPauses(
@@ -141,7 +143,7 @@ class Controller(IntentOwner):
         from reactive_desched.migration.migrations import Migrations
 
         migrations = Migrations(
-            self.view, settings, self.ledger, self.gates.node_fit, self._wall_clock, self._clock
+            self.view, settings, self.ledger, self.node_fit, self._wall_clock, self._clock
         )
         self.ledger.add_participants(*migrations.participants)
         return migrations
@@ -263,7 +265,7 @@ class Controller(IntentOwner):
             return DECISION_OUTDATED.outcome("the pod has left its node since the decision")
         if pod is not decided and _differs(pod, decided):
             return DECISION_OUTDATED.outcome("the pod has changed since the decision")
-        if lost := self.gates.node_fit.lost_place(pod):
+        if lost := self.node_fit.lost_place(pod):
             return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
         waited_s = self._clock() - decided_at
         if waited_s > DECISION_TTL_S:
@@ -377,7 +379,7 @@ class Controller(IntentOwner):
             self.migrations,
             dry_run=self._dry_run,
         )
-        self.evaluator.reconfigure(instances, self.gates.node_fit, now, flapping_config(config))
+        self.evaluator.reconfigure(instances, self.node_fit, now, flapping_config(config))
         self._index_faults = 0
         self._switch_off_readers()
         self._observer.on_plugins({each.name for each in instances})
@@ -392,7 +394,7 @@ class Controller(IntentOwner):
 
         Returns of how many owners there was a memory.
         """
-        cleared = self.gates.memory.clear(owner_uid)
+        cleared = self.memory.clear(owner_uid)
         self._store_arrivals()
         if self.evaluator.started:
             self.evaluator.resync(self._clock())

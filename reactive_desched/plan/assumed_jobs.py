@@ -94,7 +94,7 @@ class AssumedJobs:
 
     def _has_place(self, job: MigrationJob, pod: Pod) -> bool:
         modes = replace(self._migrations.modes, default=Mode.RESERVATION_FIRST)
-        node_fit = self._controller.gates.node_fit
+        node_fit = self._controller.node_fit
         is_possible = not no_place_for(job, modes, pod, reach_of(pod, self._controller.view))
         return is_possible and node_fit.find_other_node(pod, EVERYTHING) is not None
 

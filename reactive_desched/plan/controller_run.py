@@ -181,7 +181,7 @@ class _ControllerRun:
         self._formatter = DecisionFormatter(
             configuration.policy.profiles,
             self._controller.view,
-            self._controller.gates.evictor_rules,
+            self._controller.evictor_rules,
         )
         self._requests: deque[tuple[float, Intent]] = deque()
         self._evictions: list[PlannedDecision] = []

@@ -203,7 +203,7 @@ class DrivenController:
             _obey_pause(self.controller.pauses, item)
         elif not (named := item.arguments.get("owner", "")):
             self.controller.clear_futile("")
-        elif owners := self.controller.gates.memory.owners_called(named):
+        elif owners := self.controller.memory.owners_called(named):
             self.controller.clear_futile(owners[0].uid)
 
     # --- time ---

@@ -234,11 +234,10 @@ class Explainer:
 
         None for one of whose eviction, and of whose end by something else, nothing is remembered.
         """
-        gates = self._controller.gates
-        for move in gates.ledger:
+        for move in self._controller.ledger:
             if move.origin.is_named(name):
                 return self._gone(move.origin, _replacement_so_far(move))
-        if (ended := gates.memory.move_of(name)) is not None:
+        if (ended := self._controller.memory.move_of(name)) is not None:
             return self._gone(ended.origin, _became(ended.end))
         if (taken := self._controller.disruptions.find(name)) is not None:
             return self._taken(taken)
@@ -289,7 +288,7 @@ class Explainer:
         )
 
     def _history_of(self, owner_uid: str) -> tuple[PastMove, ...]:
-        return tuple(map(self._past_move, self._controller.gates.memory.moves_of(owner_uid)))
+        return tuple(map(self._past_move, self._controller.memory.moves_of(owner_uid)))
 
     def _jobs_of(self, pod: Pod, waiting: list[PendingFinding]) -> tuple[JobRow, ...]:
         migrations = self._controller.migrations
@@ -447,7 +446,7 @@ class Explainer:
 
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
         """Say which other node fits the pod best, and why the rest do not."""
-        fit = self._controller.gates.node_fit
+        fit = self._controller.node_fit
         best, diagnosis = fit.explain_other_nodes(pod, instance.view.target_selector)
         return str(diagnosis) if best is None else f"{diagnosis}; {best} is taken first"
 
