@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import NominationEnded
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.primitives.groups import Groups
 
 
 class NominatedPods(Index):
@@ -19,18 +20,18 @@ class NominatedPods(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._pods = cluster.store(Pod)
-        self._uids: dict[str, dict[PodKey, None]] = {}
+        self._uids = Groups[str, PodKey]()
         for pod in self._pods:
             self._follow(None, pod)
 
     @property
     def nodes(self) -> Collection[str]:
         """The nodes for which pods are nominated."""
-        return self._uids.keys()
+        return self._uids.groups()
 
     def on_node_named(self, node: str) -> list[Pod]:
         """Return the pods nominated for a node."""
-        found = map(self._pods.get, self._uids.get(node, ()))
+        found = map(self._pods.get, self._uids.of(node))
         return [pod for pod in found if pod is not None]
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[NominationEnded, ...]:
@@ -43,20 +44,17 @@ class NominatedPods(Index):
 
     def answers(self) -> object:
         """Return the uids by node."""
-        return {node: set(uids) for node, uids in self._uids.items()}
+        return self._uids.as_sets()
 
     def _follow(self, old: Pod | None, new: Pod | None) -> tuple[NominationEnded, ...]:
         before, after = _nominated_node(old), _nominated_node(new)
         if before == after:
             return ()
         if new is not None and after:
-            self._uids.setdefault(after, {})[new.uid] = None
+            self._uids.add(after, new.uid)
         if old is None or not before:
             return ()
-        uids = self._uids[before]
-        del uids[old.uid]
-        if not uids:
-            del self._uids[before]
+        self._uids.discard(before, old.uid)
         takes_the_room = new is not None and new.node == before
         return () if takes_the_room else (NominationEnded(before),)
 

@@ -5,7 +5,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey, controller_of
+from reactive_desched.model.objects import TERMINAL_PHASES, NoApiObject, Pod, PodKey, controller_of
 
 MOVED: Final = "moved"
 RETURNED: Final = "returned"
@@ -161,7 +161,7 @@ class MoveOrigin(Struct, frozen=True, gc=False):
         return pod in (self.pod_uid, f"{self.owner.namespace}/{self.pod_name}")
 
 
-class MovedPods(Struct, frozen=True, gc=False):
+class MovedPods(NoApiObject, frozen=True, gc=False):
     """The pods that a plugin moved to a node lately: why the node goes on taking pods.
 
     A node that a plugin fills is used more with every pod that it gets. It remains one that takes
@@ -177,16 +177,6 @@ class MovedPods(Struct, frozen=True, gc=False):
     def key(self) -> str:
         """The plugin and the node."""
         return f"{self.plugin}/{self.node}"
-
-    @property
-    def uid(self) -> str:
-        """Empty: it is no API object."""
-        return ""
-
-    @property
-    def resource_version(self) -> int:
-        """Zero: what is stored last is in force."""
-        return 0
 
 
 class EndedMove(Struct, frozen=True, gc=False):

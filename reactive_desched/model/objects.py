@@ -67,6 +67,20 @@ class ClusterObject(Protocol):
         ...
 
 
+class NoApiObject(Struct, frozen=True, gc=False):
+    """A value that is stored beside the objects of the API server; the last one is in force."""
+
+    @property
+    def uid(self) -> str:
+        """Empty: only objects of the API server have one."""
+        return ""
+
+    @property
+    def resource_version(self) -> int:
+        """Zero, as of every other one of its key."""
+        return 0
+
+
 class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
     """An owner of an object; `controller` marks the one that would create it again."""
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
-
+from reactive_desched.model.objects import NoApiObject
 from reactive_desched.model.resources import ResourceList
 
 
@@ -25,7 +24,7 @@ def source_kind(source: str) -> str:
     return source.partition("/")[0]
 
 
-class NodeUsage(Struct, frozen=True, gc=False):
+class NodeUsage(NoApiObject, frozen=True, gc=False):
     """The last sample of one source for one node.
 
     `source` names the source as policies distinguish it, for example "KubernetesMetrics". `usage`
@@ -53,16 +52,6 @@ class NodeUsage(Struct, frozen=True, gc=False):
     def key(self) -> str:
         """The source and the node."""
         return f"{self.source}/{self.node}"
-
-    @property
-    def uid(self) -> str:
-        """Empty: a sample is no API object."""
-        return ""
-
-    @property
-    def resource_version(self) -> int:
-        """Zero: the sample stored last is the one in force."""
-        return 0
 
 
 class NodeMetric(NodeUsage, frozen=True, gc=False):

@@ -1,6 +1,7 @@
 """A policy file as it is written, field by field; `policy.policy` has what it comes to."""
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -184,6 +185,17 @@ class MetricsCollector(Section):
     )
 
 
+EvictionsPerNode = Annotated[
+    Count | None, Field(description="Evictions per node and cycle (or window); 0 means none.")
+]
+EvictionsPerNamespace = Annotated[
+    Count | None, Field(description="Evictions per namespace and cycle (or window); 0 means none.")
+]
+EvictionsInAll = Annotated[
+    Count | None, Field(description="Evictions per cycle (or window) in all; 0 means none.")
+]
+
+
 class PolicyDocument(Section):
     """A DeschedulerPolicy of version descheduler/v1alpha2."""
 
@@ -195,15 +207,9 @@ class PolicyDocument(Section):
     node_selector: SelectorText = Field(
         default=EVERYTHING, description="Only pods on nodes with these labels are judged."
     )
-    max_no_of_pods_to_evict_per_node: Count | None = Field(
-        default=None, description="Evictions per node and cycle (or window); 0 means none."
-    )
-    max_no_of_pods_to_evict_per_namespace: Count | None = Field(
-        default=None, description="Evictions per namespace and cycle (or window); 0 means none."
-    )
-    max_no_of_pods_to_evict_total: Count | None = Field(
-        default=None, description="Evictions per cycle (or window) in all; 0 means none."
-    )
+    max_no_of_pods_to_evict_per_node: EvictionsPerNode = None
+    max_no_of_pods_to_evict_per_namespace: EvictionsPerNamespace = None
+    max_no_of_pods_to_evict_total: EvictionsInAll = None
     eviction_failure_event_notification: bool = Field(
         default=False, description="Emit a Warning event for each eviction that was refused."
     )

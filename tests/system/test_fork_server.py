@@ -27,7 +27,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_a_program_that_nobody_waits_for_any_more_is_killed(
+def test_a_program_is_killed_when_it_is_awaited_no_longer(
     fork_server: ForkServer, tmp_path: Path
 ) -> None:
     program = start(fork_server, tmp_path)

@@ -6,6 +6,11 @@ from pydantic import Field
 
 from reactive_desched.api.args import INT64_MAX, Count, Int32, Section
 from reactive_desched.policy.detect_kind import DocumentKind
+from reactive_desched.policy.document import (
+    EvictionsInAll,
+    EvictionsPerNamespace,
+    EvictionsPerNode,
+)
 
 API_VERSION, _ = DocumentKind.LEGACY_POLICY.value
 
@@ -169,15 +174,9 @@ class LegacyPolicy(Section):
     node_selector: str = Field(
         default="", description="Only pods on nodes with these labels are judged."
     )
-    max_no_of_pods_to_evict_per_node: Count | None = Field(
-        default=None, description="Evictions per node and cycle (or window); 0 means none."
-    )
-    max_no_of_pods_to_evict_per_namespace: Count | None = Field(
-        default=None, description="Evictions per namespace and cycle (or window); 0 means none."
-    )
-    max_no_of_pods_to_evict_total: Count | None = Field(
-        default=None, description="Evictions per cycle (or window) in all; 0 means none."
-    )
+    max_no_of_pods_to_evict_per_node: EvictionsPerNode = None
+    max_no_of_pods_to_evict_per_namespace: EvictionsPerNamespace = None
+    max_no_of_pods_to_evict_total: EvictionsInAll = None
     evict_local_storage_pods: bool = Field(
         default=False, description="Evict pods with local storage too."
     )

@@ -8,6 +8,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.gangs import Gang, gang_of
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
+from reactive_desched.primitives.groups import Groups
 
 
 class GangChanged(Change, frozen=True, gc=False):
@@ -41,13 +42,13 @@ class Gangs(Index):
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._members: dict[Gang, dict[PodKey, None]] = {}
+        self._members = Groups[Gang, PodKey]()
         for pod in cluster.store(Pod):
             self.on_pod(None, pod)
 
     def others(self, gang: Gang, pod: Pod) -> int:
         """Count the pods of a gang that run beside this one."""
-        members = self._members.get(gang, {})
+        members = self._members.of(gang)
         return len(members) - (pod.uid in members)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
@@ -57,13 +58,10 @@ class Gangs(Index):
         if before == after:
             return ()
         if new is not None and after is not None:
-            self._members.setdefault(after, {})[new.uid] = None
+            self._members.add(after, new.uid)
         if old is None or before is None:
             return ()
-        members = self._members[before]
-        del members[old.uid]
-        if not members:
-            del self._members[before]
+        self._members.discard(before, old.uid)
         return (GangChanged(before),)
 
     def on_pod_status(self, old: Pod, new: Pod) -> Iterable[Change]:
@@ -72,7 +70,7 @@ class Gangs(Index):
 
     def answers(self) -> object:
         """Return the uids by gang."""
-        return {gang: set(members) for gang, members in self._members.items()}
+        return self._members.as_sets()
 
 
 def _running_in(pod: Pod) -> Gang | None:

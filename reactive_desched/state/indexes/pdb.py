@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import ClusterObject, Pod, PodDisruptionBudget
+from reactive_desched.primitives.groups import Groups
 
 MAX_LABEL_SETS = 100_000
 """Label sets cached; at the bound the cache is emptied."""
@@ -21,11 +22,11 @@ class PdbIndex(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._pdbs = cluster.store(PodDisruptionBudget)
-        self._keys: dict[str, dict[str, None]] = {}
+        self._keys = Groups[str, str]()
         self._cache: dict[str, dict[int, tuple[Labels, tuple[str, ...]]]] = {}
         self._cached_label_sets = 0
         for pdb in self._pdbs:
-            self._keys.setdefault(pdb.namespace, {})[pdb.key] = None
+            self._keys.add(pdb.namespace, pdb.key)
 
     def covering(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets that cover a pod, as they are now."""
@@ -43,13 +44,10 @@ class PdbIndex(Index):
         if old is not None and new is not None and old.selector == new.selector:
             return ()
         if new is not None:
-            self._keys.setdefault(new.namespace, {})[new.key] = None
+            self._keys.add(new.namespace, new.key)
             self._invalidate(new.namespace)
         elif old is not None:
-            keys = self._keys[old.namespace]
-            del keys[old.key]
-            if not keys:
-                del self._keys[old.namespace]
+            self._keys.discard(old.namespace, old.key)
             self._invalidate(old.namespace)
         return ()
 
@@ -61,7 +59,7 @@ class PdbIndex(Index):
         }
 
     def _lookup(self, pod: Pod) -> tuple[str, ...]:
-        pdbs = (self._pdbs.get(key) for key in self._keys[pod.namespace])
+        pdbs = (self._pdbs.get(key) for key in self._keys.of(pod.namespace))
         keys = tuple(pdb.key for pdb in pdbs if pdb is not None and pdb.covers(pod))
         if self._cached_label_sets >= MAX_LABEL_SETS:
             self._cache.clear()
