@@ -46,7 +46,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def keep_large_blocks_apart() -> None:
-    """Have large blocks returned to the system as they are freed, where the C library is glibc.
+    """Return large blocks to the system as they are freed, where the C library is glibc.
 
     It raises its threshold by itself to the largest block that was freed: a page of a list, 5 MB.
     From then on the heap of each thread that had a large block keeps as much, up to twice that
