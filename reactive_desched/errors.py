@@ -30,6 +30,8 @@ ReactiveDeschedError
 └── SinkError              a sink could not take records
     ├── SinkUnavailable    not now: it is tried again for ever
     └── EventRejected      never: this one event goes to the dead letters
+
+PluginHung                 a BaseException: a plugin that excepts every Exception must not stop it
 """
 
 
@@ -65,6 +67,10 @@ class IndexUnavailable(ReactiveDeschedError):  # noqa: N818  the state of a part
 
 class EvaluationEndless(ReactiveDeschedError):  # noqa: N818  it is recorded as the fact it names
     """A plugin yielded so much on one subject that its evaluation did not end in time."""
+
+
+class PluginHung(BaseException):
+    """A call of a plugin did not return; it is raised in the plugin's code."""
 
 
 class ConversionError(ReactiveDeschedError):

@@ -138,7 +138,8 @@ def test_the_tree_of_exceptions_has_each_exception_below_its_base() -> None:
     for line in (errors.__doc__ or "").partition("\n\n")[2].splitlines():
         if found := re.match(r"([│ ├└─]*)([A-Z]\w+)(?: |$)", line):
             depth = len(found[1]) // 4
-            drawn[found[2]] = above[depth - 1] if depth else "Exception"
+            root = "BaseException" if " a BaseException" in line else "Exception"
+            drawn[found[2]] = above[depth - 1] if depth else root
             above[depth:] = [found[2]]
     defined = {
         name: each.__bases__[0].__name__

@@ -9,6 +9,7 @@ from anyio.abc import TaskStatus
 
 from reactive_desched.app.controller import open_controller
 from reactive_desched.app.options import Dependencies, Options, load_dependencies
+from reactive_desched.app.plugin_watchdog import PluginWatchdog
 from reactive_desched.controller.public_state import ControllerState
 
 
@@ -50,6 +51,7 @@ async def _until_stopped(deps: Dependencies) -> None:
 
     async with anyio.create_task_group() as tasks:
         await tasks.start(listen)
+        tasks.start_soon(PluginWatchdog().run)
         async with open_controller(deps):
             is_serving.set()
             await stop_requested.wait()

@@ -5,7 +5,7 @@ works in small portions, so that the worker can yield to the event loop between 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -658,6 +658,18 @@ class Evaluator:
         self._blocked.add(key, decision, since, trigger, _groups(key, decision.finding))
         if decision.retry_at_s is not None:
             self._timers.set_if_sooner(key[:2], decision.retry_at_s)
+
+    CALLERS: ClassVar = frozenset(
+        each.__code__
+        for each in (
+            _begin_due,
+            _next_opinion,
+            _all_subjects,
+            _enqueue_subjects,
+            _enqueue_evictability,
+        )
+    )
+    """The code that calls plugins, and isolates whatever they raise."""
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
+from reactive_desched.errors import EvaluationEndless, PluginHung
 from reactive_desched.model.plugin_faults import (
     PluginFault,
     SlowPlugin,
@@ -27,6 +28,9 @@ from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 MAX_IN_A_ROW: Final = 10
 """After so many faults without an evaluation that succeeds in between a plugin is switched off."""
+
+MAX_LONG_IN_A_ROW: Final = 3
+"""The same for faults each of which held up everything else for seconds, until it was ended."""
 
 MAX_COUNTED_OF_ONE: Final = 3
 """So many faults on one subject are counted among these."""
@@ -77,6 +81,7 @@ class _Record:
 
     def __init__(self) -> None:
         self.in_a_row = 0
+        self.long_in_a_row = 0
         self.is_off = False
         self.resting: dict[object, _Resting] = {}
         self.last: PluginFault | None = None
@@ -108,7 +113,8 @@ class PluginFaults:
         if len(record.resting) > MAX_RESTING:
             del record.resting[next(iter(record.resting))]
         record.in_a_row += subject is WHOLE or faults <= MAX_COUNTED_OF_ONE
-        record.is_off = record.in_a_row >= MAX_IN_A_ROW
+        record.long_in_a_row += isinstance(error, (PluginHung, EvaluationEndless))
+        record.is_off = record.in_a_row >= MAX_IN_A_ROW or record.long_in_a_row >= MAX_LONG_IN_A_ROW
         fault = PluginFault(
             instance.profile,
             instance.name,
@@ -147,7 +153,7 @@ class PluginFaults:
         """Forget the faults on a subject, and those in a row: its evaluation came to its end."""
         if (record := self._records.get(key[0])) is None or record.is_off:
             return
-        record.in_a_row = 0
+        record.in_a_row = record.long_in_a_row = 0
         record.resting.pop(key[1], None)
         self._forget_recovered(key[0], record)
 

@@ -110,6 +110,10 @@ class IndexHooks:
             self.objects[kind] = (*self.objects.get(kind, ()), check(index.on_object))
 
 
+HOOK_CALLERS: Final = frozenset({IndexHooks.call.__code__})
+"""The code that calls hooks of indexes, and isolates whatever those of plugins raise."""
+
+
 class IndexRegistry:
     """The indexes over one cluster by class and arguments, dependencies first.
 

@@ -14,11 +14,13 @@ from reactive_desched.api.plugin import Opinions
 from reactive_desched.controller.evaluator import EVALUATION_TTL_S
 from reactive_desched.controller.plugin_faults import (
     MAX_IN_A_ROW,
+    MAX_LONG_IN_A_ROW,
     MAX_RETRY_S,
     SLOW_CALL_S,
     SLOW_CALLS,
 )
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.errors import PluginHung
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.plugin_faults import MAX_DETAILS, checked_opinion
@@ -66,6 +68,15 @@ def test_what_a_plugin_failed_on_is_tried_again_with_a_growing_wait_that_has_a_b
     assert waits == [5, 10, 20, 40, 80, 160, MAX_RETRY_S, MAX_RETRY_S, MAX_RETRY_S]
     assert bench.looked() == [N1] * 9
     assert not any(is_off for _, _, is_off in faults(bench))
+
+
+def test_a_plugin_that_had_to_be_interrupted_thrice_is_off(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    pods = [pod(f"p{number}", on="n1") for number in range(MAX_LONG_IN_A_ROW + 1)]
+    bench.plugin.fails_on = {PodSubject(each.uid): PluginHung("8 s") for each in pods}
+    bench.see(*map(PodBound, pods), now=1)
+
+    assert [is_off for _, _, is_off in faults(bench)] == [False, False, True]
 
 
 def test_changes_do_not_shorten_the_wait(make_bench: MakeBench) -> None:

@@ -33,6 +33,7 @@ from reactive_desched.model.outcomes import (
     PodLookup,
     PodNotFound,
 )
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.brakes import BrakeSettings
@@ -179,6 +180,7 @@ class RecordingObserver(Observer):
         self.outcomes: list[tuple[str, str]] = []
         self.evaluations: list[Evaluation] = []
         self.missing: list[tuple[str, str, str]] = []
+        self.plugin_faults: list[tuple[str, str]] = []
 
     def on_malformed(self, resource: str, error: Malformed) -> None:
         """Fail: a test's objects are well-formed."""
@@ -187,6 +189,10 @@ class RecordingObserver(Observer):
     def on_resource_missing(self, resource: str, effect: str, reason: str) -> None:
         """Remember it."""
         self.missing.append((resource, effect, reason))
+
+    def on_plugin_fault(self, fault: PluginFault) -> None:
+        """Remember the plugin, and what it raised."""
+        self.plugin_faults.append((fault.plugin, fault.cause))
 
     def on_decision(self, evaluation: Evaluation) -> None:
         """Remember the decision."""

@@ -192,3 +192,21 @@ def test_a_start_with_a_plugin_that_cannot_be_made_names_its_package(
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert re.search("plugin Failing .* of failing 1.0 .* KeyError", done.stderr)
+
+
+@pytest.mark.executed
+def test_a_plugin_that_does_not_return_is_left_and_the_others_evict(
+    cluster: Any, policy: Path, controller: Callable[..., Any], tmp_path: Path
+) -> None:
+    waits_once = PLUGIN.replace("from reactive", "import time\n\nWAITS = [1000]\nfrom reactive", 1)
+    waits_once = re.sub(
+        "raise RuntimeError.*subject.*", "WAITS and time.sleep(WAITS.pop())", waits_once
+    )
+    (tmp_path / "site" / "failing.py").write_text(waits_once)
+    cluster.taint(NODE, "gpu")
+    movable = {uid for uid, kind in cluster.pods_on(NODE).items() if kind != "DaemonSet"}
+    program = controller()
+    program.wait_for("a plugin failed.*PluginHung")
+    program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")
+
+    assert program.stop() == 0

@@ -1,0 +1,98 @@
+"""A call of a plugin that does not return is ended; our own code is never left half done."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from reactive_desched.api import PluginArgs, PodPlugin, View
+from reactive_desched.app.plugin_watchdog import PluginWatchdog
+from reactive_desched.model.changes import NodeTaintsChanged, Resynced
+from reactive_desched.model.findings import Finding
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.testing.builders import node, pod
+from tests.support.flow import FakeEdgesController
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": request.param == "uvloop"}
+
+
+def loop_for_ever() -> None:
+    for _ in count():
+        pass
+
+
+def ask_for_ever(view: View) -> None:
+    while True:
+        for _ in view.nodes():
+            pass
+
+
+def swallow_for_ever() -> None:
+    while True:
+        with suppress(Exception):
+            time.sleep(1000)
+
+
+class Hanging(PodPlugin[PluginArgs]):
+    """Does not return, the first time."""
+
+    name = "Hanging"
+    reacts_to = (Resynced, NodeTaintsChanged)
+    hang: Callable[[View], None]
+    has_hung = False
+
+    def judge(self, subject: object, view: View) -> Iterator[Finding]:
+        if not self.has_hung:
+            self.has_hung = True
+            self.hang(view)
+        yield from ()
+
+
+@pytest.mark.parametrize(
+    "hang",
+    [
+        pytest.param(lambda _: loop_for_ever(), id="a loop"),
+        pytest.param(ask_for_ever, id="a loop that asks the view"),
+        pytest.param(lambda _: time.sleep(1000), id="a wait"),
+        pytest.param(lambda _: swallow_for_ever(), id="a wait that excepts every Exception"),
+    ],
+)
+async def test_a_plugin_that_does_not_return_has_failed_and_the_others_evict(
+    hang: Callable[[View], None],
+) -> None:
+    plugin = Hanging(PluginArgs())
+    plugin.hang = hang
+    flow = FakeEdgesController(plugin, NodeTaintsPlugin(NodeTaintsArgs()))
+    async with anyio.create_task_group() as tasks, flow.running():
+        tasks.start_soon(PluginWatchdog(limit_s=0.2, beat_s=0.05).run)
+        await anyio.sleep(0.1)
+        flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), pod("web", on="n1"))
+        with anyio.fail_after(60):
+            while not flow.evictor.requests:
+                await flow.evictor.called.wait()
+        tasks.cancel_scope.cancel()
+
+    assert flow.evicted_names == ["web"]
+    [(name, cause)] = flow.observer.plugin_faults
+    assert (name, cause.partition(":")[0]) == ("Hanging", "PluginHung")
+
+
+async def test_what_is_no_plugin_may_hold_the_loop() -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(PluginWatchdog(limit_s=0.1, beat_s=0.05).run)
+        await anyio.sleep(0.1)
+        time.sleep(0.5)  # noqa: ASYNC251 -- it holds the loop
+        tasks.cancel_scope.cancel()
+
+
+async def test_in_another_thread_it_does_nothing() -> None:
+    await to_thread.run_sync(anyio.run, PluginWatchdog().run)
