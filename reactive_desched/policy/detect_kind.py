@@ -148,7 +148,14 @@ def _is_plausible(root: MappingNode, kind: DocumentKind) -> bool:
     if root.text("kind") in _OTHER_KINDS:
         return False
     part = "strategies" if kind is DocumentKind.LEGACY_POLICY else "profiles"
-    return kind is DocumentKind.SETTINGS or part in root.keys
+    if kind is DocumentKind.SETTINGS or part in root.keys:
+        return True
+    return _is_near(_version(root), _VERSIONS) and _is_near(_text_of(root.get("kind")), _KINDS)
+
+
+def _is_near(written: str | None, names: tuple[str, ...]) -> bool:
+    """Say whether a name is one of these, or one that is misspelt."""
+    return written in names or (written is not None and nearest_name(written, names) is not None)
 
 
 def _api_version_diagnostics(
