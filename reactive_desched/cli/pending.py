@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client, record_filters, recorded_controller
 from reactive_desched.cli.commands import Commands
-from reactive_desched.text.ages import age_of, format_age, time_until
+from reactive_desched.text.ages import age_of, format_age, left_until
 from reactive_desched.text.counts import agree, format_count
 
 _FILTERS: Final = ("namespace", "pod", "plugin", "gate", "reason")
@@ -186,8 +186,7 @@ def next_look(until: str | None, now: datetime) -> str:
     """Say when a blocked finding is evaluated again: by a time, else only at a change."""
     if until is None:
         return "at a change"
-    left = time_until(until, now)
-    return "now" if left == "0s" else f"in {left}"
+    return left_until(until, now)
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:

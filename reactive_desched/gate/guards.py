@@ -152,7 +152,7 @@ SCORED_ELSEWHERE: Final = GateReason(
 )
 
 
-_TOO_NEW: Final = "that is new, and may pass by itself"
+_TOO_NEW: Final = "the cause is new, and may pass by itself"
 
 
 def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:

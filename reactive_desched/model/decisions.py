@@ -9,7 +9,7 @@ from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.bounded_text import shown
-from reactive_desched.text.ages import format_age
+from reactive_desched.text.ages import format_age, format_left
 from reactive_desched.text.times import format_time_seen_at
 
 TURN_COMES_S: Final = 120.0
@@ -55,10 +55,8 @@ class WaitEnd(Struct, frozen=True, gc=False):
 
     def left(self, now: float) -> str:
         """Say how long it is until then."""
-        left_s = round(self.at_s - now)
-        if self.is_bare:
-            return f"{self.before} {format_age(max(1, left_s))}{self.after}"
-        when = "now" if left_s <= 0 else f"in {format_age(left_s)}"
+        left_s = self.at_s - now
+        when = format_age(max(1, round(left_s))) if self.is_bare else format_left(left_s)
         return f"{self.before} {when}{self.after}"
 
     def moment(self, clocks: ClockPair) -> str:

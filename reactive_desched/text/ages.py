@@ -41,6 +41,17 @@ def time_until(time: str, now: datetime) -> str:
     return format_span(datetime.fromisoformat(time) - now)
 
 
+def format_left(left_s: float) -> str:
+    """Say in how many seconds something comes, to the second: in 4m 51s, now."""
+    seconds = round(left_s)
+    return f"in {format_age(seconds)}" if seconds > 0 else "now"
+
+
+def left_until(time: str, now: datetime) -> str:
+    """Say when a time comes that an answer holds, as `format_left` does."""
+    return format_left((datetime.fromisoformat(time) - now).total_seconds())
+
+
 def format_duration(seconds: float) -> str:
     """Write a duration in two units at most: 12 ms, 4.2 s, 3 min 20 s, 2 d."""
     if seconds < 1:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from reactive_desched.text.ages import format_age
+from reactive_desched.text.ages import format_age, left_until
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.layout import TextLayout, align, hanging_indent, titled
 from reactive_desched.text.terminal import BOLD, GREEN, RED, YELLOW
@@ -111,8 +111,7 @@ class _Text:
         texts = []
         times = [each["until"] for each in answer["plugins"] if each.get("until")]
         if until := min(times, default=rejections[0].get("until")):
-            left = format_age((datetime.fromisoformat(until) - self._now).total_seconds())
-            texts.append(f"in {left} at the latest")
+            texts.append(f"{left_until(until, self._now)} at the latest")
         if awaited := first.get("waitsFor"):
             texts.append(f"after {' or '.join(awaited)}")
         if setting := first.get("setting"):

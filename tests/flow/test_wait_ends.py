@@ -129,7 +129,7 @@ def test_a_message_has_its_end_apart_unless_it_is_one_of_these() -> None:
 
 
 OF_SETTINGS = {
-    "stays_s", "cooldown_s", "GATHER_S", "minimum_s", "timeout_s",
+    "stays_s", "cooldown_s", "minimum_s", "timeout_s",
     "self._settings.after_s", "rest_s", "settings.window_s", "state.job.ttl_s",
 }  # fmt: skip
 """Durations that a message may have: they are those of a setting, whenever it is read."""
@@ -156,7 +156,7 @@ def is_duration(value: ast.FormattedValue, after: ast.expr | None) -> bool:
         name = ast.unparse(value.value.func)
         computed = any(isinstance(each, ast.BinOp) for each in nodes_of(value.value))
         return name in ("format_age", "format_duration", "format_span") and computed
-    is_formatted = value.format_spec is not None
+    is_formatted = value.format_spec is not None and not ast.unparse(value.value).isupper()
     behind = after.value if isinstance(after, ast.Constant) else ""
     return is_formatted and re.match(r" s\b", str(behind)) is not None
 

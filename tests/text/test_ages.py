@@ -6,8 +6,10 @@ from reactive_desched.text.ages import (
     age_of,
     format_age,
     format_duration,
+    format_left,
     format_ms,
     format_span,
+    left_until,
     time_until,
 )
 
@@ -79,3 +81,18 @@ def test_a_duration_has_two_units_at_most(seconds: float, words: str) -> None:
 )
 def test_milliseconds_are_a_duration_and_none_is_a_dash(ms: int | None, words: str) -> None:
     assert format_ms(ms) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        pytest.param(290.6, "in 4m 51s", id="to the nearest second"),
+        pytest.param(0.4, "now", id="in less than half a second"),
+        pytest.param(-3, "now", id="a moment ago"),
+    ],
+)
+def test_what_is_left_counts_down_to_now(seconds: float, words: str) -> None:
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+
+    assert format_left(seconds) == words
+    assert left_until((now + timedelta(seconds=seconds)).isoformat(), now) == words

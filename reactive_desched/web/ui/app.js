@@ -215,8 +215,8 @@ function nextOf(keeps, turn, isLeast, until, now) {
   if (keeps) return "stays";
   if (turn) return `turn ${isLeast ? "after" : "in"} ${age(new Date(turn) - now)}`;
   if (!until) return "at a change";
-  const left = span(new Date(until) - now);
-  return left === "0s" ? "now" : `in ${left}`;
+  const left = new Date(until) - now;
+  return left < 500 ? "now" : `in ${age(left)}`;
 }
 
 const wanted = (...texts) => texts.join(" ").toLowerCase().includes(query.value.trim().toLowerCase());
