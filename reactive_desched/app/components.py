@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
@@ -13,7 +13,6 @@ from reactive_desched.app import openings
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
-from reactive_desched.app.migration import MigrationRunner, build_migration
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
@@ -31,6 +30,9 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.web.health import CheckResult, EventLoopPulse, Health
 
+if TYPE_CHECKING:  # loaded where the settings have migration jobs
+    from reactive_desched.app.migration import MigrationRunner
+
 LIVENESS_TIMEOUT_S: Final = 10.0
 """When the event loop has not turned for so long, /livez asks for a restart."""
 
@@ -43,7 +45,7 @@ class Components(Struct, frozen=True):
     late_watches: LateWatches
     probe: ServerProbe
     usage: UsagePolling
-    migration: MigrationRunner | None
+    migration: "MigrationRunner | None"
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -83,7 +85,7 @@ async def build_components(
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
-    migration = build_migration(deps, session, pipeline, interned, events, recorder)
+    migration = _build_migration(deps, session, pipeline, interned, events, recorder)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
     return Components(
@@ -100,6 +102,22 @@ async def build_components(
         pulse,
         notes,
     )
+
+
+def _build_migration(
+    deps: Dependencies,
+    session: Session,
+    pipeline: Pipeline,
+    interned: InternTables,
+    events: EventRecorder,
+    recorder: RecorderSlot,
+) -> "MigrationRunner | None":
+    """Build what writes migration jobs, which is loaded where the settings have them."""
+    if (migrations := pipeline.controller.migrations) is None:
+        return None
+    from reactive_desched.app.migration import build_migration
+
+    return build_migration(deps, session, pipeline, interned, events, recorder, migrations)
 
 
 def _watches_check(late_watches: LateWatches) -> CheckResult:

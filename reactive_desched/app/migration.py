@@ -219,11 +219,10 @@ def build_migration(
     interned: InternTables,
     events: EventRecorder,
     recorder: RecorderSlot,
-) -> MigrationRunner | None:
-    """Build what writes migration jobs, where the settings have them."""
+    migrations: Migrations,
+) -> MigrationRunner:
+    """Build what writes migration jobs."""
     controller = pipeline.controller
-    if (migrations := controller.migrations) is None:
-        return None
     decode = make_codecs(interned)[RESOURCE].decode_object
     handler, readiness = pipeline.event_handlers[RESOURCE], controller.readiness
 

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from heapq import nsmallest
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from reactive_desched.controller.pending import PendingFinding
-from reactive_desched.migration.actions import awaits_arbitration, wants_eviction
-from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.rounds import JOB_DETAIL
 from reactive_desched.model.migration_jobs import MigrationJob
 from reactive_desched.text.times import utc_time
+
+if TYPE_CHECKING:  # loaded where the settings have migration jobs
+    from reactive_desched.migration.migrations import Migrations
 
 MAX_LISTED: Final = 500
 """Jobs listed in one answer, those that have not ended first; the others are only counted."""
@@ -48,7 +48,7 @@ class JobList(Struct, frozen=True, rename="camel"):
 
 
 def list_jobs(
-    migrations: Migrations | None,
+    migrations: "Migrations | None",
     pending: Iterable[PendingFinding],
     now: float,
     limit: int = MAX_LISTED,
@@ -75,11 +75,14 @@ def _phase(job: MigrationJob) -> str:
 
 def job_rows(
     jobs: Iterable[MigrationJob],
-    migrations: Migrations,
+    migrations: "Migrations",
     pending: Iterable[PendingFinding],
     now: float,
 ) -> Iterator[JobRow]:
     """Yield what is shown of each job at `now`; `pending` has the findings of those that wait."""
+    from reactive_desched.migration.actions import awaits_arbitration, wants_eviction
+    from reactive_desched.migration.rounds import JOB_DETAIL
+
     blocked = {
         name: each
         for each in pending

@@ -144,5 +144,6 @@ def test_run_loads_only_what_every_controller_has(policy: str) -> None:
     )
 
     others = "demo plan sim sweep election.elector sinks.kafka sinks.webhook primitives.cron"
+    assert not unneeded(found, "migration app.migration")
     assert not unneeded(found, others, PLUGINS, "audit.lookup audit.export")
     assert not [name for name in found["built"] if name.endswith(("Settings", "Args"))]
