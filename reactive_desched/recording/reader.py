@@ -56,6 +56,7 @@ from reactive_desched.recording.items import (
     Verb,
 )
 from reactive_desched.recording.rows import RowReader, picture_end
+from reactive_desched.state.resources import PODS
 from reactive_desched.text.times import format_timestamp
 
 MAX_LAG_S: Final = 60.0
@@ -125,9 +126,13 @@ def read_items(
 
 
 def _read(
-    paths: Sequence[Path], on_damage: OnDamage, until_s: float | None, offset: int = 0
+    paths: Sequence[Path],
+    on_damage: OnDamage,
+    until_s: float | None,
+    offset: int = 0,
+    folding: "_Folding | None" = None,
 ) -> Iterator[Item | Instant]:
-    """Yield the items, and the time of each frame before its items."""
+    """Yield the items, and the time of each frame before its items, but for what is folded."""
     rows, last = RowReader(), Instant(0.0, 0.0)
     damages: list[Damage] = []
 
@@ -136,23 +141,29 @@ def _read(
         on_damage(damage)
 
     limit_s, checksum = inf if until_s is None else until_s, NO_FRAME
+    folding = _Folding(None, -inf) if folding is None else folding
     for path, frame in _frames(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
             is_gone = frame.continues != checksum and NO_FRAME not in (frame.continues, checksum)
             if damages or is_gone:
                 yield RecordingInterrupted(last, _DAMAGED if damages else _GONE)
                 damages.clear()
+            folding.begin_segment(rows)
             rows.begin_segment()
         elif not damages:  # else its rows need those of a frame that is damaged
             if frame.at.wall_s > limit_s:
+                folding.begin_segment(rows)
                 return
             yield (last := frame.at)
             checksum = frame.checksum
-            for item in _frame_items(rows, path, frame, damaged):
-                if item.at.wall_s > limit_s:
+            is_folded = folding.takes(rows, path, frame, damaged)
+            items = (folding.ends,) if is_folded else _frame_items(rows, path, frame, damaged)
+            for item in items:
+                last = item if isinstance(item, Instant) else item.at
+                if last.wall_s > limit_s:
                     return
-                last = item.at
                 yield item
+    folding.begin_segment(rows)
     if damages:
         yield RecordingInterrupted(last, _DAMAGED)
 
@@ -208,6 +219,11 @@ class RecordedState:
         self.changed_s = 0.0
         self.at = Instant(0.0, 0.0)
         self._is_repeated = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether the state is known, and no picture repeats it now."""
+        return not self.missing and not self._is_repeated
 
     def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
         """Apply the next item."""
@@ -373,19 +389,68 @@ def _reach_from(
     until_s: float | None,
 ) -> tuple[RecordedState, float, Iterator[Item]]:
     state, covered_s = RecordedState(), 0.0
-    read = _read(paths[paths.index(first.path) :], on_damage, until_s, first.offset)
+    folding = _Folding(state, wall_s)
+    read = _read(paths[paths.index(first.path) :], on_damage, until_s, first.offset, folding)
     for each in read:
         if isinstance(each, Instant):
             if each.wall_s <= wall_s:
                 covered_s = max(covered_s, each.wall_s)
         elif each.at.wall_s > wall_s:
             is_gap = isinstance(each, PictureBegun) and not each.is_continued
+            folding.is_over = True
             later = (item for item in read if isinstance(item, Item))
             return state, covered_s if is_gap else wall_s, chain((each,), later)
         else:
             covered_s = max(covered_s, each.at.wall_s)
             state.apply(each)
     return state, covered_s, iter(())
+
+
+class _Folding:
+    """Applies whole frames to a state, up to a time: of the changes of a pod the last one counts.
+
+    Most of a recording are changes of pods, and to build each pod as it was after each of them
+    takes most of the time of reading it. The frames of a picture are read item by item.
+    """
+
+    def __init__(self, state: RecordedState | None, until_s: float) -> None:
+        self.ends = Instant(0.0, 0.0)
+        self.is_over = state is None
+        self._state = state or RecordedState()
+        self._until_s = until_s
+        self._begins = True
+
+    def begin_segment(self, rows: RowReader) -> None:
+        """Let the state have what was folded: another picture begins."""
+        self._settle(rows)
+        self._begins = True
+
+    def takes(self, rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage) -> bool:
+        """Apply a frame; say whether it was, else each of its items is to be."""
+        state, begins = self._state, self._begins
+        self._begins = False
+        is_read = self.is_over or begins or not state.is_whole or not frame.raw_bytes
+        try:
+            found = None if is_read else rows.fold(frame.at, frame.rows(), self._until_s)
+        except ValueError as error:
+            on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
+            return True
+        if found is None:
+            self._settle(rows)
+            return False
+        for item in found.others:
+            state.apply(item)
+        self.ends = state.at = found.ends
+        state.changed_s = max(state.changed_s, found.changed_s)
+        return True
+
+    def _settle(self, rows: RowReader) -> None:
+        """Let the state have what was folded."""
+        try:
+            for pod in rows.settle():
+                self._state.objects.setdefault(PODS, {})[pod.key] = pod
+        except ValueError as error:
+            self._state.missing = f"a frame {error}"
 
 
 def _time(wall_s: float) -> str:

@@ -8,8 +8,9 @@ of their fields, so a field that is new has its default in an old recording.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import compress
-from operator import attrgetter, is_not
+from functools import cache
+from itertools import chain, compress
+from operator import attrgetter, is_not, itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -407,6 +408,36 @@ _ROWS: Final = msgspec.msgpack.Decoder(
 _PART_DECODERS: Final = tuple(map(msgspec.msgpack.Decoder, _PART_TYPES))
 
 
+_AnyRow = _PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow | _PodChangeRow
+_UNREADABLE: Final = (
+    msgspec.MsgspecError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    RecursionError,
+)
+_FoldedRow = tuple[int, int, tuple[Any, ...]]
+"""The last change of a pod in some fields: its number, its version, and the values."""
+
+
+@cache
+def _places_of(mask: int) -> tuple[int, ...]:
+    """Return the places of the fields in a mask."""
+    return tuple(place for place in _PLACES if mask & 1 << place)
+
+
+class FoldedFrame(Struct, frozen=True, gc=False):
+    """The items of a frame besides changes of pods, and the times of its end and its last change.
+
+    `changed_s` is 0 where no pod changed.
+    """
+
+    ends: Instant
+    others: list[Item]
+    changed_s: float
+
+
 class RowReader:
     """Reads the rows of a recording as items; equal parts of pods become one object.
 
@@ -418,12 +449,14 @@ class RowReader:
         self._shared: tuple[dict[bytes, Any], ...] = tuple({} for _ in _PART_TYPES)
         self._decoders: dict[str, Callable[[Raw], Any]] = {}
         self._pods: dict[bytes | str, Pod] = {}
-        self._version = 0
+        self._folded: dict[int, dict[bytes | str, _FoldedRow]] = {}
+        self._version = self._number = 0
 
     def begin_segment(self) -> None:
         """Forget the numbers of parts, and the pods."""
         self._parts.clear()
         self._pods.clear()
+        self._folded.clear()
         self._version = 0
 
     def read(self, at: Instant, rows: bytes) -> Iterator[Item]:
@@ -443,6 +476,71 @@ class RowReader:
                     yield self._item(began, row)
         except (msgspec.MsgspecError, LookupError, TypeError, RuntimeError) as error:
             raise ValueError(f"has a row that cannot be read: {error}") from error
+
+    def fold(self, at: Instant, rows: bytes, until_s: float) -> FoldedFrame | None:
+        """Keep the changes of pods in a frame for `settle`, which builds each pod once.
+
+        Returns None, and keeps nothing, where the frame has an item of later than `until_s`, or the
+        time of day was set in it. Raises ValueError as `read`.
+        """
+        try:
+            decoded = _ROWS.decode(rows)
+            last = next((row for row in reversed(decoded) if not isinstance(row, _PartRow)), None)
+            if last is None or any(isinstance(row, _ClockRow) for row in decoded):
+                return None
+            assert not isinstance(last, _ClockRow | _PartRow), "it was looked at"
+            ends = _time_of(at, last.after_us)
+            if ends.wall_s > until_s:
+                return None
+            others, changed_us = self._fold(at, decoded)
+        except _UNREADABLE as error:
+            raise ValueError(f"has a row that cannot be read: {error}") from error
+        return FoldedFrame(ends, others, _time_of(at, changed_us).wall_s if changed_us >= 0 else 0)
+
+    def _fold(self, at: Instant, decoded: Sequence[_AnyRow]) -> tuple[list[Item], int]:
+        """Return the items that are no changes of known pods, and when the last of those was."""
+        others, changed = list[Item](), None
+        folded, version = self._folded, self._version
+        for number, row in enumerate(decoded, self._number):
+            if type(row) is _PodChangeRow and row.verb == _MODIFIED:
+                version += row.versions
+                changed, mask = row, row.mask
+                if mask not in folded:
+                    folded[mask] = {}
+                folded[mask][row.uid] = number, version, row.values
+            elif isinstance(row, _PartRow):
+                self._keep_part(row)
+            elif not isinstance(row, _ClockRow):
+                self._version = version
+                others.append(self._item(at, row))
+                version = self._version
+        self._version, self._number = version, self._number + len(decoded)
+        return others, -1 if changed is None else changed.after_us
+
+    def settle(self) -> Iterator[Pod]:
+        """Yield each pod of which `fold` kept a change, as it is after all; raises ValueError."""
+        try:
+            for uid in dict.fromkeys(chain.from_iterable(self._folded.values())):
+                yield self._settled(uid)
+            self._folded.clear()
+        except _UNREADABLE as error:
+            raise ValueError(f"has a row that cannot be read: {error}") from error
+
+    def _settled(self, uid: bytes | str) -> Pod:
+        """Return a pod of the segment, with what was folded of it."""
+        pod, fields = self._pods[uid], dict[str, Any]()
+        rows = [(*of.pop(uid), mask) for mask, of in self._folded.items() if uid in of]
+        if not rows:
+            return pod
+        for _, version, values, mask in sorted(rows, key=itemgetter(0)):
+            fields["resource_version"] = version
+            for place, value in zip(_places_of(mask), values, strict=True):
+                name, kind, of_type = _FIELDS[place]
+                fields[name] = (
+                    msgspec.convert(value, of_type) if kind is None else self._parts[value]
+                )
+        pod = self._pods[uid] = replace(pod, **fields)
+        return pod
 
     def _keep_part(self, row: _PartRow) -> None:
         raw = bytes(row.value)
@@ -468,7 +566,7 @@ class RowReader:
         return self._other(at, row)
 
     def _changed_pod(self, row: _PodChangeRow) -> Pod:
-        old, parts = self._pods[row.uid], self._parts
+        old, parts = self._settled(row.uid), self._parts
         values, changes = iter(row.values), dict[str, Any]()
         for bit, (name, kind, of_type) in enumerate(_FIELDS):
             if row.mask & 1 << bit:
