@@ -63,6 +63,22 @@ def unsupported_compression(kafka: KafkaSettings, topic: str) -> str:
     )
 
 
+def too_few_replicas(topic: str) -> str:
+    """Return what to do about a topic of which too many brokers are away."""
+    return (
+        f"fewer replicas of topic {topic} are in sync than its min.insync.replicas: bring the "
+        "brokers back that have the others, or lower that setting"
+    )
+
+
+def refused(topic: str, error: str) -> str:
+    """Return what to do about an error that says nothing more."""
+    return (
+        f"Kafka does not take events for topic {topic}: {error}; they wait and are sent again: "
+        "the brokers' logs say why"
+    )
+
+
 def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
     """Return what to check when no broker answers, or none accepts us."""
     what = ["brokers"]

@@ -90,8 +90,10 @@ class ErrorClassifier:
                 return error_hints.old_message_format(topic)
             case errors.BrokerResponseError(errno=code) if code == UNSUPPORTED_COMPRESSION:
                 return error_hints.unsupported_compression(self._kafka, topic)
+            case errors.NotEnoughReplicasError() | errors.NotEnoughReplicasAfterAppendError():
+                return error_hints.too_few_replicas(topic)
             case errors.KafkaError():
-                return f"Kafka does not take events for topic {topic}: {_error_name(error)}"
+                return error_hints.refused(topic, _error_name(error))
             case _:
                 return f"unexpected {_error_name(error)} in the Kafka client: please report it"
 
