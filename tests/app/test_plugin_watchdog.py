@@ -1,9 +1,12 @@
 """A call of a plugin that does not return is ended; our own code is never left half done."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
+from types import FrameType, SimpleNamespace
+from typing import cast
 
 import anyio
 import pytest
@@ -11,9 +14,11 @@ from anyio import to_thread
 
 from reactive_desched.api import PluginArgs, PodPlugin, View
 from reactive_desched.app.plugin_watchdog import PluginWatchdog
+from reactive_desched.errors import PluginHung
 from reactive_desched.model.changes import NodeTaintsChanged, Resynced
 from reactive_desched.model.findings import Finding
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
 
@@ -91,6 +96,20 @@ async def test_what_is_no_plugin_may_hold_the_loop() -> None:
         tasks.start_soon(PluginWatchdog(limit_s=0.1, beat_s=0.05).run)
         await anyio.sleep(0.1)
         time.sleep(0.5)  # noqa: ASYNC251 -- it holds the loop
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_calls_a_plugin_is_not_left_half_done_itself() -> None:
+    caller = SimpleNamespace(f_code=IndexHooks.call.__code__, f_globals={}, f_back=None)
+    plugin = SimpleNamespace(f_code=loop_for_ever.__code__, f_globals={}, f_back=caller)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(PluginWatchdog().run)
+        await anyio.sleep(0.1)
+        handler = signal.getsignal(signal.SIGURG)
+        assert callable(handler)
+        handler(signal.SIGURG, cast(FrameType, caller))
+        with pytest.raises(PluginHung):
+            handler(signal.SIGURG, cast(FrameType, plugin))
         tasks.cancel_scope.cancel()
 
 
