@@ -1,0 +1,103 @@
+"""Checks the names in settings against the plugins that there are, and the policy's profiles."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from reactive_desched.api.args import fix_to
+from reactive_desched.api.rules import Rule
+from reactive_desched.errors import PluginError
+from reactive_desched.model.changes import Change
+from reactive_desched.policy.policy import Policy
+from reactive_desched.policy.registry import Registry, plugin_names
+from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.primitives.hints import did_you_mean, sole_near_name
+
+if TYPE_CHECKING:
+    from reactive_desched.policy.settings.debounce import DebounceSettings
+    from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+
+
+def unknown_plugins_and_changes(
+    settings: "ReactiveSettings", location: SourceLocation, registry: Registry
+) -> Iterator[Diagnostic]:
+    """Name what settings say of plugins, and of changes to plugins, that do not exist."""
+    yield from _unknown_names(settings.debounce, location.below("debounce"), registry)
+    at = location.below("guards", "ignoredBy")
+    yield from _unknown_plugins(settings.guards.ignored_by, at, registry)
+    for index, schedule in enumerate(settings.budgets.schedules):
+        at = location.below("budgets", "schedules", index, "plugins")
+        names = {name: place for place, name in enumerate(schedule.plugins)}
+        yield from _unknown_plugins(names, at, registry, names.__getitem__)
+
+
+def _unknown_names(
+    debounce: "DebounceSettings", at: SourceLocation, registry: Registry
+) -> Iterator[Diagnostic]:
+    """Name the plugins that do not exist, and the kinds of change to which none reacts."""
+    known = plugin_names(registry)
+    yield from _unknown_plugins(debounce.per_plugin, at.below("perPlugin"), registry)
+    by_place = {(): debounce.per_change} | {
+        ("perPlugin", name): own.per_change
+        for name, own in debounce.per_plugin.items()
+        if name in known
+    }
+    for place, waits in by_place.items():
+        if not waits:
+            continue
+        kinds = _change_kinds(known if not place else {place[1]}, registry)
+        for kind in sorted(waits.keys() - kinds):
+            message = f"no change of this kind matters to {'this' if place else 'a'} plugin"
+            hint = did_you_mean(kind, kinds) or f"there are {', '.join(sorted(kinds))}"
+            yield at.below(*place, "perChange", kind).diagnostic(
+                message,
+                hint,
+                rule=Rule.UNKNOWN_VALUE,
+                fix=fix_to(sole_near_name(kind, kinds)),
+                at_key=True,
+            )
+
+
+def _unknown_plugins(
+    by_plugin: Mapping[str, object],
+    at: SourceLocation,
+    registry: Registry,
+    step: Callable[[str], str | int] = str,
+) -> Iterator[Diagnostic]:
+    """Name the plugins that do not exist among the keys of a setting; `step` leads to each."""
+    known = plugin_names(registry)
+    for name in sorted(by_plugin.keys() - known):
+        yield at.below(step(name)).diagnostic(
+            "there is no such plugin",
+            did_you_mean(name, known),
+            rule=Rule.UNKNOWN_PLUGIN,
+            fix=fix_to(sole_near_name(name, known)),
+        )
+
+
+def unknown_profiles(
+    names: Iterable[str], at: SourceLocation, policy: Policy
+) -> Iterator[Diagnostic]:
+    """Name the profiles that the policy does not have."""
+    known = {profile.name for profile in policy.profiles}
+    for name in sorted({*names} - known):
+        yield at.below(name).diagnostic(
+            "there is no such profile in the policy",
+            did_you_mean(name, known) or f"there are {', '.join(sorted(known))}",
+            rule=Rule.UNKNOWN_VALUE,
+            fix=fix_to(sole_near_name(name, known)),
+            at_key=True,
+        )
+
+
+def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:
+    """Return the names of the kinds of change to which these plugins react.
+
+    One that cannot be loaded reacts to none; a policy that names it is refused for that.
+    """
+    kinds = set[type[Change]]()
+    for name in plugins:
+        with suppress(PluginError):
+            kinds.update(() if (found := registry[name].plugin) is None else found.reacts_to)
+    return frozenset(kind.published_as or kind.__name__ for kind in kinds)
