@@ -25,8 +25,7 @@ from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.reader import covered_times, summarize_recording
-from reactive_desched.replay.controller_run import LifeRun
-from reactive_desched.replay.replaying import controller_at
+from reactive_desched.replay.replaying import ReachedController, controller_at
 from reactive_desched.text.times import format_moment
 from reactive_desched.why.page import explain
 
@@ -81,6 +80,13 @@ class PastMoment(Struct, frozen=True, rename="camel"):
     nodes: NodeOverviews
 
 
+class PastAnswer(Struct, frozen=True):
+    """The answer of a page, and what is to be said of it; empty where that is nothing."""
+
+    answer: Any  # what a page answers
+    note: str
+
+
 def recorded_times(recording: Path) -> CoveredTimes:
     """Return which times a recording has; raises NotRecorded where it has none."""
     damages = summarize_recording(recording).damages
@@ -90,50 +96,59 @@ def recorded_times(recording: Path) -> CoveredTimes:
 
 def past_answer(
     moment: RecordedMoment, journal: Path | None, page: str, query: Mapping[str, str]
-) -> object:
+) -> PastAnswer:
     """Return what a page answered at a moment; raises ConfigError, NotRecorded and PolicyErrors."""
     try:
-        run = controller_at(moment, journal, plugin_registry())
+        reached = controller_at(moment, journal, plugin_registry())
     except OSError as error:
         raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
     if (read := _PAGES.get(page)) is None:
         raise ConfigError(f"there is no page {page} of an earlier moment")
-    return anyio.run(read, run, moment, query)
+    return PastAnswer(anyio.run(read, reached, moment, query), reached.note)
 
 
-_Read = Callable[[LifeRun, RecordedMoment, Mapping[str, str]], Awaitable[object]]
+_Read = Callable[[ReachedController, RecordedMoment, Mapping[str, str]], Awaitable[object]]
 
 
-def _description(run: LifeRun) -> ControllerDescription:
+def _description(reached: ReachedController) -> ControllerDescription:
+    run = reached.run
     return ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
 
 
-async def _status(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> ControllerStatus:
+async def _status(
+    reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
+) -> ControllerStatus:
     if query:
         raise ConfigError(f"{next(iter(query))} is not a filter; there are none")
-    return await recorded_status(run)
+    return await recorded_status(reached.run)
 
 
-async def _pending(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> PendingList:
-    return await _description(run).pending(PendingQuery.parse(query))
+async def _pending(
+    reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
+) -> PendingList:
+    return await _description(reached).pending(PendingQuery.parse(query))
 
 
-async def _nodes(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> NodeOverviews:
-    return await overview(run.controller, query)
+async def _nodes(
+    reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
+) -> NodeOverviews:
+    return await overview(reached.run.controller, query)
 
 
-async def _why(run: LifeRun, _: RecordedMoment, query: Mapping[str, str]) -> object:
-    return await explain(run.controller, _description(run), query)
+async def _why(reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]) -> object:
+    return await explain(reached.run.controller, _description(reached), query)
 
 
-async def _moment(run: LifeRun, moment: RecordedMoment, query: Mapping[str, str]) -> PastMoment:
+async def _moment(
+    reached: ReachedController, moment: RecordedMoment, query: Mapping[str, str]
+) -> PastMoment:
     return PastMoment(
         format_moment(moment.at_s),
         format_moment(moment.changed_s),
-        tuple(moment.notes()),
-        await _status(run, moment, query),
-        await _pending(run, moment, {}),
-        await _nodes(run, moment, {}),
+        tuple(filter(None, (*moment.notes(), reached.note))),
+        await _status(reached, moment, query),
+        await _pending(reached, moment, {}),
+        await _nodes(reached, moment, {}),
     )
 
 
@@ -164,7 +179,7 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
         return recorded_times(recording)
     journal = Path(request.journal) if request.journal else journal_beside(recording)
     moment = read_moment(recording, request.at_s)
-    return past_answer(moment, journal, request.page, request.query)
+    return past_answer(moment, journal, request.page, request.query).answer
 
 
 def main(text: str) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reactive_desched.cli import controller_client, journal_flags, snapshot_flags
+from reactive_desched.cli.commands import print_warning
 from reactive_desched.errors import ConfigError
 from reactive_desched.text.times import format_second
 
@@ -83,5 +84,8 @@ def _read(
     at = parse_flag_moment("--at", arguments.at, datetime.now(UTC))
     moment = read_moment(find_recording(Path(where)), at.timestamp())
     journal = Path(arguments.journal) if arguments.journal else journal_beside(moment.path)
-    answer = msgspec.to_builtins(past_answer(moment, journal, page, query))
+    found = past_answer(moment, journal, page, query)
+    if found.note:
+        print_warning(found.note)
+    answer = msgspec.to_builtins(found.answer)
     return answer, datetime.fromtimestamp(moment.at_s, UTC), moment.heading

@@ -1,5 +1,6 @@
 """Replays a recording beside its journal, life by life, and compares what was decided."""
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -13,7 +14,12 @@ from reactive_desched.journal.uptime import Moment
 from reactive_desched.plan.recorded_moment import RecordedMoment, read_configuration
 from reactive_desched.policy.registry import Registry
 from reactive_desched.recording.items import ConfigurationInForce, Damage, PictureBegun
-from reactive_desched.recording.reader import read_items, recording_paths
+from reactive_desched.recording.reader import (
+    find_segments,
+    items_between,
+    read_items,
+    recording_paths,
+)
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
@@ -25,6 +31,10 @@ from reactive_desched.replay.recorded_decisions import (
 from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
+
+NEAR_BYTES: Final = 4 * 2**20
+"""With more of a recording between the start of a process and a moment it is not run from there."""
+
 SETTLES_S: Final = 900.0
 """So long after the beginning in the midst of a process nothing is compared: rates warm up, and
 what was blocked before is found anew."""
@@ -125,15 +135,60 @@ def _life_run(
     return run, recorded, tolerance_s
 
 
-def controller_at(moment: RecordedMoment, journal: Path | None, registry: Registry) -> LifeRun:
+class ReachedController(Struct, frozen=True):
+    """A controller that was run up to a moment: from `since_s` on, where not from its start.
+
+    What it had in memory before that, such as since when a finding waits, it does not have then.
+    """
+
+    run: LifeRun
+    since_s: float | None = None
+
+    @property
+    def note(self) -> str:
+        """Say for people that it was not run from its start; empty where it was."""
+        if self.since_s is None:
+            return ""
+        return (
+            f"the controller was run from {format_second(self.since_s)} on, not from the start of"
+            " its process: what waited longer is shown as waiting since then"
+        )
+
+
+def controller_at(
+    moment: RecordedMoment, journal: Path | None, registry: Registry
+) -> ReachedController:
     """Return the controller as it was at a moment that is recorded.
 
-    Without a journal it has no earlier evictions. Raises NotRecorded, PolicyErrors and OSError.
+    It is run from the start of its process, or from `SETTLES_S` before the moment where so much is
+    recorded in between that it would take long. Without a journal it has no earlier evictions.
+    Raises NotRecorded, PolicyErrors and OSError.
     """
+    recording, at_s = moment.path, moment.at_s
+    paths = _from_start_of(recording, at_s)
+    if _bytes_before(paths, at_s) > NEAR_BYTES:
+        since_s = at_s - SETTLES_S
+        near = items_between(recording, since_s, None, lambda _: None)
+        run = _run_up_to(moment, lives(near), journal, registry)
+        return ReachedController(run, max(since_s, run.life.began.wall_s))
+    items = read_items(paths, lambda _: None)
+    return ReachedController(_run_up_to(moment, lives(items), journal, registry))
+
+
+def _bytes_before(paths: Sequence[Path], at_s: float) -> int:
+    """Return how long the files are that have segments of before a moment."""
+    begun = (each.path for each in find_segments(paths, lambda _: None) if each.at.wall_s <= at_s)
+    return sum(path.stat().st_size for path in set(begun))
+
+
+def _run_up_to(
+    moment: RecordedMoment, found: Iterable[Life], journal: Path | None, registry: Registry
+) -> LifeRun:
+    """Run the controller of one life after the other up to a moment; return the last one."""
     recording, at_s = moment.path, moment.at_s
     reached: LifeRun | None = None
     why_not = "the recording has nothing of this time"
-    for life in lives(read_items(_from_start_of(recording, at_s), lambda _: None)):
+    for life in found:
         if life.began.wall_s > at_s:
             break
         try:

@@ -17,6 +17,7 @@ from reactive_desched.recording.reader import (
     summarize_recording,
 )
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.replay import replaying
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
 
@@ -102,6 +103,24 @@ def test_the_controller_is_shown_as_it_was(journal: Path, run: Run) -> None:
     assert status == 0
     assert out.startswith(f"as of {at} in the recording {journal}/recording;")
     assert "as recorded" in out
+
+
+@pytest.mark.parametrize("settles_s", [60.0, 900.0])
+def test_after_a_long_recording_the_controller_is_run_from_near_the_moment(
+    settles_s: float, journal: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("pending", "--at", middle(journal), "--journal", str(journal), "-o", "json")
+    _, whole, err = run(*words)
+    assert "the controller was run from" not in err
+    monkeypatch.setattr(replaying, "NEAR_BYTES", 0)
+    monkeypatch.setattr(replaying, "SETTLES_S", settles_s)
+    status, near, err = run(*words)
+
+    assert status == 0
+    assert "the controller was run from" in err
+    expected, found = json.loads(whole), json.loads(near)
+    for name in ("time", "total", "byGate", "bySetting", "pause", "hold"):
+        assert found[name] == expected[name]
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,6 @@ def pending_at(journal: Path, at: str) -> list[tuple[str, ...]]:
     """Return the same of the controller as it was at a moment."""
     at_s = datetime.fromisoformat(at).timestamp()
     moment = read_moment(journal / RECORDING_FOLDER, at_s)
-    run = controller_at(moment, journal, plugin_registry())
+    run = controller_at(moment, journal, plugin_registry()).run
     description = ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
     return waiting(anyio.run(description.pending, EVERYTHING))
