@@ -1,6 +1,9 @@
 """Chooses a node for a pod that waits, as the kube-scheduler with its default plugins would."""
 
 from collections.abc import Collection
+from typing import Final
+
+from msgspec import Struct
 
 from reactive_desched.fit import bits
 from reactive_desched.fit.filters import NodeFilters
@@ -10,12 +13,32 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.state.view import ClusterView
 
 
+class NodeChance(Struct, frozen=True):
+    """What stands for chance among equal nodes: the likely one, else the first by name.
+
+    That is one that the pod did not just leave, if there is another.
+    """
+
+    likely: str = ""
+    left: str = ""
+
+    def choose(self, names: Collection[str]) -> str:
+        """Choose one of the names of nodes."""
+        if self.likely in names:
+            return self.likely
+        return min(names, key=lambda name: (name == self.left, name))
+
+
+FIRST_BY_NAME: Final = NodeChance()
+
+
 class AssumedScheduler:
     """The kube-scheduler's filters and scores over the current cluster.
 
     What the controller reserves for replacements does not count. Of nodes with the same score, of
-    which the kube-scheduler takes one by chance, it takes the first by name. With resources that it
-    `packs` it fills nodes one after the other, as a plugin that empties nodes needs it.
+    which the kube-scheduler takes one by chance, it takes the first by name, unless something else
+    stands for chance. With resources that it `packs` it fills nodes one after the other, as a
+    plugin that empties nodes needs it.
     """
 
     def __init__(self, view: ClusterView, *, packs: Collection[str] = ()) -> None:
@@ -24,11 +47,11 @@ class AssumedScheduler:
         spread = self._filters.topology_spread
         self._scores = NodeScores(self._nodes, view, spread, packs=packs)
 
-    def choose_node(self, pod: Pod) -> str:
+    def choose_node(self, pod: Pod, chance: NodeChance = FIRST_BY_NAME) -> str:
         """Name the node to which a pod is bound; empty where it fits on none that is ready."""
         self._scores.update_nodes(update.slot for update in self._nodes.sync())
         fitting = self._filters.fitting(pod, self._nodes.ready)
         if not fitting:
             return ""
         best = self._scores.best(pod, fitting)
-        return min(self._nodes.name(slot) for slot in bits.slots_in(best))
+        return chance.choose([self._nodes.name(slot) for slot in bits.slots_in(best)])

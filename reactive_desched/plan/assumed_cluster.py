@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.dry_run import EvictionEndpoint
-from reactive_desched.fit.assumed_scheduler import AssumedScheduler
+from reactive_desched.fit.assumed_scheduler import FIRST_BY_NAME, AssumedScheduler, NodeChance
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.intents import Intent
@@ -142,10 +142,12 @@ class _Unbound(Struct, frozen=True):
     """A replacement before it is bound, and the budgets that its evicted pod spent.
 
     The pod has a node if it can run on that one alone; it gives its budgets back when it is Ready.
+    `chance` says which of the best nodes it takes.
     """
 
     pod: Pod
     budgets: tuple[str, ...]
+    chance: NodeChance = FIRST_BY_NAME
 
 
 class _Parked(Struct):
@@ -256,8 +258,13 @@ class AssumedCluster:
         self._controller.apply(changes)
         return outcome, _budgets(changes)
 
-    def let_leave(self, pod: Pod, budgets: tuple[str, ...] = ()) -> str:
-        """Let a pod terminate; return the uid of its replacement, empty where none comes."""
+    def let_leave(
+        self, pod: Pod, budgets: tuple[str, ...] = (), chance: NodeChance = FIRST_BY_NAME
+    ) -> str:
+        """Let a pod terminate; return the uid of its replacement, empty where none comes.
+
+        `chance` says which of the nodes that are best for that one it takes.
+        """
         owner = controller_of(pod.owners)
         if not pod.is_active or owner is None:  # nothing takes the place of either
             self._end_later(pod)
@@ -270,7 +277,7 @@ class AssumedCluster:
         if not self._is_replaced(pod, owner):
             self._end_later(pod)
             return ""
-        unbound = _Unbound(new, budgets)
+        unbound = _Unbound(new, budgets, chance)
         if owner.kind == "StatefulSet" or self._waits_for_end(owner):
             self._end_later(pod, unbound)
         else:
@@ -382,7 +389,7 @@ class AssumedCluster:
     def _bind(self, new: _Unbound) -> bool:
         """Bind a pod, and let it become Ready; return whether it fits somewhere."""
         pod = new.pod
-        if not (node := pod.node or self._scheduler.choose_node(pod)):
+        if not (node := pod.node or self._scheduler.choose_node(pod, new.chance)):
             return False
         pod = replace(pod, node=node)
         self._bound[pod.uid] = node

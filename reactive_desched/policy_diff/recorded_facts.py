@@ -4,6 +4,7 @@ Which pods the recorded controller evicted, which pod took the place of which, a
 take to end and to become Ready: a recording is read once for this.
 """
 
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from statistics import median
@@ -56,7 +57,8 @@ class RecordedFacts(Struct):
     """The facts of a recording: times are seconds since the epoch.
 
     `evicted` are the pods that the recorded controller evicted, by uid; `replaced_by` names the
-    pod that took the place of one that ended, `replaces` the other way about.
+    pod that took the place of one that ended, `replaces` the other way about, and `bound_to` the
+    node of such a replacement. `eviction_times` has when each of the evicted pods began to end.
     """
 
     first_s: float = 0.0
@@ -65,6 +67,8 @@ class RecordedFacts(Struct):
     evicted: dict[str, RecordedEnd] = {}
     replaced_by: dict[str, str] = {}
     replaces: dict[str, str] = {}
+    bound_to: dict[str, str] = {}
+    eviction_times: list[tuple[float, str]] = []
     configurations: list[ConfigurationInForce] = []
     dry_run_answers: int = 0
     end_times: dict[str, float] = {}
@@ -77,6 +81,16 @@ class RecordedFacts(Struct):
     def start_s(self, pod: Pod) -> float:
         """Return after how many seconds a bound pod is Ready: as others of its owner."""
         return self._of_owner(self.start_times, pod, DEFAULT_START_S)
+
+    def evicted_between(self, from_s: float, to_s: float) -> list[str]:
+        """Return the pods that the recorded controller evicted in a time."""
+        times = self.eviction_times
+        first, last = bisect_left(times, (from_s, "")), bisect_left(times, (to_s, ""))
+        return [uid for _, uid in times[first:last]]
+
+    def node_of_replacement(self, pod: str) -> str:
+        """Return the node of the pod that came for one that was evicted; empty for none."""
+        return self.bound_to.get(self.replaced_by.get(pod, ""), "") if pod in self.evicted else ""
 
     def line_of(self, pod: str) -> str:
         """Return the first pod of a line of replacements of pods that were evicted."""
@@ -130,6 +144,9 @@ class FactsReader:
         """Read all items; return what there is to know."""
         for item in items:
             self._take(item)
+        self.facts.eviction_times = sorted(
+            (end.began_s, uid) for uid, end in self.facts.evicted.items()
+        )
         self.facts.end_times = {owner: median(each) for owner, each in self._ends.items()}
         self.facts.start_times = {owner: median(each) for owner, each in self._starts.items()}
         return self.facts
@@ -194,6 +211,8 @@ class FactsReader:
             self._replace(pod, owner)
         if pod.node and (before is None or not before.node):
             self._bound_s[pod.uid] = at_s
+            if pod.uid in self.facts.replaces:
+                self.facts.bound_to[pod.uid] = pod.node
         is_ready, was_ready = pod.status.is_ready, before is not None and before.status.is_ready
         if is_ready and not was_ready and (bound_s := self._bound_s.pop(pod.uid, None)) is not None:
             _keep(self._starts, owner, at_s - bound_s)

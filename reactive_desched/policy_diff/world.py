@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.fit.assumed_scheduler import NodeChance
 from reactive_desched.model.disruptions import disruption_mark
 from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import (
@@ -36,8 +37,11 @@ from reactive_desched.state.resources import NODES, PDBS, PODS
 
 __all__ = ["AssumedWorld"]
 
-SAME_EVICTION_S: Final = 120.0
+SAME_EVICTION_S: Final = 5.0
 """The policy's eviction of a pod is the recorded one if it is so near to it in time."""
+
+_SPENT_BEFORE_S: Final = 0.1
+"""So long before the pod is seen to be ending may its eviction have spent a budget."""
 
 _STILL_RECORDED_S: Final = 60.0
 """So long before the end of the recording a pod may have ended whose replacement is not in it."""
@@ -91,6 +95,7 @@ class AssumedWorld:
         self._joined: dict[str, str] = {}
         self._starting: set[str] = set()
         self._places: defaultdict[str, set[_Place]] = defaultdict(set)
+        self._budgets_differ: set[str] = set()
         self._desired: dict[str, int] = {}
         self._used: dict[str, ResourceList] = {}
 
@@ -154,8 +159,10 @@ class AssumedWorld:
 
     def _replace(self, pod: Pod, budgets: tuple[str, ...]) -> str:
         """Let a pod leave that the recorded controller did not evict now."""
-        uid = self._cluster.let_leave(pod, budgets)
         place = self._by_pod.pop(pod.uid, None)
+        recorded_uid = pod.uid if place is None else place.recorded
+        chance = NodeChance(self._facts.node_of_replacement(recorded_uid), pod.node)
+        uid = self._cluster.let_leave(pod, budgets, chance)
         if place is None:
             place = self._add_place(_Place(pod.namespace, pod.uid, uid))
         place.pod = uid
@@ -362,26 +369,39 @@ class AssumedWorld:
 
     def _update_budgets(self, namespace: str) -> None:
         """Let the budgets of a namespace allow what they would with the pods of this world."""
-        if namespace not in self._places and namespace not in self._joined.values():
-            return
         pairs = list(self._pairs(namespace))
+        if not pairs and namespace not in self._places and namespace not in self._budgets_differ:
+            return
         for budget in self._recorded.objects.get(PDBS, {}).values():
             if isinstance(budget, PodDisruptionBudget) and budget.namespace == namespace:
                 allowed = self._allowed(budget, pairs)
                 own = self._state.get(PDBS, budget.key)
                 if isinstance(own, PodDisruptionBudget) and own.disruptions_allowed != allowed:
                     self._upsert(replace(budget, disruptions_allowed=allowed, resource_version=0))
+        if pairs:
+            self._budgets_differ.add(namespace)
+        else:
+            self._budgets_differ.discard(namespace)
         if not self._places.get(namespace, True):
             del self._places[namespace]
 
     def _pairs(self, namespace: str) -> Iterator[tuple[Pod | None, Pod | None]]:
-        """Yield the recorded pods and those of this world in their places, where they differ."""
-        pods = self._state.store(Pod)
+        """Yield the recorded pods and those of this world in their places, where they differ.
+
+        A recorded eviction has spent the budgets of its pod a moment before that is ending.
+        """
+        pods, now_s = self._state.store(Pod), self._clock.wall()
+        leaving = set(self._facts.evicted_between(now_s, now_s + _SPENT_BEFORE_S))
         for place in self._places.get(namespace, ()):
-            yield self._recorded_pod(place.recorded), pods.get(place.pod)
+            recorded = None if place.recorded in leaving else self._recorded_pod(place.recorded)
+            yield recorded, pods.get(place.pod)
         for uid, of in self._joined.items():
             if of == namespace:
-                yield self._recorded_pod(uid), pods.get(uid)
+                yield None if uid in leaving else self._recorded_pod(uid), pods.get(uid)
+        for uid in leaving - self._by_recorded.keys() - self._joined.keys():
+            pod = pods.get(uid)
+            if pod is not None and pod.namespace == namespace:
+                yield None, pod
 
     def _allowed(
         self, budget: PodDisruptionBudget, pairs: list[tuple[Pod | None, Pod | None]]

@@ -7,6 +7,7 @@ from reactive_desched.sim import node_status, pod_status
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.dice import dice_for
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_down
 from reactive_desched.sim.objects import Obj, name_of
@@ -137,7 +138,8 @@ class Kubelets(Reconciler):
 
     def _admit(self, pod: Obj, life: _Life, now: float) -> None:
         node = self.store.get("nodes", "", node_of(pod)) or {}
-        delay = life.profile.start_s + self._rng.uniform(0, self._pace.jitter_s)
+        dice = dice_for(self._rng, "start", *key_of(pod))
+        delay = life.profile.start_s + dice.uniform(0, self._pace.jitter_s)
         self._plan(pod, life, now + delay)
         host = node_status.internal_ip(node)
         pod_ip = host if pod["spec"].get("hostNetwork") else self._next_address()

@@ -4,6 +4,7 @@ import random
 import uuid
 
 from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.dice import dice_for
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import bad_request, cause, conflict, invalid
@@ -26,7 +27,7 @@ _LONGEST_GENERATED = 63
 
 def generated_name(prefix: str, rng: random.Random) -> str:
     """Append five random characters, cutting the prefix so that the whole stays a DNS label."""
-    suffix = "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+    suffix = "".join(dice_for(rng, "name", prefix).choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
     return prefix[: _LONGEST_GENERATED - _SUFFIX_LENGTH] + suffix
 
 
@@ -41,7 +42,9 @@ def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_sal
         meta.pop("namespace", None)
     if "ownerReferences" in meta:
         meta["ownerReferences"] = _one_per_uid(meta["ownerReferences"])
-    meta["uid"] = str(uuid.UUID(int=rng.getrandbits(128) ^ uid_salt, version=4))
+    names = str(wished.get("namespace") or ""), str(wished.get("name") or "")
+    bits = dice_for(rng, "uid", kind.plural, *names).getrandbits(128)
+    meta["uid"] = str(uuid.UUID(int=bits ^ uid_salt, version=4))
     meta["creationTimestamp"] = rfc3339(now)
     if kind.has_generation:
         meta["generation"] = 1

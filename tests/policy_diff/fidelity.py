@@ -7,7 +7,7 @@ recording of A alone, and what it says of B is compared with what B did.
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from reactive_desched.policy_diff.trying import run_policies
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound
 from reactive_desched.recording.reader import RecordedState, read_items, recording_paths
+from reactive_desched.sim.dice import ObjectDice
 from tests.safety.story import (
     OF_WORKLOADS,
     Story,
@@ -80,7 +81,10 @@ def _draw_one(name: str) -> str:
 def live_story(
     seed: int, config: Configuration, folder: Path, *, steps: int = 30, dice: int = 0
 ) -> None:
-    """Live a story with one policy, recorded in a folder."""
+    """Live a story with one policy, recorded in a folder.
+
+    What the cluster does by chance depends on its objects, not on what a policy did before.
+    """
     make_trio_repeatable(seed)
 
     async def tell(story: Story) -> None:
@@ -89,7 +93,7 @@ def live_story(
             await story.play(story.rng.choice(ACTIONS))
 
     choices = Random(f"cluster of {seed}")
-    run = partial(live, folder, config, Random(seed + dice), choices, tell, records=True)
+    run = partial(live, folder, config, ObjectDice(seed + dice), choices, tell, records=True)
     clock = MockClock(autojump_threshold=0)
     anyio.run(run, backend="trio", backend_options={"clock": clock})
 
@@ -110,30 +114,40 @@ def read_facts(folder: Path) -> tuple[RecordedFacts, dict[str, str]]:
     return facts, workloads
 
 
-def what_was_done(folder: Path) -> dict[str, str]:
-    """Return the lines of pods that the recorded controller evicted, and their workloads."""
+Evictions = Counter[tuple[str, str]]
+"""How often a pod of each line was evicted, by the line and its workload."""
+
+
+def what_was_done(folder: Path) -> Evictions:
+    """Return the evictions by the recorded controller."""
     facts, workloads = read_facts(folder)
-    lines = {facts.line_of(uid) for uid in facts.evicted}
-    return {line: workloads.get(line, "") for line in lines}
+    lines = map(facts.line_of, facts.evicted)
+    return Counter((line, workloads.get(line, "")) for line in lines)
 
 
-def what_is_said(folder: Path, config: Configuration) -> dict[str, str]:
-    """Return the lines of pods that `policy diff` says a policy evicts, and their workloads."""
+def what_is_said(folder: Path, config: Configuration) -> Evictions:
+    """Return the evictions that `policy diff` says a policy makes."""
     facts, workloads = read_facts(folder)
     recorded = RecordedState()
     run = PolicyRun(config, facts, recorded)
     run_policies(read_items(recording_paths(folder / RECORDING_FOLDER), print), [run], recorded)
-    return {each.pod.line: workloads.get(each.pod.line, "") for each in run.evictions}
+    lines = (each.pod.line for each in run.evictions)
+    return Counter((line, workloads.get(line, "")) for line in lines)
 
 
-def compare(seed: int, real: Mapping[str, str], said: Mapping[str, str]) -> Fidelity:
-    """Match pods by their lines; those that only one world has, by their workloads."""
-    both = real.keys() & said.keys()
-    missed = [line for line in real if line not in both]
-    others = [line for line in said if line not in both]
-    left = Counter(said[line] for line in others)
-    by_workload = sum((left & Counter(real[line] for line in missed)).values())
-    return Fidelity(seed, len(real), len(said), len(both), by_workload)
+def compare(seed: int, real: Evictions, said: Evictions) -> Fidelity:
+    """Match each eviction of a pod with one of the same line; the others by their workloads."""
+    both = real & said
+    missed, others = (_by_workload(each - both) for each in (real, said))
+    by_workload = (missed & others).total()
+    return Fidelity(seed, real.total(), said.total(), both.total(), by_workload)
+
+
+def _by_workload(evictions: Evictions) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, workload), times in evictions.items():
+        found[workload] += times
+    return found
 
 
 def measure(seed: int, dice: int = 0) -> tuple[Fidelity, Fidelity, Fidelity]:

@@ -230,6 +230,61 @@ def test_a_disruption_budget_counts_the_pods_of_this_world() -> None:
     assert moved(made) == [("web-2", 102)]
 
 
+def test_a_budget_that_the_recorded_eviction_spends_before_its_pod_ends_is_not_spent_here() -> None:
+    """The API server writes the budget first: between both a request of this policy is answered."""
+    labels = {"app": "web"}
+    pods = [pod(f"web-{n}", on="n1", labels=labels, created=START_S - 3600) for n in (1, 2)]
+    spent = replace(budget_of(labels, 1), disruptions_allowed=0)
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), *pods, budget_of(labels, 1)),
+        changed(100, TAINTED),
+        changed(100.002, spent),
+        evicted(100.03, pods[0], pod("web-3", on="n2", labels=labels, created=START_S + 100)),
+        changed(111, budget_of(labels, 1)),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made)[0] == ("web-1", 100)
+
+
+def test_an_eviction_long_before_the_recorded_one_is_one_of_its_own() -> None:
+    """Its replacement is Ready long before the recorded eviction, to which the pod's line goes."""
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        changed(100, TAINTED),
+        evicted(140, WEB, NEW),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", 100)]
+    assert made.evictions[0].ready_s is not None
+    assert made.evictions[0].ready_s < 30
+
+
+def test_of_equal_nodes_the_replacement_takes_the_one_that_the_recorded_one_took() -> None:
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER, node("n3"), node("n4")),
+        changed(100, TAINTED),
+        evicted(140, WEB, replace(NEW, node="n3")),
+        NothingChanged(at(600)),
+    )
+
+    assert [each.replacement_node for each in made.evictions] == ["n3"]
+
+
+def test_of_equal_nodes_the_replacement_takes_one_that_the_pod_did_not_leave() -> None:
+    made = run(
+        policy(RESTARTS),
+        picture(node("n1"), node("n2"), restarted(WEB, 30)),
+        NothingChanged(at(600)),
+    )
+
+    assert [each.replacement_node for each in made.evictions] == ["n2"]
+
+
 def test_a_disruption_budget_is_spent_by_the_evictions_of_this_world() -> None:
     labels = {"app": "web"}
     pods = [pod(f"web-{n}", on="n1", labels=labels, created=START_S - 3600) for n in (1, 2)]

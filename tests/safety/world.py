@@ -65,6 +65,7 @@ from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
 from reactive_desched.recording.segment_file import SegmentFile
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster
+from reactive_desched.sim.dice import ObjectDice
 from reactive_desched.sim.eviction import evict
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.profiles import Pace
@@ -349,7 +350,8 @@ class World(EvictionClient):
         self.start_s = START_S
         self.config = config
         self.rng = rng
-        self.store = Store(_StoreClock(), Random(rng.randrange(1 << 30)))  # no uid comes twice
+        of_store = rng if isinstance(rng, ObjectDice) else Random(rng.randrange(1 << 30))
+        self.store = Store(_StoreClock(), of_store)  # no uid comes twice
         seed(self.store)
         self.cluster = SimCluster(self.store, rng, ClusterOptions(pace=pace, random_ties=True))
         self.store.subscribe(self._publish)

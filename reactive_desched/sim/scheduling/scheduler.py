@@ -15,6 +15,7 @@ from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.sim.binding import bind
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
+from reactive_desched.sim.dice import dice_for
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
     controller_uid,
@@ -203,7 +204,7 @@ class Scheduler:
         rooms, failures = self._feasible(candidate)
         if rooms:
             best = best_of(candidate, rooms, self.picture, self._scoring)
-            self.reservations.make_available(name, self._choose(best), now)
+            self.reservations.make_available(name, self._choose(best, "", name), now)
         else:
             self._backlog.put_off(key, now, heeds_neighbours=False)
             self.reservations.refuse(name, self._summary(failures), now)
@@ -250,7 +251,7 @@ class Scheduler:
         best = rooms
         if len(rooms) > 1:
             best = best_of(candidate, rooms, self.picture, self._scoring)
-        self._bind(pod, self._choose(best))
+        self._bind(pod, self._choose(best, namespace_of(pod), name_of(pod)))
 
     def _feasible(self, pod: Candidate) -> tuple[list[NodeRoom], Counter[str]]:
         """Search from where the last search ended until enough nodes are found."""
@@ -278,9 +279,12 @@ class Scheduler:
             return self.picture.rooms()
         return [room for name in sorted(names) if (room := self.picture.room(name)) is not None]
 
-    def _choose(self, best: list[NodeRoom]) -> str:
+    def _choose(self, best: list[NodeRoom], *waiting: str) -> str:
+        """Choose among equal nodes for a pod or a reservation, by its namespace and name."""
         names = sorted(room.name for room in best)
-        return names[0] if self._tie_break is None else self._tie_break.choice(names)
+        if self._tie_break is None:
+            return names[0]
+        return dice_for(self._tie_break, "node", *waiting).choice(names)
 
     def _bind(self, pod: Obj, node: str, place: Place | None = None) -> None:
         namespace, name = key_of(pod)
