@@ -14,7 +14,7 @@ from reactive_desched.state.view import ClusterView
 
 
 class NodeChance(Struct, frozen=True):
-    """What stands for chance among equal nodes: the likely one, else the first by name.
+    """A rule in place of chance among equal nodes: the likely one, else the first by name.
 
     That is one that the pod did not just leave, if there is another.
     """

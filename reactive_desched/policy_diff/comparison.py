@@ -41,8 +41,9 @@ LIMITS: Final = frozenset(
 ASSUMPTIONS: Final = (
     (
         "A pod that only a policy moves is replaced where the kube-scheduler's default rules put"
-        " it, of equal nodes on the first by name. What happened to the recorded pod later happens"
-        " to its replacement: it becomes not Ready, is relabelled or deleted as recorded."
+        " it, of equal nodes on that of the recorded replacement, else the first by name. What"
+        " happened to the recorded pod later happens to its replacement: it becomes not Ready, is"
+        " relabelled or deleted as recorded."
     ),
     (
         "A pod that only the recorded controller moved stays where it was, its recorded replacement"
