@@ -18,9 +18,12 @@ from reactive_desched.policy_diff.trying import RecordedPeriod, read_period, try
 from reactive_desched.text.layout import layout_for
 from reactive_desched.text.times import format_moment, format_second
 
-__all__ = ["DiffOptions", "Side", "diff_policies", "run", "write_decisions"]
+__all__ = ["DiffOptions", "Side", "diff_policies", "run", "write_decisions", "write_report"]
 
 _ROUNDING_S: Final = 0.001
+
+_LONGEST_COMMENT: Final = 65_536
+"""So many characters GitHub takes in a comment."""
 
 
 class Side(Struct, frozen=True):
@@ -50,9 +53,13 @@ class DiffOptions(Struct, frozen=True, kw_only=True):
 
 def run(options: DiffOptions, form: str, limit: int, into: TextIO) -> int:
     """Compare, and write the report as `text`, `json`, `md` or `html`."""
-    diff = diff_policies(options)
-    into.writelines(_parts(diff, form, limit, into))
+    write_report(diff_policies(options), form, limit, into)
     return 0
+
+
+def write_report(diff: PolicyDiff, form: str, limit: int, into: TextIO) -> None:
+    """Write a report as `text`, `json`, `md` or `html`, with so many rows in a table, 0 for all."""
+    into.writelines(_parts(diff, form, limit, into))
 
 
 def write_decisions(options: DiffOptions, into: TextIO) -> int:
@@ -75,13 +82,26 @@ def _parts(diff: PolicyDiff, form: str, limit: int, into: TextIO) -> Iterator[st
 
         yield from as_html(document)
     elif form == "md":
-        from reactive_desched.audit.report.markdown_page import as_markdown
-
-        yield from as_markdown(document)
+        yield _as_comment(diff, limit)
     else:
         from reactive_desched.policy_diff.text import as_text
 
         yield from (f"{line}\n" for line in as_text(document, layout_for(into)))
+
+
+def _as_comment(diff: PolicyDiff, limit: int) -> str:
+    """Return the report as Markdown, with fewer rows where it were too long for a comment.
+
+    With a limit of 0 it has all rows, however long it is.
+    """
+    from reactive_desched.audit.report.markdown_page import as_markdown
+
+    rows = limit
+    while True:
+        text = "".join(as_markdown(write_diff(diff, __version__, rows)))
+        if rows <= 1 or len(text) < _LONGEST_COMMENT:
+            return text
+        rows //= 2
 
 
 def diff_policies(options: DiffOptions) -> PolicyDiff:

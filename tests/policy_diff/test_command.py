@@ -1,11 +1,14 @@
 """`policy diff` compares policies over a recording that a simulated controller wrote."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.cli import main
+from reactive_desched.policy_diff.command import DiffOptions, Side, diff_policies, write_report
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from tests.policy_diff.fidelity import draw, live_story
 from tests.safety.story import read_policy
@@ -92,6 +95,31 @@ def test_markdown_fits_a_comment_under_a_pull_request(
     said = diff(capsys, lived / "b.yaml", "--recording", lived / "journal", "-o", "md")
 
     assert len(said) < 65_536
+
+
+def test_markdown_has_fewer_rows_where_names_and_messages_are_long(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tenant chooses names: 200 pods of the longest, with what has a meaning in Markdown."""
+    whole = diff_policies(
+        DiffOptions(old=Side(), new=Side(str(lived / "b.yaml")), recording=recording_of(lived))
+    )
+    pods = tuple(
+        replace(whole.only_new[0], pod=f"{number}" + "p" * 250, finding="|<script>" * 200)
+        for number in range(200)
+    )
+    into = io.StringIO()
+
+    write_report(replace(whole, only_new=pods, only_old=pods), "md", 50, into)
+    said = into.getvalue()
+
+    assert len(said) < 65_536
+    assert "<script>" not in said
+    assert "more; --limit 0 shows all" in said
+
+
+def recording_of(lived: Path) -> Path:
+    return lived / "journal" / RECORDING_FOLDER
 
 
 def test_a_wrong_policy_ends_with_its_line_and_two(
