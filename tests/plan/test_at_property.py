@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.app.node_overview import overview
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
@@ -59,6 +60,22 @@ class Asked(msgspec.Struct):
     why: object
     pods: list[object]
     pending: list[tuple[str, ...]]
+    status: dict[str, object]
+    nodes: object
+
+
+async def condition(
+    controller: Controller, description: ControllerDescription
+) -> dict[str, object]:
+    """Return what `status` says of the controller itself: its state, brakes, moves and sizes."""
+    return {
+        "state": description.state().name,
+        "hold": description.state().hold,
+        "brakes": sorted(each.name for each in description.brake_states()),
+        "moving": sorted(each.origin.pod_uid for each in controller.ledger),
+        "size": controller.state.size(),
+        "waiting": (await description.pending_summary()).total,
+    }
 
 
 async def ask(world: World, asked: list[Asked]) -> None:
@@ -77,11 +94,15 @@ async def ask(world: World, asked: list[Asked]) -> None:
     why = explain(looked_at, question)
     at = format_timestamp(moment)
     pending = waiting(await life.pipeline.description.pending(EVERYTHING))
-    asked.append(Asked(at, result.decisions, question, why, [*snapshot.pods], pending))
+    status = await condition(life.controller, life.pipeline.description)
+    nodes = await overview(life.controller, {})
+    asked.append(
+        Asked(at, result.decisions, question, why, [*snapshot.pods], pending, status, nodes)
+    )
     await anyio.sleep(NEVER_AGAIN_S)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) -> None:
     asked: list[Asked] = []
 
@@ -99,13 +120,17 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
         assert [*looked_at.snapshot.pods] == then.pods
         assert build_report(options, Progress()).decisions == then.decisions
         assert explain(looked_at, then.question) == then.why
-        assert pending_at(tmp_path, then.at) == then.pending
+        assert controller_of(tmp_path, then.at) == (then.pending, then.status, then.nodes)
 
 
-def pending_at(journal: Path, at: str) -> list[tuple[str, ...]]:
-    """Return the same of the controller as it was at a moment."""
+def controller_of(journal: Path, at: str) -> tuple[object, object, object]:
+    """Return the same of the controller as it was at a moment: what waits, status and nodes."""
     at_s = datetime.fromisoformat(at).timestamp()
     moment = read_moment(journal / RECORDING_FOLDER, at_s)
     run = controller_at(moment, journal, plugin_registry()).run
     description = ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
-    return waiting(anyio.run(description.pending, EVERYTHING))
+    return (
+        waiting(anyio.run(description.pending, EVERYTHING)),
+        anyio.run(condition, run.controller, description),
+        anyio.run(overview, run.controller, {}),
+    )
