@@ -184,11 +184,10 @@ async def _open_term(
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
             counts_for_s = pipeline.controller.config.controller.budgets.counts_for_s
-            reading = partial(
-                read_history, recording.directory, recording.now(), counts_for_s=counts_for_s
-            )
+            read_at = recording.now()
+            reading = partial(read_history, recording.directory, read_at, counts_for_s=counts_for_s)
             history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
-            startup = recording.recorder, parts.evictor, log, history
+            startup = recording.recorder, parts.evictor, log, history, read_at, parts.notes
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
             # pods -> disruptions
             tasks.start_soon(adopt_disruptions, pipeline.controller)
@@ -225,6 +224,7 @@ def _recorder_of(
         parts.active,
         recording.directory,
         recording.cluster,
+        parts.notes,
         deps.log,
         dry_run=deps.dry_run,
     )

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from reactive_desched.api.event import LeaderChanged
 from reactive_desched.app.components import Components
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
@@ -61,7 +62,9 @@ async def stand_for_leader(
     elector = _build_elector(deps, session, parts)
     deps.metrics.register(elector)
     controller, cluster = parts.pipeline.controller, session.cluster
-    campaign = Campaign(elector, controller, open_term, drain_s, deps.log, lambda: cluster.fault)
+    campaign = Campaign(
+        elector, controller, open_term, drain_s, deps.log, lambda: cluster.fault, parts.notes
+    )
     try:
         async with anyio.create_task_group() as renewals:
             async with anyio.create_task_group() as terms:
@@ -91,8 +94,10 @@ class Campaign:
         open_term: OpenTerm,
         drain_s: float,
         log: Logger,
-        cluster_fault: Callable[[], str] = str,
+        cluster_fault: Callable[[], str],
+        notes: InputNotes,
     ) -> None:
+        self._notes = notes
         self._cluster_fault = cluster_fault
         self._elector = elector
         self._controller = controller
@@ -162,6 +167,7 @@ class Campaign:
                 before=elector.previous_holder or "unknown",
             )
             self._controller.begin_without_history()
+            self._notes.limits_emptied()
         content = msgspec.json.encode(LastTerm(elector.transitions, elector.identity))
         try:
             await anyio.to_thread.run_sync(atomic_files.replace, file, content)

@@ -5,8 +5,9 @@ if one does.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,10 +15,12 @@ from msgspec.structs import replace
 from reactive_desched.app.config_reload import Configurable
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
-from reactive_desched.model.intents import EvictionResult
+from reactive_desched.model.intents import EvictionResult, Intent
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     EvictionRequest,
     EvictionResponse,
+    Outcome,
     PodFound,
     PodLookup,
     RequestTime,
@@ -28,11 +31,18 @@ from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
     EvictionSettled,
+    HistoryRead,
+    InheritedEnd,
+    InheritedEvictionEnded,
     Instant,
     Item,
+    LookedForWork,
     OrderGiven,
     PauseSet,
     PodLookedUp,
+    ProcessBegan,
+    RequestWritten,
+    Worked,
 )
 from reactive_desched.web.operator import Order
 
@@ -41,10 +51,16 @@ MakeItem = Callable[[Instant], Item]
 
 
 class InputNotes:
-    """Hands items to the recorder that runs; without one they are dropped."""
+    """Hands items to the recorder that runs; without one they are dropped.
 
-    def __init__(self) -> None:
+    `process` keeps from when on this process counts, whether or not a recorder ran then; `clock`
+    gives monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._take: Callable[[MakeItem], None] | None = None
+        self._clock = clock
+        self.process = ProcessBegan(NO_TIME)
 
     @contextmanager
     def taken_by(self, take: Callable[[MakeItem], None]) -> Iterator[None]:
@@ -59,6 +75,47 @@ class InputNotes:
         """Record an item that happens now, whatever time it has."""
         if self._take is not None:
             self._take(lambda at: replace(item, at=at))
+
+    def limits_emptied(self) -> None:
+        """Record that every limit begins without a token."""
+        self._process_began(empty_from_s=self._clock())
+
+    def history_restored(self, history: HistoryRead | None) -> None:
+        """Record that limits and memory have what the journal had; None where it is unreadable."""
+        self._process_began(history=history, restored_s=self._clock())
+
+    def evictions_inherited(
+        self, ended: Mapping[PodKey, Outcome], inherited: Iterable[PodKey]
+    ) -> None:
+        """Record which evictions an earlier process had left open, before any is evaluated."""
+        ends = tuple(_inherited_end(pod, outcome) for pod, outcome in ended.items())
+        self._process_began(ended=ends, inherited=tuple(inherited))
+
+    def inherited_eviction_ended(self, pod: PodKey, outcome: Outcome) -> None:
+        """Record how an eviction ended later that an earlier process had left open."""
+        self.note(InheritedEvictionEnded(NO_TIME, _inherited_end(pod, outcome)))
+
+    def evaluation_began(self) -> None:
+        """Record that subjects are evaluated from now on."""
+        self._process_began(evaluates_from_s=self._clock())
+
+    def _process_began(self, **changes: Any) -> None:  # fields of the item
+        self.process = replace(self.process, **changes)
+        self.note(self.process)
+
+    def worked(self, now_s: float, interrupted_after: int) -> None:
+        """Record that what was due at a moment, in monotonic seconds, was evaluated."""
+        if self._take is not None:
+            self._take(partial(_worked, now_s, interrupted_after))
+
+    def looked_for_work(self, now_s: float) -> None:
+        """Record that nothing was due at a moment, in monotonic seconds."""
+        if self._take is not None:
+            self._take(lambda at: LookedForWork(_instant(now_s, at)))
+
+    def eviction_requested(self, intent: Intent, request_id: str, is_sent: bool) -> None:  # noqa: FBT001 -- it is called by the place of its arguments
+        """Record that the request for an eviction was written, and whether it is sent."""
+        self.note(RequestWritten(NO_TIME, intent.pod.uid, request_id, is_sent))
 
     def pause_set(self, name: str, reason: str) -> None:
         """Record a pause of the readiness, or its end where there is no reason."""
@@ -129,6 +186,20 @@ class NotedEvictionClient(EvictionClient):
         lookup = await self._client.get_pod(namespace, name)
         self._notes.note(PodLookedUp(NO_TIME, namespace, name, _kept(lookup)))
         return lookup
+
+
+def _worked(now_s: float, interrupted_after: int, noted: Instant) -> Worked:
+    """Return the item with the time by which was evaluated: it is noted a moment later."""
+    return Worked(_instant(now_s, noted), interrupted_after)
+
+
+def _instant(now_s: float, noted: Instant) -> Instant:
+    """Return a moment in monotonic seconds by the clocks that it was noted by."""
+    return Instant(noted.wall_s - noted.monotonic_s + now_s, now_s)
+
+
+def _inherited_end(pod: PodKey, outcome: Outcome) -> InheritedEnd:
+    return InheritedEnd(pod, outcome.result, outcome.reason, outcome.message, outcome.retry_after_s)
 
 
 def _kept(lookup: PodLookup) -> PodLookup:

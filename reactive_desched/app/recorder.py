@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import InputNotes, in_force
 from reactive_desched.controller.controller import Controller
@@ -62,6 +64,7 @@ def build_recorder(
     active: ActiveConfig,
     journal: Path,
     cluster: ClusterIdentity,
+    notes: InputNotes,
     log: Logger,
     *,
     dry_run: bool,
@@ -78,7 +81,7 @@ def build_recorder(
         Path(settings.directory) if settings.directory else journal / RECORDING_FOLDER,
         bounds,
         standing_items(
-            controller, lambda: active.configuration, socket.gethostname(), dry_run=dry_run
+            controller, lambda: active.configuration, notes, socket.gethostname(), dry_run=dry_run
         ),
         clock=time.monotonic,
         wall_clock=time.time,
@@ -91,15 +94,20 @@ def build_recorder(
 def standing_items(
     controller: Controller,
     configuration: Callable[[], Configuration],
+    notes: InputNotes,
     identity: str,
     *,
     dry_run: bool,
 ) -> Callable[[Instant], Iterator[Item]]:
-    """Return what yields the configuration in force, the term, brakes and pauses at a moment."""
+    """Return what yields what holds at a moment besides the objects.
+
+    That is the configuration in force, the term, since when the process counts, brakes and pauses.
+    """
 
     def standing(at: Instant) -> Iterator[Item]:
         yield in_force(at, configuration(), dry_run=dry_run)
         yield TermChanged(at, leads=not controller.pauses.leadership.fault, identity=identity)
+        yield replace(notes.process, at=at)
         yield _brakes_held(controller, at)
         for name, status in controller.readiness.pauses.items():
             yield PauseSet(at, name, status.reason)
@@ -112,7 +120,11 @@ def _brakes_held(controller: Controller, at: Instant) -> BrakesHeld:
 
 
 async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: InputNotes) -> None:
-    """Record from the end of the initial sync on, until cancelled."""
+    """Record from the end of the initial sync on, until cancelled.
+
+    It begins in the turn of the event loop in which every resource is in sync, in which the first
+    subjects may be evaluated.
+    """
     readiness = pipeline.controller.readiness
 
     def note_pause(name: str, reason: str) -> None:
@@ -120,10 +132,13 @@ async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: Inp
         if name == MANUAL:  # what a person wrote into the pause file is what holds it
             notes.note(_brakes_held(pipeline.controller, NO_TIME))
 
-    await readiness.synced.wait()
     with (
         notes.taken_by(recorder.note),
         readiness.followed_by(note_pause),
-        pipeline.evictions.followed_by(notes.eviction_settled),
+        pipeline.worker.followed_by(notes.worked, notes.looked_for_work),
+        pipeline.evictions.followed_by(notes.eviction_requested, notes.eviction_settled),
+        pipeline.controller.initial_sync_done.followed_by(notes.evaluation_began),
+        readiness.synced.followed_by(recorder.begin),
     ):
+        await readiness.synced.wait()
         await recorder.run()

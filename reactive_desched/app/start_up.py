@@ -9,6 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched._version import __version__
 from reactive_desched.app.health import MODES
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
@@ -19,11 +20,13 @@ from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
+from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.session import Session
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.moves import MaxMovingSettings
+from reactive_desched.recording.items import HistoryRead
 from reactive_desched.telemetry.logs import Logger
 
 _FIELDS: Final = {
@@ -48,26 +51,33 @@ async def end_startup_pause(
     evictor: EvictionClient,
     log: Logger,
     read_history: Callable[[], Awaitable[History]],
+    read_at: Moment,
+    notes: InputNotes,
 ) -> None:
     """End the startup pause once each pod of the last run's open intents was read.
 
-    Before that, limits and memory are restored from the evictions that `read_history` returns; it
-    raises OSError where they cannot be read. A pod that still exists may be evicted by that run's
-    request for the evictor's `effect_timeout_s`; other pods are evaluated meanwhile.
+    Before that, limits and memory are restored from the evictions that `read_history` returns, by
+    the clocks of `read_at`; it raises OSError where they cannot be read. A pod that still exists
+    may be evicted by that run's request for the evictor's `effect_timeout_s`; other pods are
+    evaluated meanwhile.
     """
     deadline = anyio.current_time() + evictor.effect_timeout_s
     if recorder.open_intents():
         controller.readiness.pause(STARTUP, "resolving the evictions that the last run left open")
-    await _restore(controller, recorder, read_history, log)
+    is_restored = await _restore(controller, recorder, read_history, log)
+    notes.history_restored(_history_read(recorder, read_at) if is_restored else None)
     inherited = await read_open_intents(recorder, evictor, log)
     for pod, outcome in inherited.outcomes.items():
         controller.end_inherited_eviction(pod, outcome)
     for intent in inherited.pending:
         controller.inherit_eviction(intent.who.uid)
+    pending_pods = [intent.who.uid for intent in inherited.pending]
+    notes.evictions_inherited(inherited.outcomes, pending_pods)
     controller.readiness.resume(STARTUP)
 
     async def end(intent: OpenIntent) -> None:
         outcome = await end_pending_intent(intent, recorder, evictor, log, deadline)
+        notes.inherited_eviction_ended(intent.who.uid, outcome)
         controller.end_inherited_eviction(intent.who.uid, outcome)
 
     if pending := inherited.pending:
@@ -83,14 +93,14 @@ async def _restore(
     recorder: JournalRecorder,
     read_history: Callable[[], Awaitable[History]],
     log: Logger,
-) -> None:
-    """Restore what limits and gates count of past evictions."""
+) -> bool:
+    """Restore what limits and gates count of past evictions; say whether they could be read."""
     try:
         history = await read_history()
     except OSError as error:
         text = "cannot read past evictions: limits count from now on, without them"
         log.warning(text, message=str(error))
-        return
+        return False
     if not history.is_whole:
         log.warning(
             "there were more evictions than are read back: limits count the newest of them",
@@ -101,6 +111,18 @@ async def _restore(
     for request_id, outcome in history.uncertain.items():
         recorder.remember_uncertain(request_id, outcome)
     controller.restore(history.evictions, history.ends)
+    return True
+
+
+def _history_read(recorder: JournalRecorder, read_at: Moment) -> HistoryRead:
+    uptime, server_time = read_at.uptime, read_at.server_time
+    return HistoryRead(
+        recorder.started_behind,
+        read_at.time_s,
+        "" if uptime is None else uptime.boot_id,
+        0 if uptime is None else uptime.milliseconds,
+        None if server_time is None else server_time.timestamp(),
+    )
 
 
 async def adopt_disruptions(controller: Controller) -> None:

@@ -10,8 +10,11 @@ from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.intents import EvictionResult, Intent
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, gauge
 
@@ -21,9 +24,11 @@ EVICTIONS_UNDER_WAY = gauge(
 )
 
 ResultFollower = Callable[[EvictionResult], None]
+RequestFollower = Callable[[Intent, str, bool], None]
+"""What is called with each intent whose request was written, its id, and whether it is sent."""
 
 
-class EvictionPool:
+class EvictionPool(IntentOwner):
     """Executes every submitted intent in one of `max_concurrent` tasks.
 
     Intents wait in a queue while every task executes one; the executor asks the controller again
@@ -40,11 +45,13 @@ class EvictionPool:
         self._queue: MemoryObjectSendStream[Intent] | None = None
         self._active = 0
         self._idle = Wakeup()
-        self._followers: tuple[ResultFollower, ...] = ()
+        self._written: dict[PodKey, str] = {}
+        self._followers: tuple[tuple[RequestFollower, ResultFollower], ...] = ()
 
     @contextmanager
-    def followed_by(self, follower: ResultFollower) -> Iterator[None]:
-        """Call the follower with each result before the controller has it, during the block."""
+    def followed_by(self, requested: RequestFollower, settled: ResultFollower) -> Iterator[None]:
+        """Call both, with each request and result, before the controller has it, in the block."""
+        follower = requested, settled
         self._followers = (*self._followers, follower)
         try:
             yield
@@ -85,14 +92,27 @@ class EvictionPool:
     async def _work(self, intents: MemoryObjectReceiveStream[Intent]) -> None:
         async for intent in intents:
             try:
-                result = await self._executor.execute(intent, self._controller)
+                result = await self._executor.execute(intent, self)
             finally:
                 self._active -= 1
                 if not self._active:
                     self._idle.notify()
             self._settle(result)
 
+    def cancelled(self, intent: Intent) -> Outcome | None:
+        """Return the outcome of an intent that must not be sent after all; None when it may."""
+        outcome = self._controller.cancelled(intent)
+        if (request_id := self._written.pop(intent.pod.uid, None)) is not None:
+            for requested, _ in self._followers:
+                requested(intent, request_id, outcome is None)
+        return outcome
+
+    def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
+        """Note the record of the request, which is sent next unless it is cancelled."""
+        self._controller.requested(intent, request_id, sent_at)
+        self._written[intent.pod.uid] = request_id
+
     def _settle(self, result: EvictionResult) -> None:
-        for follower in self._followers:
-            follower(result)
+        for _, settled in self._followers:
+            settled(result)
         self._controller.settle(result)

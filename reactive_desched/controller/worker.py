@@ -1,6 +1,7 @@
 """Drives the controller: at once when work is due, by timer when it comes due, in time slices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +19,17 @@ Two slices in a row are less than 2 ms. One change of a pod takes less than one,
 and caches that are cold: it is evaluated in the turn that read the change.
 """
 
+_RESOLUTION_S = 0.000_001
+"""So long a timer lasts at least: a clock may have no finer steps."""
+
 _NEVER = float("inf")
+
+WorkFollower = Callable[[float, int], None]
+"""What is called after each time slice with its time, in monotonic seconds, and after how many
+questions whether it should it ended; 0 where nothing was due any more."""
+
+LookFollower = Callable[[float], None]
+"""What is called with each time at which the worker woke, and nothing was due."""
 
 
 class Worker:
@@ -44,6 +55,17 @@ class Worker:
         self._sleeps_until = -_NEVER  # awake
         self._is_processing = False
         self._busy_s = 0.0
+        self._followers: tuple[tuple[WorkFollower, LookFollower], ...] = ()
+
+    @contextmanager
+    def followed_by(self, worked: WorkFollower, looked: LookFollower) -> Iterator[None]:
+        """Call both, after each time slice and each look for work, during the block."""
+        follower = worked, looked
+        self._followers = (*self._followers, follower)
+        try:
+            yield
+        finally:
+            self._followers = tuple(each for each in self._followers if each is not follower)
 
     def wake(self) -> None:
         """Work for one time slice on what is due now, and leave the rest to `run`.
@@ -64,6 +86,9 @@ class Worker:
             due = self._next_due(now)
             if due <= now:
                 due = self._process_batch(now)
+            else:
+                for _, looked in self._followers:
+                    looked(now)
             if due <= now:
                 await anyio.lowlevel.checkpoint()
             else:
@@ -73,13 +98,15 @@ class Worker:
         """Work for one time slice; return when there is work again."""
         if self._is_processing:
             return _NEVER  # the slice under way sees to it
-        yield_at = now + TIME_SLICE_S
+        time_slice = _TimeSlice(self._clock, now + TIME_SLICE_S)
         self._is_processing = True
         try:
-            for intent in self._controller.work(now, lambda: self._clock() >= yield_at):
+            for intent in self._controller.work(now, time_slice.is_over):
                 self._evictions.submit(intent)
         finally:
             self._is_processing = False
+        for worked, _ in self._followers:
+            worked(now, time_slice.ended_after)
         self._busy_s += self._clock() - now
         if (due := self._next_due(now)) > now:
             self._observer.on_cycle(self._busy_s)
@@ -93,9 +120,28 @@ class Worker:
     async def _sleep(self, until: float) -> None:
         """Sleep until then, or until work becomes available."""
         self._sleeps_until = until
-        with anyio.move_on_after(max(0.0, until - self._clock())):
+        with anyio.move_on_after(max(_RESOLUTION_S, until - self._clock())):
             await self._work_available.wait()
         self._sleeps_until = -_NEVER
+
+
+class _TimeSlice:
+    """Says whether a slice is over; `ended_after` counts how often it was asked until it was."""
+
+    __slots__ = ("_asked", "_clock", "_ends", "ended_after")
+
+    def __init__(self, clock: Callable[[], float], ends: float) -> None:
+        self._clock = clock
+        self._ends = ends
+        self._asked = 0
+        self.ended_after = 0
+
+    def is_over(self) -> bool:
+        self._asked += 1
+        if self._clock() < self._ends:
+            return False
+        self.ended_after = self.ended_after or self._asked
+        return True
 
 
 async def check_for_suspend(controller: Controller) -> None:

@@ -161,9 +161,12 @@ class _Found:
     or not the clock was set since.
     """
 
-    def __init__(self, now: Moment, until_s: float | None = None) -> None:
+    def __init__(
+        self, now: Moment, until_s: float | None = None, until_sequence: int | None = None
+    ) -> None:
         self._now = now
         self._until_s = until_s
+        self._until_sequence = until_sequence
         self.requests: dict[str, _Request] = {}
         self.outcomes: dict[str, _Outcome] = {}
         self.follow_ups: dict[str, PastFollowUp] = {}
@@ -180,6 +183,8 @@ class _Found:
         try:
             line = _line_decoder.decode(raw)
             if self._until_s is not None and line.time.timestamp() > self._until_s:
+                return None
+            if self._until_sequence is not None and int(line.sequence) > self._until_sequence:
                 return None
             if line.type == FUTILE_CLEARED:
                 owner_uid = _cleared_decoder.decode(line.data).owner_uid
@@ -319,16 +324,17 @@ def read_history(
     max_evictions: int = MAX_PAST_EVICTIONS,
     max_bytes: int = MAX_HISTORY_BYTES,
     until_s: float | None = None,
+    until_sequence: int | None = None,
 ) -> History:
     """Return the evictions that were requested in the day before `now`, dry runs left out.
 
     Where limits count an eviction for longer than a day, `counts_for_s` seconds, it is that time.
     At most `max_evictions`, the newest ones. What was recorded after `until_s`, in seconds since
-    the epoch, is left out, as if it had not happened.
+    the epoch, or behind the record with `until_sequence`, is left out, as if it had not happened.
     A file that cannot be read ends where no more of it can be had; damaged lines are left out.
     Blocks; raises OSError where the folder cannot be read.
     """
-    since_s, found = now.time_s - max(HISTORY_S, counts_for_s), _Found(now, until_s)
+    since_s, found = now.time_s - max(HISTORY_S, counts_for_s), _Found(now, until_s, until_sequence)
     bytes_read, begins_s, is_whole = 0, now.time_s, True
     segments = list_segments(directory)
     for segment in reversed(segments):

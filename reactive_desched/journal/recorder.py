@@ -172,6 +172,11 @@ class JournalRecorder:
         """Return why nothing can be recorded now; empty when records can be written."""
         return self._journal.reason
 
+    @property
+    def started_behind(self) -> int:
+        """Return the sequence of the last record of earlier processes."""
+        return int(self._start_seq)
+
     # --- policies and the journal itself ---
 
     def policy_loaded(self, source: str, revision: str, files: Sequence[PolicyFile] = ()) -> None:

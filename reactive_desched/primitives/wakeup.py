@@ -1,5 +1,7 @@
 """Wakes tasks that wait for a condition, any number of times."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,11 +41,26 @@ class Latch:
     def __init__(self) -> None:
         self._is_set = False
         self._changed = Wakeup()
+        self._followers: tuple[Callable[[], None], ...] = ()
 
     def set(self) -> None:
         """Wake all tasks that wait; later waits return at once."""
-        self._is_set = True
+        if not self._is_set:
+            self._is_set = True
+            for follower in self._followers:
+                follower()
         self._changed.notify()
+
+    @contextmanager
+    def followed_by(self, follower: Callable[[], None]) -> Iterator[None]:
+        """Call the follower, once, in the turn that sets it; at once where it is set already."""
+        if self._is_set:
+            follower()
+        self._followers = (*self._followers, follower)
+        try:
+            yield
+        finally:
+            self._followers = tuple(each for each in self._followers if each is not follower)
 
     def is_set(self) -> bool:
         """Say whether it was set."""

@@ -162,6 +162,24 @@ def uid(to: _Renaming, value: str | None) -> str | None:
     return value and to.texts.uid(value)
 
 
+def uids(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace uids, in their order."""
+    return tuple(map(to.texts.uid, value))
+
+
+def taints_with_times(to: _Renaming, value: tuple[tuple[Struct, float], ...]) -> Any:
+    """Rewrite taints, each with its time."""
+    return tuple((to.struct(taint), since_s) for taint, since_s in value)
+
+
+def labels_with_times(to: _Renaming, value: tuple[tuple[str, float, str | None], ...]) -> Any:
+    """Replace the keys of labels, and their values before."""
+    return tuple(
+        (to.texts.key(name), since_s, before and to.texts.value(before))
+        for name, since_s, before in value
+    )
+
+
 def annotation(to: _Renaming, value: str | None) -> str | None:
     """Replace the value of an annotation, but for truth, numbers and times, which rules read."""
     if value is None or _is_plain(value):
@@ -307,6 +325,20 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "message": words,
         "request_id": nothing,
     },
+    items.ProcessBegan: {**_ITEM, "history": part, "ended": parts, "inherited": uids},
+    items.HistoryRead: {"boot_id": text},
+    items.InheritedEnd: {"uid": uid, "result": keep, "reason": keep, "message": words},
+    items.InheritedEvictionEnded: {**_ITEM, "end": part},
+    items.NodeSeen: {
+        **_ITEM,
+        "node": text,
+        "taints": taints_with_times,
+        "labels": labels_with_times,
+        "pods": uids,
+    },
+    items.Worked: {**_ITEM},
+    items.LookedForWork: {**_ITEM},
+    items.RequestWritten: {**_ITEM, "uid": uid, "request_id": nothing},
     items.EvictionAnswered: {
         **_ITEM,
         "namespace": text,

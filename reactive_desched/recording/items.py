@@ -15,6 +15,7 @@ from msgspec import Struct
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import EvictionResponse, PodLookup
+from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NodeUsage
 
 
@@ -160,6 +161,97 @@ class TermChanged(Item, frozen=True, gc=False):
     identity: str = ""
 
 
+class HistoryRead(Struct, frozen=True, gc=False):
+    """The clocks by which a process counted the ages of what its journal had at its start.
+
+    It had the records up to `sequence`. `boot_id` and `uptime_ms` are of the machine, `server_s` is
+    the API server's time of day; each is empty or None where it was not known.
+    """
+
+    sequence: int
+    wall_s: float
+    boot_id: str = ""
+    uptime_ms: int = 0
+    server_s: float | None = None
+
+
+class InheritedEnd(Struct, frozen=True, gc=False):
+    """The end of an eviction that an earlier process had left open."""
+
+    uid: str
+    result: str
+    reason: str = ""
+    message: str = ""
+    retry_after_s: float | None = None
+
+
+class ProcessBegan(Item, frozen=True, gc=False):
+    """The times from which this process counts, in its monotonic seconds; None before each.
+
+    At `empty_from_s` every limit had no token, as another leader's evictions were not known. At
+    `restored_s` limits and memory had what the journal had, which was read at `history`; None where
+    it could not be read. From `evaluates_from_s` on subjects are evaluated, and rates warm up.
+    `ended` and `inherited` are evictions that an earlier process left open: the ends of those that
+    were known at once, and the pods of the others.
+    """
+
+    empty_from_s: float | None = None
+    history: HistoryRead | None = None
+    restored_s: float | None = None
+    evaluates_from_s: float | None = None
+    ended: tuple[InheritedEnd, ...] = ()
+    inherited: tuple[str, ...] = ()
+
+
+class InheritedEvictionEnded(Item, frozen=True, gc=False):
+    """An eviction that an earlier process had left open ended."""
+
+    end: InheritedEnd
+
+
+class NodeSeen(Item, frozen=True, gc=False):
+    """A node of a picture, with the times from which its taints and labels count.
+
+    Times are monotonic seconds, as this process saw the node. Of labels there are those that changed
+    since it was first seen, with their value before, None where they were not there. `pods` are the
+    uids of its pods as they came, where that is another order than by namespace and name, in a
+    first picture.
+    """
+
+    node: str
+    known_since_s: float
+    created_s: float
+    ready_since_s: float
+    taints: tuple[tuple[Taint, float], ...] = ()
+    labels: tuple[tuple[str, float, str | None], ...] = ()
+    pods: tuple[str, ...] = ()
+
+
+class Worked(Item, frozen=True, gc=False):
+    """The controller evaluated what was due at this moment.
+
+    With `interrupted_after` its slice of the event loop ended when it had asked so often whether it
+    should: it went on in a later one.
+    """
+
+    interrupted_after: int = 0
+
+
+class LookedForWork(Item, frozen=True, gc=False):
+    """The controller woke, and nothing was due: brakes whose time had come are released by that."""
+
+
+class RequestWritten(Item, frozen=True, gc=False):
+    """The request for an eviction was written to the journal, with this id.
+
+    It is sent next, unless it must not be any more: `is_sent` says it.
+    """
+
+    uid: str
+    request_id: str
+    is_sent: bool = True
+
+
 class EvictionAnswered(Item, frozen=True, gc=False):
     """The API server's answer to an eviction request, when it came.
 
@@ -202,6 +294,11 @@ class PodLookedUp(Item, frozen=True, gc=False):
 class NothingChanged(Item, frozen=True, gc=False):
     """Nothing of all this was seen since the item before, up to this moment."""
 
+
+STANDING: Final = (
+    BrakesHeld | ConfigurationInForce | PauseSet | ProcessBegan | ResourceDenied | TermChanged
+)
+"""The items that hold until the next of their kind: they stand at the head of each picture."""
 
 STOPPED: Final = "the controller stopped"
 """The reason of a gap behind which another process begins."""

@@ -7,7 +7,7 @@ takes nothing, the recording is interrupted, and begins again with a picture som
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -21,13 +21,15 @@ from msgspec.structs import replace
 from reactive_desched._version import __version__
 from reactive_desched.api.index import NodeState
 from reactive_desched.model.changes import Change
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.recording.items import (
     NO_TIME,
+    STANDING,
     STOPPED,
     Instant,
     Item,
+    NodeSeen,
     PictureBegun,
     PictureEnded,
     RecordingInterrupted,
@@ -152,7 +154,7 @@ class ClusterRecorder:
         self._denied: frozenset[str] = frozenset()
         self._rows = RowWriter()
         self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
-        self._is_following = False
+        self._following: ExitStack | None = None
         self._is_first_picture = False
         self._has_overflowed = False
         self._has_picture = False  # the segment has every object that the state has
@@ -176,7 +178,7 @@ class ClusterRecorder:
 
     def note(self, make: Callable[[Instant], Item]) -> None:
         """Record an item that is seen now."""
-        if not self._is_following:
+        if self._following is None:
             return
         if len(self._notes) < MAX_NOTES:
             self._notes.append((self._clock(), None, make))
@@ -191,6 +193,27 @@ class ClusterRecorder:
             self._has_overflowed = True
         return ()
 
+    def begin(self) -> None:
+        """Note from now on what changes; `run` writes it.
+
+        What holds besides the objects is noted as it is now, before all that changes.
+        """
+        if self._following is None:
+            self._notes.clear()
+            self._has_overflowed = False
+            self._following = ExitStack()
+            self._following.enter_context(self._state.followed_by(self._follow))
+            for item in self._standing(NO_TIME):
+                self.note(partial(_with_time, item))
+
+    def _end(self) -> None:
+        """Note nothing more."""
+        following, self._following = self._following, None
+        if following is not None:
+            following.close()
+        self._notes.clear()
+        self._rows = RowWriter()
+
     async def run(self) -> None:
         """Record until cancelled; what the disk does not take in time is left out."""
         try:
@@ -201,22 +224,20 @@ class ClusterRecorder:
                 self._log.warning("the recording is interrupted", message=reason)
                 await anyio.sleep(RETRY_S)
         finally:
+            self._end()
             self.fault = "it has ended"
             with anyio.move_on_after(_LAST_WRITE_S, shield=True), suppress(OSError):
                 await self._run_blocking(self._file.close)
 
     async def _record_until_interrupted(self) -> str:
         """Record segment after segment; return why it cannot go on."""
-        self._notes.clear()
-        self._has_overflowed = False
         self._rows = RowWriter()
+        is_continued = False
         try:
-            with self._state.followed_by(self._follow):
-                self._is_following = True
-                is_continued = False
-                while True:
-                    await self._record_segment(is_continued=is_continued)
-                    is_continued = True
+            self.begin()
+            while True:
+                await self._record_segment(is_continued=is_continued)
+                is_continued = True
         except OSError as error:
             return f"{self._folder}: {error.strerror or error}"
         except _Interrupted as error:
@@ -231,9 +252,7 @@ class ClusterRecorder:
         except Exception as error:  # noqa: BLE001 -- whatever fails here, evictions go on
             return f"{type(error).__name__}: {error}"
         finally:
-            self._is_following = False
-            self._notes.clear()
-            self._rows = RowWriter()
+            self._end()
 
     async def _write_end(self, reason: str) -> None:
         """Write that the recording ends here, if the disk takes it."""
@@ -242,8 +261,12 @@ class ClusterRecorder:
             await self._flush()
 
     async def _record_segment(self, *, is_continued: bool) -> None:
-        """Write a picture, and then what changes, until the segment is long enough."""
-        await self._drain()
+        """Write a picture, and then what changes, until the segment is long enough.
+
+        What was noted before the first picture is a part of it.
+        """
+        if is_continued:
+            await self._drain()
         await self._flush()
         self._rows = RowWriter()
         at = self._notes_begin()
@@ -281,8 +304,10 @@ class ClusterRecorder:
             is_continued=is_continued,
         )
         rows.add(begun)
-        await self._drain()  # what changed before the picture was begun
         self._stood.clear()
+        if is_continued:
+            self._write_standing()
+        await self._drain()  # what was noted before the picture was begun, or holds at the first
         self._write_standing()
         counts = dict.fromkeys(WATCHED_KINDS, 0)
         for sample in list(self._state.store(NodeUsage)):
@@ -312,10 +337,36 @@ class ClusterRecorder:
             count += 1
             if (obj := get(resource, key)) is not None:
                 add(now, resource, 0, obj)
+                if isinstance(obj, Node):
+                    self._write_times(now, obj.name)
             if count % _NOTES_PER_LOOK == 0 and clock() >= ends:
                 break
         self._rows.encode()
         return count
+
+    def _write_times(self, at: Instant, name: str) -> None:
+        """Write since when a node has its taints and labels: the node itself does not say it."""
+        if (seen := self._state.nodes.standing.seen(name)) is not None:
+            self._rows.add(
+                NodeSeen(
+                    at,
+                    name,
+                    seen.known_since,
+                    seen.created,
+                    seen.ready_since,
+                    tuple(seen.taints.items()),
+                    tuple((key, since, value) for key, (since, value) in seen.labels.items()),
+                    self._order_of_pods(name),
+                )
+            )
+
+    def _order_of_pods(self, node: str) -> tuple[str, ...]:
+        """Return the pods of a node as they came, where they did not as a list has them."""
+        info = self._state.node_info(node) if self._is_first_picture else None
+        if info is None:
+            return ()
+        pods = [(pod.namespace, pod.name) for pod in info.active.values()]
+        return () if pods == sorted(pods) else tuple(info.active)
 
     async def _drain(self) -> int:
         """Turn the notes into rows, in slices; return how many bytes were written meanwhile."""
@@ -357,7 +408,8 @@ class ClusterRecorder:
 
     def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
         if old is None and callable(new):
-            self._write_item(new(at))
+            item = new(at)
+            self._write_item(item, stands=isinstance(item, STANDING))
             return
         old, new = _plain(old), _plain(new)
         obj = old if new is None else new
@@ -427,6 +479,10 @@ class ClusterRecorder:
         with anyio.move_on_after(_SLOW_DISK_S):
             return await self._run_blocking(work)
         raise _Interrupted(f"the disk took longer than {_SLOW_DISK_S:.0f} s")
+
+
+def _with_time(item: Item, at: Instant) -> Item:
+    return replace(item, at=at)
 
 
 _SLOW_DISK_S: Final = 20.0

@@ -33,8 +33,11 @@ from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
     EvictionSettled,
+    InheritedEvictionEnded,
     Instant,
     Item,
+    LookedForWork,
+    NodeSeen,
     NothingChanged,
     ObjectChanged,
     ObjectFound,
@@ -43,11 +46,14 @@ from reactive_desched.recording.items import (
     PictureBegun,
     PictureEnded,
     PodLookedUp,
+    ProcessBegan,
     RecordingInterrupted,
+    RequestWritten,
     ResourceDenied,
     TermChanged,
     UsageMeasured,
     Verb,
+    Worked,
 )
 from reactive_desched.state.resources import PODS, WATCHED_KINDS
 
@@ -75,11 +81,16 @@ _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
     for kind in (
         BrakesHeld,
         ConfigurationInForce,
+        RequestWritten,
         EvictionSettled,
+        InheritedEvictionEnded,
+        LookedForWork,
+        NodeSeen,
         OrderGiven,
         PauseSet,
         PictureBegun,
         PictureEnded,
+        ProcessBegan,
         RecordingInterrupted,
         ResourceDenied,
         TermChanged,
@@ -211,6 +222,13 @@ def _packed(uid: str) -> bytes | str:
     return packed if len(packed) == _UID_BYTES else uid
 
 
+class _WorkRow(Struct, frozen=True, gc=False, array_like=True, tag=6):
+    """The controller evaluated what was due: there are about as many as changes that concern it."""
+
+    after_us: int
+    interrupted_after: int = 0
+
+
 _Row = tuple[object, ...]
 
 
@@ -243,6 +261,8 @@ class RowWriter:
             case UsageMeasured(at=at, sample=sample):
                 state = "gone" if item.is_gone else ""
                 self._rows.append((3, self._after(at), _MEASURED, sample, state))
+            case Worked(at=at, interrupted_after=asked):
+                self.add_work(at, asked)
             case EvictionAnswered(at=at, response=answer) | PodLookedUp(at=at, lookup=answer):
                 fields = msgspec.structs.asdict(item)
                 del fields["at"]
@@ -298,6 +318,11 @@ class RowWriter:
             pod.generation,
         )
         self._rows.append(row)
+
+    def add_work(self, at: Instant, interrupted_after: int) -> None:
+        """Write that the controller evaluated what was due."""
+        after = self._after(at)
+        self._rows.append((6, after, interrupted_after) if interrupted_after else (6, after))
 
     def modify_pod(self, monotonic_s: float, ahead_s: float, old: Pod, new: Pod) -> bool:
         """Write a change of a pod that the segment has, and say whether it is one.
@@ -403,7 +428,7 @@ class RowWriter:
 
 
 _ROWS: Final = msgspec.msgpack.Decoder(
-    list[_PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow | _PodChangeRow]
+    list[_PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow | _PodChangeRow | _WorkRow]
 )
 _PART_DECODERS: Final = tuple(map(msgspec.msgpack.Decoder, _PART_TYPES))
 
@@ -550,8 +575,12 @@ class RowReader:
             part = shared[raw] = _PART_DECODERS[row.kind].decode(raw)
         self._parts[row.number] = part
 
-    def _item(self, frame: Instant, row: "_PodRow | _ObjectRow | _ItemRow | _PodChangeRow") -> Item:
+    def _item(
+        self, frame: Instant, row: "_PodRow | _ObjectRow | _ItemRow | _PodChangeRow | _WorkRow"
+    ) -> Item:
         at = _time_of(frame, row.after_us)
+        if isinstance(row, _WorkRow):
+            return Worked(at, row.interrupted_after)
         if isinstance(row, _PodRow | _PodChangeRow):
             pod = self._pod(row) if isinstance(row, _PodRow) else self._changed_pod(row)
             self._version = pod.resource_version

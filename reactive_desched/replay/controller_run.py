@@ -30,10 +30,15 @@ from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionSettled,
+    HistoryRead,
+    InheritedEnd,
+    InheritedEvictionEnded,
     Item,
     ObjectChanged,
     PauseSet,
+    ProcessBegan,
     RecordingInterrupted,
+    RequestWritten,
     UsageMeasured,
     Verb,
 )
@@ -49,10 +54,10 @@ from reactive_desched.replay.recorded_decisions import (
     DEFER,
     EVICT,
     REFUSE,
+    SEND,
     DecisionKey,
     MadeDecision,
     RecordedDecisions,
-    RecordedEviction,
 )
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
 
@@ -97,13 +102,20 @@ class _DecisionLog(NullRecorder):
         )
 
     def cancel(self, intent: Intent, outcome: Outcome) -> None:
-        """Note that a request must not be sent, which the recorded process wrote down."""
-        context, pod = intent.context, intent.pod
-        key = DecisionKey(pod.uid, context.profile, context.finding.plugin)
-        about = self._wall(), key, f"{pod.namespace}/{pod.name}"
+        """Note that a request must not be sent, which the recorded process sent."""
+        about = self._about(intent)
         self.decisions.append(
             MadeDecision(*about, CANCEL, outcome.result, outcome.reason, outcome.message)
         )
+
+    def send(self, intent: Intent) -> None:
+        """Note that a request may be sent, which the recorded process did not send."""
+        self.decisions.append(MadeDecision(*self._about(intent), SEND))
+
+    def _about(self, intent: Intent) -> tuple[float, DecisionKey, str]:
+        context, pod = intent.context, intent.pod
+        key = DecisionKey(pod.uid, context.profile, context.finding.plugin)
+        return self._wall(), key, f"{pod.namespace}/{pod.name}"
 
 
 class _RecentObserver(Observer):
@@ -132,7 +144,7 @@ class LifeRun:
         self,
         life: Life,
         configuration: Configuration,
-        history: History,
+        read_history: Callable[[HistoryRead | None], History],
         recorded: RecordedDecisions,
         read_configuration: Callable[[ConfigurationInForce], Configuration],
         tolerance_s: float,
@@ -154,7 +166,9 @@ class LifeRun:
                 self._log,
                 recorded,
                 read_configuration,
+                read_history,
                 tolerance_s,
+                has_turns=life.process is not None,
             )
 
         self._driven = DrivenController(
@@ -162,11 +176,11 @@ class LifeRun:
             self.clock,
             self._log,
             _RecentObserver(self.recent),
-            Picture(life.picture.denied, life.objects, life.samples),
+            Picture(life.picture.denied, life.objects, life.samples, life.nodes_seen),
             surround,
             is_dry_run=is_dry_run,
         )
-        self._history = history
+        self._read_history = read_history
         self._recorded = recorded
         self.ended_s = life.began.wall_s
         self.was_stopped = False
@@ -192,8 +206,12 @@ class LifeRun:
 
     def run(self, until_s: float = inf) -> None:
         """Let the controller see the life up to a time of day, in seconds since the epoch."""
+        if self.life.process is not None:
+            self._run_in_turns(self.life.process, until_s)
+            return
         life, driven = self.life, self._driven
-        driven.controller.restore(self._history.evictions, self._history.ends)
+        history = self._read_history(None)
+        driven.controller.restore(history.evictions, history.ends)
         for each in self._recorded.open_at(life.began.wall_s):
             driven.controller.inherit_eviction(each.key.pod)
         driven.start(life.standing)
@@ -210,6 +228,24 @@ class LifeRun:
             self.was_stopped = self.was_stopped or isinstance(item, RecordingInterrupted)
         self.ended_s = self.clock.wall()
 
+    def _run_in_turns(self, process: ProcessBegan, until_s: float) -> None:
+        """Evaluate where the recorded process did, in the turns of its event loop."""
+        life, driven = self.life, self._driven
+        if process.evaluates_from_s is None:
+            driven.take_standing(life.standing)
+        else:
+            driven.start_in_midst(life.standing, process.evaluates_from_s)
+        for item in life.later:
+            if item.at.wall_s > until_s:
+                self.ended_s = until_s
+                return
+            if self.clock.error_s(item.at) > MAX_CLOCK_ERROR_S:
+                self.clock_set_s = item.at.wall_s
+                break
+            driven.take_in_turn(item)
+            self.was_stopped = self.was_stopped or isinstance(item, RecordingInterrupted)
+        self.ended_s = self.clock.wall()
+
 
 class _RecordedSurroundings:
     """The recorded cluster; each eviction begins and ends when that of the journal did.
@@ -217,7 +253,7 @@ class _RecordedSurroundings:
     The requests of an earlier process whose outcome came in this life end as they did.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what each recorded item needs
         self,
         controller: Controller,
         readiness: Readiness,
@@ -225,8 +261,14 @@ class _RecordedSurroundings:
         log: _DecisionLog,
         recorded: RecordedDecisions,
         read_configuration: Callable[[ConfigurationInForce], Configuration],
+        read_history: Callable[[HistoryRead | None], History],
         tolerance_s: float,
+        *,
+        has_turns: bool,
     ) -> None:
+        self._read_history = read_history
+        self._has_turns = has_turns
+        self._process: ProcessBegan | None = None
         self._controller = controller
         self._readiness = readiness
         self._clock = clock
@@ -238,9 +280,10 @@ class _RecordedSurroundings:
         self._steps: list[tuple[float, int, Callable[[], None]]] = []
         self._number = count()
         self._under_way: dict[PodKey, Intent] = {}
-        for each in recorded.open_at(clock.wall()):
-            if each.ended_s is not None and each.outcome is not None:
-                self._at(each.ended_s, partial(self._end_inherited, each))
+        for each in () if has_turns else recorded.open_at(clock.wall()):
+            if each.ended_s is not None and (ended := each.outcome) is not None:
+                end = InheritedEnd(each.key.pod, ended.result, ended.reason, ended.message)
+                self._at(each.ended_s, partial(self._end_inherited, end))
 
     # --- time ---
 
@@ -258,9 +301,27 @@ class _RecordedSurroundings:
 
     # --- evictions ---
 
-    def _end_inherited(self, recorded: RecordedEviction) -> None:
-        assert recorded.outcome is not None, "it has ended"
-        self._controller.end_inherited_eviction(recorded.key.pod, recorded.outcome)
+    def _take_process(self, item: ProcessBegan) -> None:
+        """Do what the recorded process did at its start, at the times at which it did."""
+        before, self._process = self._process or ProcessBegan(item.at), item
+        controller, clock, now = self._controller, self._clock, self._clock.now
+        if item.empty_from_s is not None and before.empty_from_s is None:
+            clock.now = min(now, item.empty_from_s)
+            controller.begin_without_history()
+        if item.restored_s is not None and before.restored_s is None and item.history is not None:
+            clock.now = min(now, item.restored_s)
+            past = self._read_history(item.history)
+            controller.restore(past.evictions, past.ends)
+        if item.ended != before.ended or item.inherited != before.inherited:
+            for end in item.ended:
+                self._end_inherited(end)
+            for pod in item.inherited:
+                controller.inherit_eviction(pod)
+        clock.now = now
+
+    def _end_inherited(self, end: InheritedEnd) -> None:
+        outcome = recorded_outcome(end.result, end.reason, end.message, end.retry_after_s)
+        self._controller.end_inherited_eviction(end.uid, outcome)
 
     def send(self, intent: Intent) -> None:
         """Begin a decided eviction: it ends when that of the recorded process ended."""
@@ -272,17 +333,21 @@ class _RecordedSurroundings:
             self._controller.settle(EvictionResult(intent, outcome, self._clock.now))
             return
         self._under_way[intent.pod.uid] = intent
+        if self._has_turns:
+            return
         requested = self._recorded.take_request(key, from_s, until_s + DECISION_TTL_S)
         if requested is not None:
-            self._at(requested.time_s, partial(self._request, intent, requested))
+            self._at(requested.time_s, partial(self._request, intent.pod.uid, requested.id))
 
-    def _request(self, intent: Intent, recorded: RecordedEviction) -> None:
-        """Write the intent down, as the recorded process did now, unless it must not be sent."""
-        if self._under_way.get(intent.pod.uid) is not intent:
+    def _request(self, pod: PodKey, request_id: str, *, is_sent: bool = True) -> None:
+        """Write the intent down, as the recorded process did now; compare whether it is sent."""
+        if (intent := self._under_way.get(pod)) is None:
             return
-        if (outcome := self._controller.cancelled(intent)) is not None:
+        if (outcome := self._controller.cancelled(intent)) is not None and is_sent:
             self._log.cancel(intent, outcome)
-        self._controller.requested(intent, recorded.id, self._clock.now)
+        elif outcome is None and not is_sent:
+            self._log.send(intent)
+        self._controller.requested(intent, request_id, self._clock.now)
 
     def _settle(self, item: EvictionSettled) -> None:
         if (intent := self._under_way.pop(item.uid, None)) is None:
@@ -292,7 +357,7 @@ class _RecordedSurroundings:
 
     # --- items ---
 
-    def take(self, item: Item) -> None:
+    def take(self, item: Item) -> None:  # noqa: C901 -- one case for each item
         """Take a change of the cluster, or what the recorded process was given."""
         state = self._controller.state
         match item:
@@ -307,8 +372,14 @@ class _RecordedSurroundings:
                 self._set_pause(name, reason)
             case ConfigurationInForce():
                 self._configure(item)
+            case RequestWritten(uid=uid, request_id=request_id, is_sent=is_sent):
+                self._request(uid, request_id, is_sent=is_sent)
             case EvictionSettled():
                 self._settle(item)
+            case InheritedEvictionEnded(end=end):
+                self._end_inherited(end)
+            case ProcessBegan():
+                self._take_process(item)
             case _:
                 pass
 

@@ -6,6 +6,7 @@ server or an assumed one, is its surroundings.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from math import inf
 from typing import Final, Protocol
 
@@ -22,10 +23,10 @@ from reactive_desched.controller.readiness import (
     SYNC_PREFIX,
     Readiness,
 )
-from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.suspend import SUSPEND_THRESHOLD_S, SuspendDetector
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.model.intents import Intent
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.plan.assumed_cluster import PreviewClock
@@ -36,13 +37,18 @@ from reactive_desched.recording.items import (
     EvictionSettled,
     Instant,
     Item,
+    LookedForWork,
+    NodeSeen,
     ObjectChanged,
     OrderGiven,
     PauseSet,
+    RequestWritten,
     ResourceDenied,
     UsageMeasured,
+    Worked,
 )
-from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.node_change_times import NodeTimes
+from reactive_desched.state.resources import NODES, PODS, WATCHED_KINDS
 
 __all__ = ["DrivenController", "Picture", "RecordedClock", "Surroundings", "with_next"]
 
@@ -51,6 +57,15 @@ TIMER_DELAY_S: Final = 0.001
 
 ROUNDING_S: Final = 0.000_002
 """So exact are the times of items: what is due at the time of one happens after it."""
+
+_CLOCK_ERROR_S: Final = 0.000_01
+"""So much of a difference between both clocks comes from rounding."""
+
+LATE_S: Final = SUSPEND_THRESHOLD_S
+"""What is due is evaluated so late at the latest where the recorded process did not: it ran."""
+
+_LOOK_S: Final = 1.0
+"""So often it is looked whether something is so late."""
 
 _NOTICED: Final = frozenset({BRAKE, JOURNAL, LEADER, MANUAL})
 """The pauses that begin when the controller looks for them, as it does before it evaluates."""
@@ -63,12 +78,13 @@ class RecordedClock(PreviewClock):
     """The clocks of the recorded process: monotonic seconds, and the time of day then."""
 
     def __init__(self, began: Instant) -> None:
-        super().__init__(began.wall_s - began.monotonic_s)
+        super().__init__(round(began.wall_s - began.monotonic_s, 6))
         self.now = began.monotonic_s
 
     def set_wall(self, at: Instant) -> None:
         """Go by the time of day that the process had at a moment."""
-        self._began_s = at.wall_s - at.monotonic_s
+        if self.error_s(at) > _CLOCK_ERROR_S:
+            self._began_s = round(at.wall_s - at.monotonic_s, 6)
 
     def error_s(self, at: Instant) -> float:
         """Return by how much the time of day was set up to a moment."""
@@ -100,11 +116,15 @@ class Surroundings(Protocol):
 
 
 class Picture(Struct, frozen=True):
-    """The cluster at the beginning: what is denied, the objects of each resource, measured use."""
+    """The cluster at the beginning: what is denied, the objects of each resource, measured use.
+
+    `nodes_seen` has since when the recorded process saw the nodes, in the order in which it did.
+    """
 
     denied: Collection[str]
     objects: Mapping[str, Mapping[str, ClusterObject]]
     samples: Sequence[NodeUsage]
+    nodes_seen: Sequence[NodeSeen] = ()
 
 
 class DrivenController:
@@ -141,6 +161,7 @@ class DrivenController:
         self._load(picture)
         self._surroundings = surround(self.controller, self._readiness)
         self._is_adopted = False
+        self._looked_s = clock.now
 
     # --- the beginning ---
 
@@ -149,11 +170,20 @@ class DrivenController:
 
         The pauses of a start end: a recording begins when every resource was in sync.
         """
-        state = self.controller.state
+        state, seen = self.controller.state, picture.nodes_seen
         for resource in picture.denied:
             state.set_readable(resource, readable=False)
         for resource in WATCHED_KINDS:
-            state.load(_as_listed(picture.objects.get(resource, {}).values()))
+            objects = picture.objects.get(resource, {})
+            if resource == NODES:
+                state.load(_in_order_seen(objects, seen))
+            elif resource == PODS:
+                state.load(_in_order_found(objects, seen))
+            else:
+                state.load(_as_listed(objects.values()))
+        for each in seen:
+            if isinstance(node := state.get(NODES, each.node), Node):
+                state.nodes.standing.restore(node, _times_of(each))
         for sample in picture.samples:
             state.upsert(sample)
         self._readiness.resume(STARTUP)
@@ -163,11 +193,20 @@ class DrivenController:
 
     def start(self, standing: Iterable[Item]) -> None:
         """Evaluate what the picture has, with the items that hold at its beginning."""
+        self.take_standing(standing)
+        self._work()
+
+    def take_standing(self, standing: Iterable[Item]) -> None:
+        """Take the items that hold at the beginning of the picture."""
         for item in standing:
             if isinstance(item, BrakesHeld):
                 self.controller.pauses.restore(item.saved)
             self._take(item)
-        self._work()
+
+    def start_in_midst(self, standing: Iterable[Item], evaluates_from_s: float) -> None:
+        """Start where the recorded process had evaluated since an earlier moment."""
+        self.start(standing)
+        self.controller.gates.rate_limiter.begin_warm_up(evaluates_from_s)
 
     # --- items ---
 
@@ -185,6 +224,48 @@ class DrivenController:
         self._take(item)
         if not _is_noticed_with(item, following):
             self._work()
+
+    # --- the turns of the recorded event loop ---
+
+    def take_in_turn(self, item: Item) -> None:
+        """Take an item at its time; what is due is evaluated where the recorded process did.
+
+        Where that did not, as with another version of the program, it is done late.
+        """
+        clock, controller, at_s = self._clock, self.controller, item.at.monotonic_s
+        if at_s - self._looked_s >= _LOOK_S:
+            self._looked_s = at_s
+            while (due := controller.next_due(clock.now)) is not None:
+                if (due := max(due, clock.now)) + LATE_S > at_s:
+                    break
+                clock.now = due
+                if not self._work():
+                    break
+        clock.now = max(at_s, clock.now)
+        clock.set_wall(item.at)
+        match item:
+            case Worked():
+                self._take_turn(item)
+            case LookedForWork():
+                clock.now = at_s
+                controller.next_due(at_s)
+            case ObjectChanged():
+                self._take(item)
+                controller.pauses.check()  # brakes are looked at then
+            case _:
+                self._take(item)
+
+    def _take_turn(self, item: Worked) -> None:
+        """Evaluate what is due, as far as the recorded process did in a slice of its event loop."""
+        now = self._clock.now = item.at.monotonic_s
+        due = self.controller.next_due(now)
+        if due is None or due > now + ROUNDING_S:
+            return
+        now = self._clock.now = max(now, due)
+        asked, ends_after = count(1), item.interrupted_after or inf
+        for intent in self.controller.work(now, lambda: next(asked) >= ends_after):
+            self._surroundings.send(intent)
+        self._adopt()
 
     def _take(self, item: Item) -> None:
         match item:
@@ -252,9 +333,11 @@ class DrivenController:
 
 
 def with_next(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
-    """Yield each item with the one that follows it."""
+    """Yield each item with the one that follows it, but for the turns of the recorded process."""
     before: Item | None = None
     for item in items:
+        if isinstance(item, Worked | LookedForWork | RequestWritten):
+            continue
         if before is not None:
             yield before, item
         before = item
@@ -293,14 +376,57 @@ def _is_noticed_with(item: Item, following: Item | None) -> bool:
     )
 
 
+def _times_of(seen: NodeSeen) -> NodeTimes:
+    """Return since when a node has its taints and labels, as a recording has it."""
+    return NodeTimes(
+        seen.known_since_s,
+        seen.created_s,
+        seen.ready_since_s,
+        dict(seen.taints),
+        {key: (since_s, before) for key, since_s, before in seen.labels},
+    )
+
+
+def _in_order_seen(
+    nodes: Mapping[str, ClusterObject], seen: Iterable[NodeSeen]
+) -> list[ClusterObject]:
+    """Return nodes in the order in which a process saw them: it depends on which list was first."""
+    names = dict.fromkeys(each.node for each in seen if each.node in nodes)
+    rest = _as_listed(each for name, each in nodes.items() if name not in names)
+    return [*map(nodes.__getitem__, names), *rest]
+
+
+def _in_order_found(
+    pods: Mapping[str, ClusterObject], nodes: Iterable[NodeSeen]
+) -> list[ClusterObject]:
+    """Return pods as a process found them: as they were listed, and then those that came later.
+
+    Of a node whose pods are in another order than in a list it is recorded: those from the first on
+    that is not in its place came later, in about the order of their versions.
+    """
+    came_at: dict[str, int] = {}
+    for node in nodes:
+        last, version = ("", ""), 0
+        for uid in node.pods:
+            if (pod := pods.get(uid)) is None:
+                continue
+            if version or _listed_at(pod) < last:
+                came_at[uid] = version = max(version, pod.resource_version)
+            last = _listed_at(pod)
+    listed = _as_listed(pod for uid, pod in pods.items() if uid not in came_at)
+    return [*listed, *(pods[uid] for uid in sorted(came_at, key=came_at.__getitem__))]
+
+
+def _listed_at(obj: ClusterObject) -> tuple[str, str]:
+    return getattr(obj, "namespace", ""), getattr(obj, "name", "")
+
+
 def _as_listed(objects: Iterable[ClusterObject]) -> list[ClusterObject]:
     """Return objects in the order in which the API server lists them: by namespace and name.
 
     Pods of a node that are found at one moment are judged in the order in which they came.
     """
-    return sorted(
-        objects, key=lambda each: (getattr(each, "namespace", ""), getattr(each, "name", ""))
-    )
+    return sorted(objects, key=_listed_at)
 
 
 def _obey_pause(pauses: EvictionPauses, order: OrderGiven) -> None:

@@ -1,33 +1,28 @@
 """Splits a recording into the times in which one process recorded without a gap."""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, takewhile
-from typing import Final
+from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording.items import (
+    STANDING,
     STOPPED,
-    BrakesHeld,
-    ConfigurationInForce,
     Instant,
     Item,
+    NodeSeen,
     ObjectChanged,
     ObjectFound,
-    PauseSet,
     PictureBegun,
     PictureEnded,
+    ProcessBegan,
     RecordingInterrupted,
-    ResourceDenied,
-    TermChanged,
     UsageMeasured,
     Verb,
 )
-
-_STANDING: Final = BrakesHeld | ConfigurationInForce | PauseSet | ResourceDenied | TermChanged
-"""The items that hold at the beginning of a picture: they stand at its head."""
 
 
 class Life(Struct, frozen=True):
@@ -45,6 +40,12 @@ class Life(Struct, frozen=True):
     standing: tuple[Item, ...]
     later: Iterator[Item]
     begins_in_midst: bool
+    nodes_seen: tuple[NodeSeen, ...] = ()
+
+    @property
+    def process(self) -> ProcessBegan | None:
+        """Return from when on the process counts; None in a recording that does not say it."""
+        return next((each for each in self.standing if isinstance(each, ProcessBegan)), None)
 
     @property
     def began(self) -> Instant:
@@ -113,7 +114,7 @@ class _Items:
                     self.was_interrupted = reason != STOPPED
                     yield item
                     return
-                case PictureBegun() | PictureEnded() | ObjectFound():
+                case PictureBegun() | PictureEnded() | ObjectFound() | NodeSeen():
                     pass
                 case _:
                     yield item
@@ -143,26 +144,44 @@ def _life(
                         of_kind[obj.key] = obj
             case _:
                 pass
-    standing = tuple(_standing(pictured))
-    rest = pictured[len(standing) :]
-    samples = tuple(takewhile(lambda each: isinstance(each, UsageMeasured), rest))
-    changes = (each for each in rest[len(samples) :] if not isinstance(each, ObjectFound))
-    return Life(
-        picture,
-        objects,
-        tuple(each.sample for each in samples if isinstance(each, UsageMeasured)),
-        standing,
-        chain(changes, later),
-        is_midst,
-    )
+    standing, samples, changes = _parts(pictured)
+    nodes_seen = tuple(_nodes_seen(pictured))
+    return Life(picture, objects, samples, standing, chain(changes, later), is_midst, nodes_seen)
 
 
-def _standing(pictured: Iterable[Item]) -> Iterator[Item]:
-    """Yield what holds at the beginning of a picture: the first items, each kind of them once."""
-    seen: set[tuple[type[Item], str]] = set()
-    for item in takewhile(lambda each: isinstance(each, _STANDING), pictured):
+def _nodes_seen(pictured: Iterable[Item]) -> Iterator[NodeSeen]:
+    """Yield the nodes of a picture as they were seen at its beginning.
+
+    A pod that changed since then may have another place among those of its node.
+    """
+    changed = set[str]()
+    for item in pictured:
+        match item:
+            case ObjectChanged(obj=Pod(uid=uid)):
+                changed.add(uid)
+            case NodeSeen(pods=pods):
+                yield replace(item, pods=tuple(uid for uid in pods if uid not in changed))
+            case _:
+                pass
+
+
+def _parts(
+    pictured: Iterable[Item],
+) -> tuple[tuple[Item, ...], tuple[NodeUsage, ...], list[Item]]:
+    """Return what holds at the beginning of a picture, measured use then, and what changed in it.
+
+    The first of each kind holds: it stands before the first object. Measured use stands there, too.
+    """
+    standing: dict[tuple[type[Item], str], Item] = {}
+    samples, changes, is_head = list[NodeUsage](), list[Item](), True
+    for item in pictured:
         key = type(item), str(getattr(item, "name", getattr(item, "resource", "")))
-        if key in seen:
-            return
-        seen.add(key)
-        yield item
+        if isinstance(item, ObjectFound | NodeSeen):
+            is_head = False
+        elif is_head and isinstance(item, UsageMeasured) and not item.is_gone:
+            samples.append(item.sample)
+        elif is_head and isinstance(item, STANDING) and key not in standing:
+            standing[key] = item
+        else:
+            changes.append(item)
+    return tuple(standing.values()), tuple(samples), changes

@@ -22,7 +22,7 @@ from reactive_desched.journal.segments import READ_ERRORS, JournalLine, list_seg
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome, recorded_outcome
 
-EVICT, DEFER, REFUSE, CANCEL = "evict", "defer", "refuse", "cancel"
+EVICT, DEFER, REFUSE, CANCEL, SEND = "evict", "defer", "refuse", "cancel", "send"
 
 SET_BACK_S: Final = 1.0
 """So much earlier than the record before it may one be: it waited to be written."""

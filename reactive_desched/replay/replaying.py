@@ -1,6 +1,7 @@
 """Replays a recording beside its journal, life by life, and compares what was decided."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -8,12 +9,18 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.api.event import Uptime
 from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.history import History, read_history
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.plan.recorded_moment import RecordedMoment, read_configuration
 from reactive_desched.policy.registry import Registry
-from reactive_desched.recording.items import ConfigurationInForce, Damage, PictureBegun
+from reactive_desched.recording.items import (
+    ConfigurationInForce,
+    Damage,
+    HistoryRead,
+    PictureBegun,
+)
 from reactive_desched.recording.reader import (
     find_segments,
     items_between,
@@ -31,6 +38,9 @@ from reactive_desched.replay.recorded_decisions import (
 from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
+_ONE_SLICE_S: Final = 0.002
+"""So close together are records that one slice of the event loop made, of which some are written.
+"""
 
 NEAR_BYTES: Final = 4 * 2**20
 """With more of a recording between the start of a process and a moment it is not run from there."""
@@ -121,18 +131,32 @@ def _life_run(
     tolerance_s = configuration.controller.debounce.max_wait_s
     began_s = life.began.wall_s
     if journal is None:
-        history, recorded = History(), RecordedDecisions([], [], is_whole=False)
+        recorded = RecordedDecisions([], [], is_whole=False)
     else:
-        history = read_history(
-            journal,
-            Moment(began_s),
-            counts_for_s=configuration.controller.budgets.counts_for_s,
-            until_s=began_s - _JUST_BEFORE_S,
-        )
         recorded = read_decisions(journal, began_s - tolerance_s, inf)
+    counts_for_s = configuration.controller.budgets.counts_for_s
+    past = partial(_past, journal, began_s, counts_for_s)
     is_dry_run = in_force.flags.get("dryRun") == "true"
-    run = LifeRun(life, configuration, history, recorded, read, tolerance_s, is_dry_run=is_dry_run)
+    run = LifeRun(life, configuration, past, recorded, read, tolerance_s, is_dry_run=is_dry_run)
     return run, recorded, tolerance_s
+
+
+def _past(
+    journal: Path | None, began_s: float, counts_for_s: float, read: HistoryRead | None
+) -> History:
+    """Return what a process read of its journal when it started, by the clocks that it had."""
+    if journal is None:
+        return History()
+    if read is None:
+        until_s = began_s - _JUST_BEFORE_S
+        return read_history(journal, Moment(began_s), counts_for_s=counts_for_s, until_s=until_s)
+    uptime, server_time = None, None
+    if read.boot_id:
+        uptime = Uptime(boot_id=read.boot_id, milliseconds=read.uptime_ms)
+    if read.server_s is not None:
+        server_time = datetime.fromtimestamp(read.server_s, UTC)
+    moment = Moment(read.wall_s, uptime, server_time)
+    return read_history(journal, moment, counts_for_s=counts_for_s, until_sequence=read.sequence)
 
 
 class ReachedController(Struct, frozen=True):
@@ -233,7 +257,7 @@ def _replay_life(
     if run.clock_set_s is not None:
         not_compared.append(_after_setting(run.clock_set_s))
     if not run.was_stopped and ended_s < options.until_s:  # a crash loses what was not written yet
-        ended_s = recorded.last_of(began_s, ended_s)
+        ended_s = recorded.last_of(began_s, ended_s) - _ONE_SLICE_S
     since_s, until_s = max(began_s, options.since_s), min(ended_s, options.until_s)
     if life.begins_in_midst and since_s < began_s + SETTLES_S:
         since_s = began_s + SETTLES_S

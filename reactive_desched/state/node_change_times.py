@@ -21,16 +21,24 @@ MAX_LABELS: Final = 1000
 Clock = Callable[[], float]
 
 
-class _NodeTimes:
+class NodeTimes:
     """The times of one node; of labels only those that changed since it is known, with what was."""
 
     __slots__ = ("created", "known_since", "labels", "ready_since", "taints")
 
-    def __init__(self, known_since: float) -> None:
-        self.known_since = self.created = known_since
-        self.ready_since = known_since
-        self.taints: dict[Taint, float] = {}
-        self.labels: dict[str, tuple[float, str | None]] = {}
+    def __init__(
+        self,
+        known_since: float,
+        created: float,
+        ready_since: float,
+        taints: dict[Taint, float],
+        labels: dict[str, tuple[float, str | None]],
+    ) -> None:
+        self.known_since = known_since
+        self.created = created
+        self.ready_since = ready_since
+        self.taints = taints
+        self.labels = labels
 
 
 class NodeChangeTimes:
@@ -44,7 +52,7 @@ class NodeChangeTimes:
     def __init__(self, clock: Clock, wall_clock: Clock) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
-        self._nodes: dict[str, _NodeTimes] = {}
+        self._nodes: dict[str, NodeTimes] = {}
         self._unready: dict[str, None] = {}
         self._without: dict[str, dict[str, None]] = {}
 
@@ -57,7 +65,7 @@ class NodeChangeTimes:
         else:
             self._unready[new.name] = None
         if old is None or times is None or old.uid != new.uid:
-            times = self._nodes[new.name] = _NodeTimes(now)
+            times = self._nodes[new.name] = NodeTimes(now, now, now, {}, {})
             since = now - self._wall_clock()  # of the epoch, on the monotonic clock
             if new.created_s is not None:
                 times.created = min(now, since + new.created_s)
@@ -87,6 +95,27 @@ class NodeChangeTimes:
             self._unready.pop(name, None)
             for key in times.labels:
                 self._found_again(key, name)
+
+    def seen(self, name: str) -> NodeTimes | None:
+        """Return the times of a node; None of one that is not known."""
+        return self._nodes.get(name)
+
+    def restore(self, node: Node, seen: NodeTimes) -> None:
+        """Let a node that is known have the times at which another process saw it.
+
+        What that saw later than now counts from now.
+        """
+        times, now = self._nodes[node.name], self._clock()
+        times.known_since = min(now, seen.known_since)
+        times.created, times.ready_since = min(now, seen.created), min(now, seen.ready_since)
+        for taint, since in seen.taints.items():
+            if taint in times.taints:
+                times.taints[taint] = min(now, since)
+        for key, (since, value) in seen.labels.items():
+            if since <= now:
+                times.labels[key] = since, value
+                if key not in node.labels:
+                    self._without.setdefault(key, {})[node.name] = None
 
     def taint_s(self, node: str, taint: Taint) -> float:
         """Return for how long a node has had a taint."""
@@ -126,7 +155,7 @@ class NodeChangeTimes:
             if value is not None:
                 yield name, value, now - since
 
-    def _note_labels(self, times: _NodeTimes, old: Node, new: Node, now: float) -> None:
+    def _note_labels(self, times: NodeTimes, old: Node, new: Node, now: float) -> None:
         for key in old.labels.keys() | new.labels.keys():
             if (value := old.labels.get(key)) != new.labels.get(key):
                 times.labels.pop(key, None)

@@ -5,12 +5,14 @@ import threading
 import anyio
 import pytest
 
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.recorder import RecordingDisk, standing_items
 from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
     Instant,
     PauseSet,
+    ProcessBegan,
     TermChanged,
 )
 from tests.support.assembly_bench import ControllerBench
@@ -25,7 +27,9 @@ async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause()
     configuration = make_configuration(())
     controller.pauses.pause("ann", "upgrade", None)
     controller.pauses.set_pause_file("a change")
-    standing = standing_items(controller, lambda: configuration, "host-1", dry_run=False)
+    notes = InputNotes(lambda: 2.0)
+    notes.evaluation_began()
+    standing = standing_items(controller, lambda: configuration, notes, "host-1", dry_run=False)
 
     items = {(type(each), getattr(each, "name", "")): each for each in standing(AT)}
 
@@ -33,6 +37,7 @@ async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause()
     assert isinstance(configured, ConfigurationInForce)
     assert configured.revision == configuration.policy.revision
     assert configured.flags == {}
+    assert items[ProcessBegan, ""] == ProcessBegan(AT, evaluates_from_s=2.0)
     assert items[TermChanged, ""] == TermChanged(AT, leads=True, identity="host-1")
     held = items[BrakesHeld, ""]
     assert held == BrakesHeld(AT, controller.pauses.saved_brakes(), "a change")

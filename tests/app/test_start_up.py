@@ -7,12 +7,14 @@ import pytest
 import trio.testing
 from msgspec import Struct
 
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.start_up import end_startup_pause, log_identity, log_start
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.client import EFFECT_TIMEOUT_S
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.history import History
+from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
 from reactive_desched.model.outcomes import (
@@ -84,6 +86,8 @@ def open_intent(name: str, *, dry_run: bool = False, policy: str = "Eviction") -
 class OpenIntentStore:
     """Holds the intents an earlier life left open."""
 
+    started_behind = 0
+
     def __init__(self, *intents: Open) -> None:
         self.intents = {intent.id: intent for intent in intents}
         self.ends: list[tuple[str, Outcome]] = []
@@ -121,7 +125,8 @@ async def no_history() -> History:
 async def settle_all(
     flow: FakeEdgesController, ledger: OpenIntentStore, reader: Reader, log: Log
 ) -> None:
-    await end_startup_pause(flow.controller, ledger, reader, log, no_history)  # type: ignore[arg-type]  # what it uses of them
+    parts = ledger, reader, log, no_history, Moment(0.0), InputNotes()
+    await end_startup_pause(flow.controller, *parts)  # type: ignore[arg-type]  # what it uses of them
 
 
 async def test_open_intents_of_an_earlier_process_are_settled_by_reading_their_pods() -> None:

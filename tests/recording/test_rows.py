@@ -27,6 +27,7 @@ from reactive_desched.model.outcomes import (
     PodFound,
     PodNotFound,
 )
+from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import rows
 from reactive_desched.recording.items import (
@@ -34,8 +35,13 @@ from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
     EvictionSettled,
+    HistoryRead,
+    InheritedEnd,
+    InheritedEvictionEnded,
     Instant,
     Item,
+    LookedForWork,
+    NodeSeen,
     NothingChanged,
     ObjectChanged,
     ObjectFound,
@@ -44,11 +50,14 @@ from reactive_desched.recording.items import (
     PictureBegun,
     PictureEnded,
     PodLookedUp,
+    ProcessBegan,
     RecordingInterrupted,
+    RequestWritten,
     ResourceDenied,
     TermChanged,
     UsageMeasured,
     Verb,
+    Worked,
 )
 from reactive_desched.recording.rows import RowReader, RowWriter
 from reactive_desched.testing.builders import node, pod
@@ -90,6 +99,28 @@ ITEMS: tuple[Item, ...] = (
     ),
     EvictionAnswered(later(9), "shop", "web-1", "uid", Accepted(), 7.5),
     EvictionAnswered(later(10), "shop", "web-1", "uid", PdbRefused("no", 10.0)),
+    ProcessBegan(
+        later(10),
+        1.0,
+        HistoryRead(7, 2.0, "boot", 3000, 4.0),
+        5.0,
+        6.0,
+        (InheritedEnd("u1", "evicted", "EvictionAccepted", "gone", 1.0),),
+        ("u2",),
+    ),
+    InheritedEvictionEnded(later(10), InheritedEnd("u2", "unknown")),
+    NodeSeen(
+        later(10),
+        "n1",
+        *(1.0, 2.0, 3.0),
+        ((Taint("a", "NoSchedule", "b"), 4.0),),
+        (("zone", 5.0, None), ("disk", 6.0, "ssd")),
+        ("u1", "u2"),
+    ),
+    Worked(later(10)),
+    Worked(later(10), 17),
+    LookedForWork(later(10)),
+    RequestWritten(later(10), "uid", "id-1", is_sent=False),
     EvictionSettled(later(10), "uid", "pdb_refused", "PdbRefused", "no", 10.0, "id-1", 7.5),
     NothingChanged(later(11)),
     RecordingInterrupted(later(11), "the disk"),

@@ -711,12 +711,13 @@ async def live(
     tell: Teller,
     *,
     records: bool = False,
+    lists_in_turn: bool = False,
 ) -> World:
     """Let a world live while a story is told there, and come to rest; raises Violation.
 
     The world goes its own way by `chance`, and `choices` are what the steps are about.
     """
-    world = World(directory, config, chance, records=records)
+    world = World(directory, config, chance, records=records, lists_in_turn=lists_in_turn)
     story = Story(world, choices)
 
     async def play() -> None:
@@ -747,12 +748,14 @@ def play_story(
     *,
     steps: int = 80,
     records: bool = False,
+    lists_in_turn: bool = False,
     actions: Sequence[str] = ACTIONS,
     after_step: Callable[[World], Awaitable[None]] | None = None,
 ) -> World:
     """Play the story that a source of randomness draws; raises Violation.
 
-    With `records` the controller records what it sees; `after_step` is called after each step,
+    With `records` the controller records what it sees, with `lists_in_turn` it has its first lists
+    one after the other; `after_step` is called after each step,
     which are drawn from the `actions`. The error has notes: the policy, and the last steps with the
     time at which each was played.
     """
@@ -772,7 +775,8 @@ def play_story(
     try:
         clock = MockClock(autojump_threshold=0)
         options = {"clock": clock}
-        run = partial(live, directory, config, rng, rng, tell, records=records)
+        how = {"records": records, "lists_in_turn": lists_in_turn}
+        run = partial(live, directory, config, rng, rng, tell, **how)
         return anyio.run(run, backend="trio", backend_options=options)
     except BaseException as error:
         error.add_note("\n".join([text, *log[-80:]]))

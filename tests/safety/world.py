@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from math import floor
+from math import ceil, floor
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
@@ -147,7 +147,7 @@ class Life:
         self._recorder = RecorderSlot()
         self._work_available = Wakeup()
         self.suspended_s = 0.0
-        self.notes = InputNotes()
+        self.notes = InputNotes(world.monotonic)
         self.pipeline = self._build()
         if world.saved_brakes is not None:
             self.controller.pauses.restore(world.saved_brakes)
@@ -175,11 +175,11 @@ class Life:
         return build_pipeline(
             world.config,
             recorder=self._recorder,
-            evictor=NotedEvictionClient(world, self.notes, anyio.current_time),
+            evictor=NotedEvictionClient(world, self.notes, world.monotonic),
             observer=self.observer,
             work_available=self._work_available,
             suspend=SuspendDetector(lambda: self.suspended_s),
-            clock=anyio.current_time,
+            clock=world.monotonic,
             wall_clock=world.wall_now,
         )
 
@@ -189,8 +189,10 @@ class Life:
             self.controller.state,
             world.directory / RECORDING_FOLDER,
             RECORDED,
-            standing_items(self.controller, lambda: world.config, "a story", dry_run=False),
-            clock=anyio.current_time,
+            standing_items(
+                self.controller, lambda: world.config, self.notes, "a story", dry_run=False
+            ),
+            clock=world.monotonic,
             wall_clock=world.wall_now,
             log=world.log,
             run_blocking=self._write_recording,
@@ -236,8 +238,9 @@ class Life:
     async def _run_tasks(self, recorder: JournalRecorder) -> None:
         world = self._world
 
+        now = Moment(world.wall_now(), world.uptime(), world.server_time())
+
         async def read() -> Any:
-            now = Moment(world.wall_now(), world.uptime(), world.server_time())
             counts_for_s = world.config.controller.budgets.counts_for_s
             return read_history(world.directory, now, counts_for_s=counts_for_s)
 
@@ -245,8 +248,12 @@ class Life:
             await tasks.start(self.pipeline.evictions.run)
             tasks.start_soon(self.pipeline.worker.run)
             tasks.start_soon(self._read_mail)
-            self.list_all_again(world.list_lag_s)
-            tasks.start_soon(end_startup_pause, self.controller, recorder, world, world.log, read)
+            if world.lists_in_turn:
+                tasks.start_soon(self._list_in_turn, world.list_lag_s)
+            else:
+                self.list_all_again(world.list_lag_s)
+            start = self.controller, recorder, world, world.log, read, now, self.notes
+            tasks.start_soon(end_startup_pause, *start)
             tasks.start_soon(adopt_disruptions, self.controller)
             if self.cluster_recorder is not None:
                 tasks.start_soon(run_recorder, self.cluster_recorder, self.pipeline, self.notes)
@@ -274,6 +281,16 @@ class Life:
         """List every resource, as after the start."""
         for resource in self.pipeline.event_handlers:
             self.list_again(resource, lag_s)
+
+    async def _list_in_turn(self, lag_s: float) -> None:
+        """List one resource after the other, each a moment later: in any order, as at a start."""
+        world, resources = self._world, list(self.pipeline.event_handlers)
+        self.unsynced.update(each for each in resources if WATCHED_KINDS[each].holds_evictions)
+        world.jitter.shuffle(resources)
+        longest_s = world.jitter.choice([0.0, 0.02, 0.2])
+        for resource in resources:
+            self.list_again(resource, lag_s)
+            await anyio.sleep(world.jitter.random() * longest_s)
 
     def list_again(self, resource: str, lag_s: float = 0.0) -> None:
         """List a resource, and open its watch.
@@ -332,7 +349,8 @@ class _Watching(Observer):
 class World(EvictionClient):
     """The cluster, the API server's eviction endpoint, and the present life.
 
-    With `records` each process records what it sees, beside the journal.
+    With `records` each process records what it sees, beside the journal. With `lists_in_turn` it
+    has its first lists one after the other, in any order.
     """
 
     def __init__(
@@ -343,9 +361,11 @@ class World(EvictionClient):
         pace: Pace = UNEVEN,
         *,
         records: bool = False,
+        lists_in_turn: bool = False,
     ) -> None:
         self.records = records
-        self._jitter = Random(1)
+        self.lists_in_turn = lists_in_turn
+        self.jitter = Random(1)
         self.directory = directory
         self.start_s = START_S
         self.config = config
@@ -377,7 +397,15 @@ class World(EvictionClient):
 
     def wall_now(self) -> float:
         """The time of day on the controller's machine, which can be set."""
-        return START_S + anyio.current_time() + self._wall_offset_s
+        return self.monotonic() + (START_S + self._wall_offset_s)
+
+    def monotonic(self) -> float:
+        """Return the monotonic seconds of the controller's machine.
+
+        Where a replay is to see the same they are whole microseconds, as a recording has them.
+        """
+        now = anyio.current_time()
+        return ceil(now * 1e6) / 1e6 if self.records else now
 
     def uptime(self) -> Uptime:
         """How long the controller's machine has been running, which nobody can set."""
@@ -396,7 +424,7 @@ class World(EvictionClient):
         """
         if not self.records:
             return self.watch_delay_s
-        return self.watch_delay_s + self._jitter.random() * TIE_BREAK_S
+        return self.watch_delay_s + self.jitter.random() * TIE_BREAK_S
 
     def move_to_another_machine(self, seconds: float) -> None:
         """Have the next process begin on a machine whose time of day is so far from the last's."""

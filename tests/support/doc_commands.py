@@ -80,10 +80,6 @@ NOT_TYPED = {
     "pip install ./examples/plugin": (
         "changes the environment of the tests; tests/examples/test_plugin.py installs a copy"
     ),
-    "reactive-desched replay": (
-        "differs in the first seconds of a process, see docs/explain/known-flaws.md;"
-        " tests/cli/test_replay.py has stories"
-    ),
 }
 """How commands begin that no test types as they stand, and why."""
 
