@@ -212,10 +212,10 @@ class InheritedEvictionEnded(Item, frozen=True, gc=False):
 class NodeSeen(Item, frozen=True, gc=False):
     """A node of a picture, with the times from which its taints and labels count.
 
-    Times are monotonic seconds, as this process saw the node. Of labels there are those that changed
-    since it was first seen, with their value before, None where they were not there. `pods` are the
-    uids of its pods as they came, where that is another order than by namespace and name, in a
-    first picture.
+    Times are monotonic seconds, as this process saw the node. Of labels there are those that have
+    changed since then, with their value before, None where they were not there. `pods` are the uids
+    of its pods as they came, where that is another order than by namespace and name, in a first
+    picture.
     """
 
     node: str
