@@ -329,6 +329,10 @@ class Controller(IntentOwner):
         self.gates.rate_limiter.begin_empty(self._clock())
         self.disruptions.begin_without_history()
 
+    def warm_up_from(self, began: float) -> None:
+        """Let the rates have warmed up since an earlier moment, in monotonic seconds."""
+        self.gates.rate_limiter.begin_warm_up(began)
+
     def inherit_eviction(self, pod: PodKey) -> None:
         """Do not evict this pod: the request of an earlier process may still evict it."""
         self.ledger.inherit(pod, self._clock(), self._wall_clock())

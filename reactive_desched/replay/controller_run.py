@@ -304,20 +304,19 @@ class _RecordedSurroundings:
     def _take_process(self, item: ProcessBegan) -> None:
         """Do what the recorded process did at its start, at the times at which it did."""
         before, self._process = self._process or ProcessBegan(item.at), item
-        controller, clock, now = self._controller, self._clock, self._clock.now
+        controller, set_back = self._controller, self._clock.set_back
         if item.empty_from_s is not None and before.empty_from_s is None:
-            clock.now = min(now, item.empty_from_s)
-            controller.begin_without_history()
+            with set_back(item.empty_from_s):
+                controller.begin_without_history()
         if item.restored_s is not None and before.restored_s is None and item.history is not None:
-            clock.now = min(now, item.restored_s)
             past = self._read_history(item.history)
-            controller.restore(past.evictions, past.ends)
+            with set_back(item.restored_s):
+                controller.restore(past.evictions, past.ends)
         if item.ended != before.ended or item.inherited != before.inherited:
             for end in item.ended:
                 self._end_inherited(end)
             for pod in item.inherited:
                 controller.inherit_eviction(pod)
-        clock.now = now
 
     def _end_inherited(self, end: InheritedEnd) -> None:
         outcome = recorded_outcome(end.result, end.reason, end.message, end.retry_after_s)

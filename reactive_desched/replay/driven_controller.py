@@ -6,6 +6,7 @@ server or an assumed one, is its surroundings.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from math import inf
 from typing import Final, Protocol
@@ -85,6 +86,15 @@ class RecordedClock(PreviewClock):
         """Go by the time of day that the process had at a moment."""
         if self.error_s(at) > _CLOCK_ERROR_S:
             self._began_s = round(at.wall_s - at.monotonic_s, 6)
+
+    @contextmanager
+    def set_back(self, monotonic_s: float) -> Iterator[None]:
+        """Show an earlier moment while the block lasts; a later one is now."""
+        now, self.now = self.now, min(self.now, monotonic_s)
+        try:
+            yield
+        finally:
+            self.now = now
 
     def error_s(self, at: Instant) -> float:
         """Return by how much the time of day was set up to a moment."""
@@ -206,7 +216,7 @@ class DrivenController:
     def start_in_midst(self, standing: Iterable[Item], evaluates_from_s: float) -> None:
         """Start where the recorded process had evaluated since an earlier moment."""
         self.start(standing)
-        self.controller.gates.rate_limiter.begin_warm_up(evaluates_from_s)
+        self.controller.warm_up_from(evaluates_from_s)
 
     # --- items ---
 
