@@ -43,17 +43,21 @@ from reactive_desched.recording.items import (
     Damage,
     Instant,
     Item,
+    LookedForWork,
+    NodeSeen,
     NothingChanged,
     ObjectChanged,
     ObjectFound,
     PauseSet,
     PictureBegun,
     PictureEnded,
+    ProcessBegan,
     RecordingInterrupted,
     ResourceDenied,
     TermChanged,
     UsageMeasured,
     Verb,
+    Worked,
 )
 from reactive_desched.recording.rows import RowReader, picture_end
 from reactive_desched.state.resources import PODS
@@ -196,6 +200,19 @@ def _frames(
         offset = 0
 
 
+_CHANGING_NOTHING: Final = (
+    LookedForWork
+    | NodeSeen
+    | NothingChanged
+    | ObjectFound
+    | PictureBegun
+    | PictureEnded
+    | ProcessBegan
+    | Worked
+)
+"""The items after which the cluster is as it was before them."""
+
+
 class RecordedState:
     """The cluster after some items, which are applied in their order.
 
@@ -228,7 +245,7 @@ class RecordedState:
     def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
         """Apply the next item."""
         self.at = item.at
-        if not isinstance(item, PictureBegun | ObjectFound | PictureEnded | NothingChanged):
+        if not isinstance(item, _CHANGING_NOTHING):
             self.changed_s = item.at.wall_s
         match item:
             case ObjectChanged(resource=resource, verb=verb, obj=obj):

@@ -433,7 +433,7 @@ _ROWS: Final = msgspec.msgpack.Decoder(
 _PART_DECODERS: Final = tuple(map(msgspec.msgpack.Decoder, _PART_TYPES))
 
 
-_AnyRow = _PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow | _PodChangeRow
+_AnyRow = _PartRow | _PodRow | _ObjectRow | _ItemRow | _ClockRow | _PodChangeRow | _WorkRow
 _UNREADABLE: Final = (
     msgspec.MsgspecError,
     LookupError,
@@ -535,7 +535,7 @@ class RowReader:
                 folded[mask][row.uid] = number, version, row.values
             elif isinstance(row, _PartRow):
                 self._keep_part(row)
-            elif not isinstance(row, _ClockRow):
+            elif not isinstance(row, _ClockRow | _WorkRow):
                 self._version = version
                 others.append(self._item(at, row))
                 version = self._version
