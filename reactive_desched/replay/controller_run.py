@@ -237,6 +237,7 @@ class LifeRun:
             driven.start_in_midst(life.standing, process.evaluates_from_s)
         for item in life.later:
             if item.at.wall_s > until_s:
+                driven.pass_to(until_s)
                 self.ended_s = until_s
                 return
             if self.clock.error_s(item.at) > MAX_CLOCK_ERROR_S:

@@ -265,6 +265,11 @@ class DrivenController:
             case _:
                 self._take(item)
 
+    def pass_to(self, wall_s: float) -> None:
+        """Let pass the time up to a time of day at which the recorded process did nothing more."""
+        self._clock.now = max(self._clock.now, self._clock.monotonic_of(wall_s))
+        self.controller.pauses.check()
+
     def _take_turn(self, item: Worked) -> None:
         """Evaluate what is due, as far as the recorded process did in a slice of its event loop."""
         now = self._clock.now = item.at.monotonic_s
