@@ -54,13 +54,13 @@ lint: $(STAMP) ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
-	$(BIN)/pytest -q --forks 2 $(QUICK)
+	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## everything that needs nothing but Python (under three minutes on two quiet cores)
-	$(BIN)/pytest --forks 6 --durations 10 tests --ignore tests/e2e --ignore tests/release
+test: $(STAMP) ## everything that needs nothing but Python (under four minutes on two quiet cores)
+	$(BIN)/pytest -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
-	TIER=deep $(BIN)/pytest -q --forks 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
+	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
 
 simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, and check what must hold
 	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
@@ -99,7 +99,7 @@ bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead
 	$(BIN)/python -m bench --size $(BENCH)
 
 test-connections: $(STAMP) ## the tests of TLS, proxies and credentials alone
-	$(BIN)/pytest -q --forks 4 $(CONNECTIONS)
+	$(BIN)/pytest -q -n 4 $(CONNECTIONS)
 
 test-image: ## `make test-connections` on the Python of the image (Dockerfile): what differs between Pythons is there
 	$(MAKE) --silent test-pythons PYTHONS=$(IMAGE_PYTHON) PYTHONS_TARGET=test-connections

@@ -6,10 +6,13 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import hypothesis
 import pytest
@@ -30,13 +33,22 @@ hypothesis.settings.register_profile(
 IS_DEEP = os.environ.get("TIER") == "deep"
 hypothesis.settings.load_profile("deep" if IS_DEEP else "default")
 
-pytest_plugins = ["tests.support.forked_workers", "tests.support.golden"]
+pytest_plugins = ["tests.support.golden"]
 
 TMPFS = Path("/dev/shm")  # journals are synced to disk: on a RAM disk that is cheap
+
+WAITING = ("system", "examples", "bench")
+"""Folders whose tests wait for processes more than they compute: these come first."""
+PROPERTIES = len(WAITING) + 1
+"""The next group: tests with hypothesis, of which some take long. The last has all others."""
 
 WAITS = "waits: waits for processes and real time more than it computes"
 SYNTAX_TREES = "syntax_trees: reads the package's code; a worker parses it for all of these"
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
+_Phase = Literal["setup", "call", "teardown"]
+
+SLOW_S = 0.5
+"""From here on the start or the end of a test is worth a line among the slowest."""
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
 
 
@@ -53,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.basetemp is None and os.access(TMPFS, os.W_OK):
         folder = tempfile.mkdtemp(prefix="reactive-desched-tests-", dir=TMPFS)
         config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+        config.option.basetemp = f"{folder}/tests"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,15 +77,147 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """
     gc.disable()
     try:
+        _import_own_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _import_own_share(config: pytest.Config) -> None:
+    """Import a part of the test modules, in each worker another one.
+
+    In a fresh clone rewriting the asserts of a module takes longer than all else of collecting
+    it. Workers that import all modules in the same order rewrite each of them at the same time;
+    so they find the others' shares as bytecode.
+    """
+    number, workers = _worker(config)
+    if workers == 1:
+        return
+    skipped = tuple(map(os.path.abspath, config.option.ignore or ()))
+    named = [Path(arg.partition("::")[0]).absolute() for arg in config.args]
+    paths = sorted(
+        path
+        for each in named
+        for path in (each.rglob("test_*.py") if each.is_dir() else [each])
+        if not str(path).startswith(skipped)
+    )
+    for path in paths[number::workers]:
+        module = ".".join(path.relative_to(config.rootpath).with_suffix("").parts)
+        with suppress(Exception, pytest.skip.Exception):  # collecting it raises that again
+            import_module(module)
+
+
+@pytest.hookimpl(trylast=True)  # after hypothesis marks its tests
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let most of the workers begin with the tests that wait, and all end with short ones.
+
+    Each worker begins with its part of the list, and at its end takes from the others' parts. In
+    the order of their names, one worker would come to all tests that wait for processes, while
+    the others compete for the processors at first and leave them idle in the end.
+    """
     for item in items:
         _end_it_in_time(item)
+    _, workers = _worker(config)
+    if workers == 1:
+        return
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for group, of_group in groupby(sorted(items, key=_group), key=_group):
+        if group < PROPERTIES:  # one by one, since some modules take minutes
+            for place, item in enumerate(of_group):
+                parts[place % ((workers + 1) // 2)].append(item)
+        else:
+            for _, together in groupby(sorted(of_group, key=_comes_late), key=_share):
+                min(parts, key=len).extend(together)
+    items[:] = chain.from_iterable(_as_long_as_distributed(parts))
+
+
+def _as_long_as_distributed(parts: list[list[pytest.Item]]) -> list[list[pytest.Item]]:
+    """Move tests from the ends of long parts to those of short ones.
+
+    pytest-xdist gives each worker as many tests. Were a part shorter, its worker would get the
+    beginning of the next part too, and run those tests, which wait, at the very end.
+    """
+    left, surplus = sum(map(len, parts)), list[pytest.Item]()
+    sizes = []
+    for workers in range(len(parts), 0, -1):
+        sizes.append(left // workers)
+        left -= sizes[-1]
+    for part, size in zip(parts, sizes, strict=True):
+        surplus += part[size:]
+        del part[size:]
+    for part, size in zip(parts, sizes, strict=True):
+        wanted = size - len(part)
+        part.extend(surplus[:wanted])
+        del surplus[:wanted]
+    return parts
+
+
+def _group(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    if folder in WAITING:
+        return WAITING.index(folder)
+    if item.get_closest_marker("waits") is not None:
+        return len(WAITING)
+    return PROPERTIES if item.get_closest_marker("hypothesis") else PROPERTIES + 1
+
+
+def _is_of_syntax_trees(item: pytest.Item) -> bool:
+    return item.get_closest_marker("syntax_trees") is not None
+
+
+def _comes_late(item: pytest.Item) -> bool:
+    return not _is_of_syntax_trees(item)  # which are many seconds in one
+
+
+def _share(item: pytest.Item) -> Path | str:
+    """Return what the tests that one worker runs have in common."""
+    return "syntax trees" if _is_of_syntax_trees(item) else item.path
+
+
+def _worker(config: pytest.Config) -> tuple[int, int]:
+    """Return the number of this worker of pytest-xdist, and how many there are."""
+    its: dict[str, Any] = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
+    return int(its["workerid"].removeprefix("gw")), int(its["workercount"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Send one report of a test that passes, not six messages, from a worker of pytest-xdist.
+
+    Sending, reading and counting them takes longer than most tests.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in _run(item, nextitem):
+        if report.when == "call" or not report.passed or report.duration > SLOW_S:
+            if report.passed:
+                report.keywords = {}  # which only selections read, before a test runs
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+def _run(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[pytest.TestReport]:
+    """Run a test as pytest does, and yield the reports of its phases."""
+    setup = _run_phase(item, "setup", lambda: item.ihook.pytest_runtest_setup(item=item))
+    yield setup
+    if setup.passed:
+        yield _run_phase(item, "call", lambda: item.ihook.pytest_runtest_call(item=item))
+    following = None if item.session.shouldfail or item.session.shouldstop else nextitem
+    yield _run_phase(
+        item,
+        "teardown",
+        lambda: item.ihook.pytest_runtest_teardown(item=item, nextitem=following),
+    )
+    if isinstance(item, pytest.Function):
+        item.funcargs.clear()  # what fixtures made, the item would keep to the end
+
+
+def _run_phase(item: pytest.Item, when: _Phase, phase: Callable[[], None]) -> pytest.TestReport:
+    reraise = (pytest.exit.Exception, KeyboardInterrupt)
+    call = pytest.CallInfo.from_call(phase, when=when, reraise=reraise)
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
