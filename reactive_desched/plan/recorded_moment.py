@@ -50,11 +50,13 @@ _POLICY: Final = "the recorded policy"
 class RecordedMoment(Struct, frozen=True):
     """A recording and what it has of one moment; `changed_s` is when the last change before it was.
 
-    Both times are seconds since the epoch.
+    What came after `recorded_s` is not in the recording: less than `at_s` where the process crashed
+    in between, or has not written yet what it saw last. Times are seconds since the epoch.
     """
 
     path: Path
     at_s: float
+    recorded_s: float
     state: RecordedState
     damages: tuple[Damage, ...] = ()
 
@@ -88,6 +90,11 @@ class RecordedMoment(Struct, frozen=True):
         for name, reason in self.state.pauses.items():
             if reason:
                 yield f"evictions were held then: {name}: {reason}"
+        if self.recorded_s < self.at_s:
+            yield (
+                f"what was seen after {format_second(self.recorded_s)} is not recorded: this is the"
+                " cluster as it was then"
+            )
         if self.damages:
             count = format_count(len(self.damages), "place")
             yield f"the recording is damaged in {count}, first in {self.damages[0]}"
@@ -126,10 +133,10 @@ def read_moment(path: Path, at_s: float) -> RecordedMoment:
     """Return what a recording has of a moment; raises NotRecorded, which says what it has."""
     damages: list[Damage] = []
     try:
-        state, _ = state_at(path, at_s, damages.append)
+        state, recorded_s = state_at(path, at_s, damages.append)
     except NotRecorded as error:
         raise NotRecorded(f"{error}; {_held(path)}") from error
-    return RecordedMoment(path, at_s, state, tuple(damages))
+    return RecordedMoment(path, at_s, recorded_s, state, tuple(damages))
 
 
 def _held(path: Path) -> str:

@@ -317,7 +317,7 @@ def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedSt
 
     Raises NotRecorded where it is not in the recording, which names what is.
     """
-    state, covered_s, _ = _reach(path, wall_s, on_damage, wall_s)
+    state, covered_s, _ = _reach(path, wall_s, on_damage, None)
     return state, covered_s
 
 

@@ -1,5 +1,6 @@
 """What is asked of a controller's cluster is answered later, with --at, as it was answered then."""
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,12 +14,13 @@ from reactive_desched.app.node_overview import overview
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
+from reactive_desched.model.objects import Pod
 from reactive_desched.plan.command import build_report
 from reactive_desched.plan.controller_run import run_controller
 from reactive_desched.plan.inputs import LookedAt, PlanOptions, look
 from reactive_desched.plan.mode import RunBounds
 from reactive_desched.plan.progress import Progress
-from reactive_desched.plan.recorded_moment import read_moment
+from reactive_desched.plan.recorded_moment import RecordedMoment, read_moment
 from reactive_desched.plan.report import PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.plugins.registry import plugin_registry
@@ -43,6 +45,11 @@ def cluster_of(controller: Controller) -> Snapshot:
     return builder.build()
 
 
+def without_versions(pods: Iterable[Pod]) -> list[Pod]:
+    """Return pods without what a heartbeat alone alters, which is not recorded."""
+    return [replace(each, resource_version=0) for each in pods]
+
+
 EVERYTHING = PendingQuery(all="true")
 
 
@@ -58,7 +65,7 @@ class Asked(msgspec.Struct):
     decisions: tuple[PlannedDecision, ...]
     question: dict[str, str]
     why: object
-    pods: list[object]
+    pods: Sequence[Pod]
     pending: list[tuple[str, ...]]
     status: dict[str, object]
     nodes: object
@@ -96,13 +103,11 @@ async def ask(world: World, asked: list[Asked]) -> None:
     pending = waiting(await life.pipeline.description.pending(EVERYTHING))
     status = await condition(life.controller, life.pipeline.description)
     nodes = await overview(life.controller, {})
-    asked.append(
-        Asked(at, result.decisions, question, why, [*snapshot.pods], pending, status, nodes)
-    )
+    asked.append(Asked(at, result.decisions, question, why, snapshot.pods, pending, status, nodes))
     await anyio.sleep(NEVER_AGAIN_S)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) -> None:
     asked: list[Asked] = []
 
@@ -113,20 +118,28 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
         Random(seed), tmp_path, steps=12, records=True, actions=STEADY, after_step=after_step
     )
 
-    assert len(asked) > 3
+    answered = 0
     for then in asked:
+        moment = read_moment(tmp_path / RECORDING_FOLDER, at_s(then))
+        if moment.recorded_s < moment.at_s:  # what a crash lost: the answer names it
+            assert any("is not recorded" in note for note in moment.notes())
+            continue
         options = PlanOptions(at=then.at, recording=str(tmp_path))
         looked_at = replace(look(options, Progress()), past=(), ends=())
-        assert [*looked_at.snapshot.pods] == then.pods
+        assert without_versions(looked_at.snapshot.pods) == without_versions(then.pods)
         assert build_report(options, Progress()).decisions == then.decisions
         assert explain(looked_at, then.question) == then.why
-        assert controller_of(tmp_path, then.at) == (then.pending, then.status, then.nodes)
+        assert controller_of(moment, tmp_path) == (then.pending, then.status, then.nodes)
+        answered += 1
+    assert answered > 3
 
 
-def controller_of(journal: Path, at: str) -> tuple[object, object, object]:
+def at_s(asked: Asked) -> float:
+    return datetime.fromisoformat(asked.at).timestamp()
+
+
+def controller_of(moment: RecordedMoment, journal: Path) -> tuple[object, object, object]:
     """Return the same of the controller as it was at a moment: what waits, status and nodes."""
-    at_s = datetime.fromisoformat(at).timestamp()
-    moment = read_moment(journal / RECORDING_FOLDER, at_s)
     run = controller_at(moment, journal, plugin_registry()).run
     description = ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
     return (
