@@ -76,7 +76,7 @@ class TurnPlan:
     def _steps(self, now: float) -> Iterator[None]:
         """Foresee all turns, and let each pod come at its own."""
         turns: Mapping[PodKey, Turn] = {}
-        for found in self._limiter.foresee(self._evaluator.rate_limited(now), now):
+        for found in self._limiter.plan_turns(self._evaluator.rate_limited(now), now):
             turns = turns if found is None else found
             yield
         for number, (pod, turn) in enumerate(turns.items()):

@@ -5,10 +5,14 @@ work, and costs one of a bucket of its own instead. Its tokens are held while it
 way and spent when it has happened, so that neither a slow server nor tokens that come back late
 let more pods go at once than the burst. A refusal names the scope that is empty for longest, and
 the earliest time it will not be. Times are monotonic seconds, passed in.
+
+While the rates warm up they grow in steps, each at its own time, and a bucket fills through all of
+them whenever it is asked: what it holds does not depend on who asked before.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import inf
+from math import floor, inf
 from typing import Final
 
 from msgspec import Struct
@@ -75,9 +79,11 @@ FINDINGS_PER_SLICE: Final = 64
 SWEEP_SIZE: Final = 1000
 """A scope with so many buckets drops those that are full again, and so as new."""
 
-_PACE_INTERVAL_S: Final = 10.0
+_GROWTH_INTERVAL_S: Final = 10.0
 """How often the rates follow the size of the cluster."""
 _WARM_UP_STEPS: Final = 60
+_MAX_PACES: Final = 256
+"""So many paces of a scope are kept, for the buckets that were last asked when they counted."""
 _FULL: Final = 1.0
 
 
@@ -116,21 +122,27 @@ class EvictionRateLimiter(EvictionParticipant):
         self._refusals = dict.fromkeys(SCOPES, 0)
         self._warming_since: float | None = None
         self._empty_since: float | None = None
+        self._grown, self._grows_at = _FULL, -inf
+        self._ratio, self._step, self._next_step_at = _FULL, 0, inf
         self._limited: list[_Scope] = []
         self._take_limits(limits)
 
     def begin_warm_up(self, now: float) -> None:
         """Begin low from now on, and let the rates grow to full ones as the settings say."""
+        self._follow(now)
         self._warming_since, self._schedule = now, None
-        self._update_paces(now)
+        self._begin_paces(now)
 
     def begin_empty(self, now: float) -> None:
         """Let every bucket, also those made later, have no token now and fill from now on.
 
         That is for a process that does not know what the one before it has evicted.
         """
+        self._follow(now)
         self._empty_since = now
         self._empty_buckets()
+        for scope in self._limited:
+            scope.begin_empty(now)
 
     def reconfigure(
         self, limits: EvictionRateLimits, now: float, under_way: Iterable[Eviction]
@@ -140,15 +152,18 @@ class EvictionRateLimiter(EvictionParticipant):
         The buckets of a scope that becomes unlimited are forgotten. One that becomes limited
         counts from now on, including the evictions under way.
         """
+        self._follow(now)
         before, held = {scope.name: scope for scope in self._limited}, tuple(under_way)
         self._take_limits(limits)
         for scope in self._limited:
             if (old := before.get(scope.name)) is not None:
                 scope.take_buckets(old, now)
             else:
+                if self._empty_since is not None:
+                    scope.begin_empty(self._empty_since)
                 for eviction in held:
                     scope.hold(eviction.scopes.buckets[scope.index], now)
-        self._update_paces(now)
+        self._begin_paces(now)
 
     def check(self, finding: Finding, now: float) -> Defer | None:
         """Defer a pod until every scope has a token for it; it waits in the queue of each scope."""
@@ -166,8 +181,9 @@ class EvictionRateLimiter(EvictionParticipant):
         Where several have none, it is the one that has a token for this caller last, but the
         cluster's at once in a storm, when as many wait for it as may.
         """
-        if now >= self._paces_until:
-            self._update_paces(now)
+        self._follow(now)
+        if now >= self._grows_at:
+            self._follow_size(now)
         names = self._scopes_of(finding).buckets
         if (booked := self._booked_up_cluster(finding.pod.uid, names, now)) is not None:
             return booked
@@ -177,7 +193,7 @@ class EvictionRateLimiter(EvictionParticipant):
             bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
             if bucket is not None:
                 if bucket.rate is not scope.pace:
-                    bucket.adjust(scope.pace, now)
+                    scope.fill(bucket, now)
                 if not bucket.has_token(now):
                     empty.append((scope, bucket))
         return self._refuse_longest(finding.pod.uid, empty, names, now) if empty else None
@@ -194,14 +210,12 @@ class EvictionRateLimiter(EvictionParticipant):
 
         That is the one that `reserve` names.
         """
-        if now >= self._paces_until:
-            self._update_paces(now)
+        self._follow(now)
         names = self._scopes_of(finding).buckets
         longest: tuple[_Scope, TokenBucket, float] | None = None
         for scope in self._limited:
-            name = names[scope.index]
-            bucket = scope.buckets.get(name) or self._open_empty(scope, name, now)
-            if bucket is None or bucket.has_token(now):
+            bucket = scope.bucket(names[scope.index])
+            if bucket is None or scope.fill(bucket, now).has_token(now):
                 continue
             at = bucket.earliest(now)
             if longest is None or at > longest[2]:
@@ -209,15 +223,22 @@ class EvictionRateLimiter(EvictionParticipant):
         if longest is None:
             return None
         scope, bucket, at = longest
-        turn = self._turn_of(finding.pod.uid, names, scope, at, now)
+        schedule = None if self._schedule is None else self._schedule.beside()
+        turn = self._turn_of(finding.pod.uid, names, scope, at, now, schedule)
         return BucketEmpty(scope.name, names[scope.index], bucket.rate, turn.at, turn)
 
     def _turn_of(
-        self, pod: PodKey, names: EvictionScopes, scope: "_Scope", at: float, now: float
+        self,
+        pod: PodKey,
+        names: EvictionScopes,
+        scope: "_Scope",
+        at: float,
+        now: float,
+        schedule: TurnSchedule | None,
     ) -> Turn:
         """Return the turn of a pod that waits, or would wait, for a bucket that is empty until."""
         buckets, bucket = self._buckets_of(names), (scope.name, names[scope.index])
-        turn, schedule = self._waiting.turn(pod, buckets), self._schedule
+        turn = self._waiting.turn(pod, buckets)
         if schedule is None or not len(self._waiting):
             schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
         self._add_buckets(schedule, buckets, now)
@@ -235,6 +256,7 @@ class EvictionRateLimiter(EvictionParticipant):
         names = eviction.scopes.buckets
         for scope in self._limited:
             if (bucket := scope.buckets.get(names[scope.index])) is not None:
+                scope.fill(bucket, eviction.ended_at)
                 bucket.release(eviction.ended_at, consumed=eviction.counts)
 
     def restored(self, eviction: Eviction, now: float) -> None:
@@ -259,7 +281,8 @@ class EvictionRateLimiter(EvictionParticipant):
 
     def min_available(self, now: float) -> dict[str, float]:
         """Return the fewest free tokens in any bucket of each scope."""
-        lowest = {scope.name: scope.unused_level(self._empty_since, now) for scope in self._limited}
+        self._follow(now)
+        lowest = {scope.name: scope.available("", now) for scope in self._limited}
         for scope, _, level, _ in self.available(now):
             lowest[scope] = min(lowest[scope], level)
         return lowest
@@ -271,7 +294,7 @@ class EvictionRateLimiter(EvictionParticipant):
 
     def warm_up_ratio_at(self, now: float) -> float:
         """Look, and return the share of the rates that counts now."""
-        self._update_paces(now)
+        self._follow(now)
         return self._ratio
 
     def warm_up_left_s(self, now: float) -> float:
@@ -282,15 +305,17 @@ class EvictionRateLimiter(EvictionParticipant):
 
     def available(self, now: float) -> Iterator[tuple[str, str, float, int]]:
         """Yield scope, name, free tokens and held ones of every bucket in use."""
+        self._follow(now)
         for scope in self._limited:
             for name, bucket in scope.buckets.items():
-                free = min(bucket.available(now), scope.pace.burst)
+                free = min(scope.fill(bucket, now).available(now), scope.pace.burst)
                 yield scope.name, name, free, bucket.reserved
 
     def rates(self, now: float) -> dict[str, TokenRate]:
         """Return the rate of each limited scope as it is now."""
-        self._update_paces(now)
-        return {scope.name: scope.pace for scope in self._limited}
+        self._follow(now)
+        growth = self._growth(self._node_count())
+        return {scope.name: scope.pace_at(self._ratio, growth) for scope in self._limited}
 
     def collect(self, now: float) -> Iterator[Metric]:
         """Yield tokens, rates and refusals by scope, and how far the rates have warmed up."""
@@ -310,22 +335,20 @@ class EvictionRateLimiter(EvictionParticipant):
         ]
         self._by_name = {scope.name: scope for scope in self._limited}
         self._schedule = None
-        self._ratio, self._paces_until = _FULL, -inf
 
     def _open_empty(self, scope: "_Scope", name: str, now: float) -> TokenBucket | None:
         """Make a bucket that is not full yet; None where none is needed, as it would be full."""
-        if self._empty_since is None or not name:
+        if self._empty_since is None or scope.unused is None or not name:
             return None
-        bucket = scope.open(name, now)
-        bucket.empty(now)
-        bucket.gain(now - self._empty_since)
-        return bucket
+        bucket = scope.open(name, now, self._empty_since)
+        bucket.empty(self._empty_since)
+        return scope.fill(bucket, now)
 
     def _empty_buckets(self) -> None:
         if self._empty_since is not None:
             for scope in self._limited:
                 for bucket in scope.buckets.values():
-                    bucket.empty(self._empty_since)
+                    scope.fill(bucket, self._empty_since).empty(self._empty_since)
 
     def _booked_up_cluster(
         self, pod: PodKey, names: EvictionScopes, now: float
@@ -336,8 +359,7 @@ class EvictionRateLimiter(EvictionParticipant):
             return None
         if self._schedule is None or not len(self._waiting) or pod in self._waiting:
             return None
-        if bucket.rate is not scope.pace:
-            bucket.adjust(scope.pace, now)
+        scope.fill(bucket, now)
         cluster = scope.name, scope.name
         if bucket.has_token(now) or self._schedule.next_free(cluster, now) <= now + MAX_WAIT_S:
             return None
@@ -376,7 +398,7 @@ class EvictionRateLimiter(EvictionParticipant):
         else:
             # a pod that finds no token at its turn has a time slot of its own
             at = bucket.next_available(now) if known <= now else bucket.earliest(now)
-            turn = self._turn_of(pod, names, scope, at, now)
+            turn = self._turn_of(pod, names, scope, at, now, self._schedule)
         look_at = max(bucket.earliest(now), min(turn.at, now + MAX_WAIT_S))
         self._waiting.enter(pod, buckets, turn.at, look_at)
         self._waiting.forget_gone(now)
@@ -414,7 +436,7 @@ class EvictionRateLimiter(EvictionParticipant):
         for bucket in buckets:
             if not schedule.has_bucket(bucket):
                 scope = self._by_name[bucket[0]]
-                schedule.add_bucket(scope.level(bucket[1], self._empty_since, now), now)
+                schedule.add_bucket(scope.level(bucket[1], now), now)
 
     def _buckets_of(self, names: EvictionScopes) -> tuple[Bucket, ...]:
         return tuple(
@@ -432,7 +454,7 @@ class EvictionRateLimiter(EvictionParticipant):
             return WARM
         ratio = self._warm_up.ratio(self._warm_up.duration_s - left_s)
         growth = (_FULL - ratio) / left_s
-        step_s = min(_PACE_INTERVAL_S, self._warm_up.duration_s / _WARM_UP_STEPS)
+        step_s = self._warm_up.duration_s / _WARM_UP_STEPS
         return WarmUpPace(max(0.01, ratio - growth * step_s), growth, left_s)
 
     def foresee(
@@ -441,9 +463,27 @@ class EvictionRateLimiter(EvictionParticipant):
         """Yield None wherever the event loop may have its turn, and once each pod's turn.
 
         `waiting` are the findings that wait for a token, each with a time before which it is not
-        evaluated.
+        evaluated. That is a look: it changes no turn of the pods that come later.
         """
-        self._update_paces(now)
+        self._follow(now)
+        schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
+        yield from self._schedule_all(waiting, schedule, now)
+        yield from schedule.take_apart()
+
+    def plan_turns(
+        self, waiting: Iterable[tuple[Finding, float]], now: float
+    ) -> Iterator[dict[PodKey, Turn] | None]:
+        """Foresee the turns, and let the pods that come later find theirs behind these."""
+        self._follow(now)
+        schedule = TurnSchedule(self._warm_up_pace(now), now, self._ratio)
+        yield from self._schedule_all(waiting, schedule, now)
+        former, self._schedule = self._schedule, schedule
+        if former is not None:
+            yield from former.take_apart()
+
+    def _schedule_all(
+        self, waiting: Iterable[tuple[Finding, float]], schedule: TurnSchedule, now: float
+    ) -> Iterator[dict[PodKey, Turn] | None]:
         found: list[tuple[int, int, WaitingPod]] = []
         names: dict[Bucket, Bucket] = {}  # one object for equal ones: fewer for the collector
         for number, (finding, at) in enumerate(waiting):
@@ -454,7 +494,7 @@ class EvictionRateLimiter(EvictionParticipant):
             found.append((ticket, number, WaitingPod(finding.pod.uid, at, buckets)))
             if number % FINDINGS_PER_SLICE == 0:
                 yield None
-        schedule, pods = TurnSchedule(self._warm_up_pace(now), now, self._ratio), []
+        pods = []
         ordered = lazily_sorted(found)
         del found
         for number, (_, _, each) in enumerate(ordered):
@@ -464,32 +504,71 @@ class EvictionRateLimiter(EvictionParticipant):
                 yield None
         pods.reverse()
         yield from schedule_turns(_taken_out(pods), schedule)
-        former, self._schedule = self._schedule, schedule
-        if former is not None:
-            yield from former.take_apart()
 
-    def _update_paces(self, now: float) -> None:
-        """Let the rates follow the size of the cluster and the warm-up."""
-        interval_s, self._ratio = _PACE_INTERVAL_S, _FULL
+    def _begin_paces(self, now: float) -> None:
+        """Let other rates, or another warm-up, count from now on."""
+        self._step = 0
         if self._warm_up is not None and self._warming_since is not None:
-            self._ratio = self._warm_up.ratio(now - self._warming_since)
-            if self._ratio < _FULL:
-                interval_s = min(interval_s, self._warm_up.duration_s / _WARM_UP_STEPS)
-        growth = self._growth(self._node_count())
-        for scope in self._limited:
-            scope.set_pace(self._ratio, growth if scope.grows else 1.0)
-        self._paces_until = now + interval_s
-        if self._empty_since is not None and all(
-            scope.unused_level(self._empty_since, now) >= scope.pace.burst
-            for scope in self._limited
+            elapsed_s = now - self._warming_since
+            if elapsed_s >= self._warm_up.duration_s:
+                self._step = _WARM_UP_STEPS
+            elif elapsed_s > 0:
+                self._step = floor(elapsed_s / self._warm_up.duration_s * _WARM_UP_STEPS)
+        self._grown = self._growth(self._node_count())
+        self._set_paces(now)
+
+    def _follow(self, now: float) -> None:
+        """Take the steps of the warm-up until now, each at its own time."""
+        while now >= self._next_step_at:
+            self._step += 1
+            self._set_paces(self._next_step_at)
+
+    def _follow_size(self, now: float) -> None:
+        """Let the rates follow the size of the cluster; that is no part of a look."""
+        self._grows_at = (floor(now / _GROWTH_INTERVAL_S) + 1) * _GROWTH_INTERVAL_S
+        if (growth := self._growth(self._node_count())) != self._grown:
+            self._grown = growth
+            self._set_paces(now)
+        if (
+            self._empty_since is not None
+            and self._ratio >= _FULL
+            and all(scope.is_unused_full(now) for scope in self._limited)
         ):
             self._empty_since = None
+            for scope in self._limited:
+                scope.unused = None
+
+    def _set_paces(self, at: float) -> None:
+        self._ratio, self._next_step_at = _FULL, inf
+        if self._warm_up is not None and self._warming_since is not None:
+            step_s = self._warm_up.duration_s / _WARM_UP_STEPS
+            if self._step < _WARM_UP_STEPS and step_s > 0:
+                self._ratio = self._warm_up.ratio(self._step * step_s)
+                self._next_step_at = self._warming_since + (self._step + 1) * step_s
+        for scope in self._limited:
+            scope.set_pace(self._ratio, self._grown, at)
 
 
 class _Scope:
-    """One scope's rate and buckets; `pace` is the rate as it counts now."""
+    """One scope's rate and buckets.
 
-    __slots__ = ("buckets", "full_rate", "grows", "index", "name", "pace", "rate", "sweep_at")
+    `pace` is the rate as it counts now, and `unused` a bucket that no eviction used since all
+    were empty; None where such a bucket is full.
+    """
+
+    __slots__ = (
+        "_paces",
+        "_since",
+        "buckets",
+        "full_rate",
+        "grows",
+        "index",
+        "name",
+        "pace",
+        "rate",
+        "sweep_at",
+        "unused",
+    )
 
     def __init__(self, name: str, index: int, rate: TokenRate, *, grows: bool) -> None:
         self.name = name
@@ -497,44 +576,81 @@ class _Scope:
         self.rate = self.pace = self.full_rate = rate
         self.grows = grows
         self.buckets: dict[str, TokenBucket] = {}
+        self.unused: TokenBucket | None = None
         self.sweep_at = SWEEP_SIZE
+        self._paces = [rate]
+        self._since = [-inf]
 
-    def set_pace(self, ratio: float, growth: float) -> None:
-        """Let the rate count by a share of it, in a cluster that has grown so far."""
-        full = self.rate if growth == 1 else self.rate.times(growth)
+    def pace_at(self, ratio: float, growth: float) -> TokenRate:
+        """Return a share of the rate, in a cluster that has grown so far."""
+        return self.rate.times(ratio * (growth if self.grows else 1.0))
+
+    def set_pace(self, ratio: float, growth: float, at: float) -> None:
+        """Let such a pace count from a time on."""
+        full, pace = self.pace_at(1.0, growth), self.pace_at(ratio, growth)
         if full != self.full_rate:
             self.full_rate = full
-        pace = full if ratio == 1 else self.rate.times(ratio * growth)
-        if pace != self.pace:  # the buckets compare by identity
-            self.pace = pace
+        if pace == self.pace:
+            return  # a bucket compares by identity: each pace has one object
+        keep = bisect_left(self._since, at)
+        del self._paces[keep:], self._since[keep:]
+        del self._paces[: 1 - _MAX_PACES], self._since[: 1 - _MAX_PACES]
+        self.pace = pace
+        self._paces.append(pace)
+        self._since.append(at)
 
-    def level(self, name: str, empty_since: float | None, now: float) -> BucketLevel:
+    def fill(self, bucket: TokenBucket, now: float) -> TokenBucket:
+        """Fill a bucket until now, by each pace for as long as it counted; returns it."""
+        if bucket.rate is self.pace:
+            return bucket
+        at = bucket.updated_at
+        first = max(0, bisect_right(self._since, at) - 1)
+        if bucket.rate is not self._paces[first]:
+            bucket.adjust(self._paces[first], at)
+        for number in range(first + 1, len(self._paces)):
+            if self._since[number] > now:
+                break
+            bucket.adjust(self._paces[number], self._since[number])
+        return bucket
+
+    def bucket(self, name: str) -> TokenBucket | None:
+        """Return a bucket to look at; None for a full one, and for the name ""."""
+        return (self.buckets.get(name) or self.unused) if name else None
+
+    def available(self, name: str, now: float) -> float:
+        """Return the free tokens of a bucket; "" is one that no eviction has used."""
+        bucket = self.buckets.get(name) or self.unused
+        burst = float(self.pace.burst)
+        return burst if bucket is None else min(self.fill(bucket, now).available(now), burst)
+
+    def level(self, name: str, now: float) -> BucketLevel:
         """Return how full a bucket is, and how fast it fills."""
-        bucket = self.buckets.get(name)
-        free = self.unused_level(empty_since, now) if bucket is None else bucket.available(now)
-        return BucketLevel(
-            self.name, name, self.pace, self.full_rate, min(free, float(self.pace.burst))
-        )
+        return BucketLevel(self.name, name, self.pace, self.full_rate, self.available(name, now))
+
+    def begin_empty(self, now: float) -> None:
+        """Let the buckets that are made later have no token now, and fill from now on."""
+        self.unused = TokenBucket(self.pace, now)
+        self.unused.empty(now)
+
+    def is_unused_full(self, now: float) -> bool:
+        """Say whether a bucket that no eviction has used is full."""
+        return self.available("", now) >= self.pace.burst
 
     def hold(self, name: str, now: float) -> None:
         """Reserve a token of a bucket, made when first needed; the name "" has no bucket."""
         if name:
-            (self.buckets.get(name) or self.open(name, now)).reserve(now)
+            (self.buckets.get(name) or self.open(name, now, now)).reserve(now)
 
-    def open(self, name: str, now: float) -> TokenBucket:
-        """Make a full bucket; at the bound drop the buckets that are full again."""
+    def open(self, name: str, now: float, since: float) -> TokenBucket:
+        """Make a bucket that was full then; at the bound drop the buckets that are full again."""
         if len(self.buckets) >= self.sweep_at:
-            self.buckets = {key: b for key, b in self.buckets.items() if not b.is_idle(now)}
+            self.buckets = {
+                key: b for key, b in self.buckets.items() if not self.fill(b, now).is_idle(now)
+            }
             self.sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))
-        bucket = self.buckets[name] = TokenBucket(self.pace, now)
+        pace = self._paces[max(0, bisect_right(self._since, since) - 1)]
+        bucket = self.buckets[name] = TokenBucket(pace, since)
         return bucket
-
-    def unused_level(self, empty_since: float | None, now: float) -> float:
-        """Return the tokens of a bucket that no eviction has used, since all were empty."""
-        burst = float(self.pace.burst)
-        return (
-            burst if empty_since is None else min(burst, (now - empty_since) * self.pace.per_second)
-        )
 
     def spend(self, name: str, at: float) -> None:
         """Spend a token of a bucket at a time in the past; "" has none."""
@@ -542,15 +658,15 @@ class _Scope:
             return
         if (bucket := self.buckets.get(name)) is None:
             bucket = self.buckets[name] = TokenBucket(self.rate, at)
-        bucket.spend(at)
+        self.fill(bucket, at).spend(at)
 
     def take_buckets(self, old: "_Scope", now: float) -> None:
         """Go on with the buckets of the scope's former rate: what was spent stays spent."""
-        self.buckets = old.buckets
+        self.buckets, self.unused = old.buckets, old.unused
         more = self.rate.burst - old.rate.burst
-        for bucket in self.buckets.values():
-            bucket.available(now)
-            bucket.add(more)
+        unused = () if self.unused is None else (self.unused,)
+        for bucket in (*self.buckets.values(), *unused):
+            old.fill(bucket, now).add(more, now)
             bucket.adjust(self.rate, now)
 
 

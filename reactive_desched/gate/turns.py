@@ -7,7 +7,8 @@ none elsewhere. While the rates warm up, time is counted in seconds of full rate
 as many of those as ever, and they take longer to pass.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from math import floor, sqrt
 from typing import Final
 
@@ -174,7 +175,13 @@ class TurnSchedule:
         self.began_at = began_at
         self._ratio = ratio
         self._warm_up = warm_up
-        self._buckets: dict[tuple[str, str], _Tokens] = {}
+        self._buckets: MutableMapping[tuple[str, str], _Tokens] = {}
+
+    def beside(self) -> "TurnSchedule":
+        """Return a schedule to look at: a bucket that is added to it is not added to this one."""
+        other = TurnSchedule(self._warm_up, self.began_at, self._ratio)
+        other._buckets = ChainMap({}, self._buckets)
+        return other
 
     def has_bucket(self, bucket: tuple[str, str]) -> bool:
         """Say whether a bucket was added, by its scope and its name."""

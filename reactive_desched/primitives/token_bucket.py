@@ -30,7 +30,10 @@ class TokenRate(Struct, frozen=True):
 
 
 class TokenBucket:
-    """Tokens that refill at a steady rate up to the burst; a reserved token does not refill."""
+    """Tokens that refill at a steady rate up to the burst; a reserved token does not refill.
+
+    To ask changes nothing: the tokens are those of the last change, and what came since.
+    """
 
     __slots__ = ("_rescheduled_at", "_reserved", "_scheduled", "_tokens", "_updated_at", "rate")
 
@@ -47,43 +50,40 @@ class TokenBucket:
         """Return how many tokens are reserved."""
         return self._reserved
 
+    @property
+    def updated_at(self) -> float:
+        """Return when the bucket changed last: until then it has been filled."""
+        return self._updated_at
+
     def adjust(self, rate: TokenRate, now: float) -> None:
         """Change the rate: no tokens are added, and those beyond the new burst are lost."""
-        self.available(now)
+        self._fill(now)
         self.rate = rate
         self._tokens = min(self._tokens, rate.burst)
 
-    def add(self, tokens: int) -> None:
+    def add(self, tokens: int, now: float) -> None:
         """Add tokens that a larger burst allows, or take them away for a smaller one.
 
         What was spent stays spent. Callers that wait stand in a new queue from now on.
         """
+        self._fill(now)
         self._tokens += tokens
         self._scheduled.clear()
         self._rescheduled_at = self._updated_at
 
     def spend(self, at: float) -> None:
         """Spend a token at a time in the past, not before the last one, whether there was one."""
-        self.available(at)
+        self._fill(at)
         self._tokens -= 1
 
     def empty(self, at: float) -> None:
         """Take away the tokens that the bucket holds; a debt stays."""
-        self.available(at)
+        self._fill(at)
         self._tokens = min(self._tokens, 0.0)
-
-    def gain(self, elapsed_s: float) -> None:
-        """Refill as in so many seconds, besides those that pass."""
-        gained = elapsed_s * self.rate.per_second
-        self._tokens = min(self.rate.burst, self._tokens + gained)
 
     def available(self, now: float) -> float:
         """Return the tokens that are free now."""
-        if now > self._updated_at:
-            gained = (now - self._updated_at) * self.rate.per_second
-            self._tokens = min(self.rate.burst, self._tokens + gained)
-            self._updated_at = now
-        return self._tokens - self._reserved
+        return self._tokens_at(now) - self._reserved
 
     def has_token(self, now: float) -> bool:
         """Say whether a token can be reserved."""
@@ -97,7 +97,7 @@ class TokenBucket:
 
     def release(self, now: float, *, consumed: bool) -> None:
         """End a reservation: the token is spent, or free again."""
-        self.available(now)
+        self._fill(now)
         self._reserved -= 1
         self._tokens -= consumed
 
@@ -145,5 +145,17 @@ class TokenBucket:
         """Spend a token if there is one; say whether there was."""
         if not self.has_token(now):
             return False
+        self._fill(now)
         self._tokens -= 1
         return True
+
+    def _fill(self, now: float) -> None:
+        """Count the tokens that have come until now, before something changes."""
+        self._tokens = self._tokens_at(now)
+        self._updated_at = max(self._updated_at, now)
+
+    def _tokens_at(self, now: float) -> float:
+        if now <= self._updated_at:
+            return self._tokens
+        gained = (now - self._updated_at) * self.rate.per_second
+        return min(self.rate.burst, self._tokens + gained)

@@ -466,18 +466,19 @@ def test_a_scope_that_the_settings_name_does_not_grow() -> None:
 
 
 def test_rates_begin_low_and_are_full_after_the_warm_up() -> None:
-    warm_up = WarmUpSettings(duration_s=100, from_percent=20)
+    warm_up = WarmUpSettings(duration_s=120, from_percent=20)
     budgets = limiter({"cluster": TokenRate(1, 10), "node": TokenRate(1, 3)}, warm_up=warm_up)
     budgets.begin_warm_up(1000)
 
-    at = (1000, 1025, 1062.5, 1100)
+    assert budgets.rates(1000)["node"] == TokenRate(0.2, 1)
+    at = (1000, 1030, 1031.9, 1090, 1120)
     assert [budgets.rates(now)["cluster"] for now in at] == [
         TokenRate(0.2, 2),
         TokenRate(0.4, 4),
-        TokenRate(0.7, 7),
+        TokenRate(0.4, 4),
+        TokenRate(0.8, 8),
         TokenRate(1, 10),
     ]
-    assert budgets.rates(1000)["node"] == TokenRate(0.2, 1)
 
 
 def test_in_the_warm_up_a_refusal_says_so_and_growing_bursts_give_no_tokens_at_once(
@@ -523,6 +524,107 @@ def test_a_warm_up_never_lets_more_go_than_without_it(pauses: list[int], begins:
     for start, earlier in enumerate(went):
         for end, later in enumerate(went[start:], start):
             assert end - start + 1 <= 4 + (later - earlier) * 0.25 + 1e-6
+
+
+WORLD = [finding(name, on=name[:2]) for name in ("a1", "a2", "b1", "b2")]
+
+
+def look(budgets: EvictionRateLimiter, one: Finding, now: float) -> None:
+    """Ask all that a status, a metric or a page asks."""
+    budgets.peek(one, now)
+    budgets.rates(now)
+    budgets.warm_up_ratio_at(now)
+    budgets.min_available(now)
+    list(budgets.collect(now))
+    for _ in budgets.foresee([(one, now)], now):
+        pass
+
+
+@given(
+    warm_up=st.builds(
+        WarmUpSettings, duration_s=st.integers(1, 90), from_percent=st.integers(1, 100)
+    ),
+    rates=st.fixed_dictionaries(
+        {
+            scope: st.builds(TokenRate, st.sampled_from([0.05, 0.3, 1.0, 7.0]), st.integers(1, 12))
+            for scope in ("cluster", "zone", "node")
+        }
+    ),
+    decisions=st.lists(st.tuples(st.floats(0, 40), st.sampled_from(WORLD)), max_size=12),
+    looks=st.lists(st.tuples(st.floats(0, 150), st.sampled_from(WORLD)), max_size=40),
+    warms_again_at=st.none() | st.floats(0, 150),
+    start=st.sampled_from(["full", "empty"]),
+)
+def test_looks_change_no_decision_however_the_rates_warm_up(
+    warm_up: WarmUpSettings,
+    rates: dict[str, TokenRate],
+    decisions: list[tuple[float, Finding]],
+    looks: list[tuple[float, Finding]],
+    warms_again_at: float | None,
+    start: str,
+) -> None:
+    seen, unseen = limiter(rates, warm_up=warm_up), limiter(rates, warm_up=warm_up)
+    steps: list[tuple[float, int, Finding | None]] = [(at, 0, one) for at, one in looks]
+    if warms_again_at is not None:
+        steps.append((warms_again_at, 1, None))
+    now = 0.0
+    for pause, one in decisions:
+        now += pause
+        steps.append((now, 2, one))
+    for budgets in (seen, unseen):
+        budgets.begin_warm_up(0)
+        if start == "empty":
+            budgets.begin_empty(0)
+    for at, kind, each in sorted(steps, key=lambda step: step[:2]):
+        if kind == 0 and each is not None:
+            look(seen, each, at)
+        elif each is None:
+            seen.begin_warm_up(at)
+            unseen.begin_warm_up(at)
+        else:
+            assert spent(seen, each, at) == spent(unseen, each, at)
+            assert empty(take(seen, each, at)) == empty(take(unseen, each, at))
+
+
+def test_a_bucket_fills_through_the_steps_of_the_warm_up_whatever_was_asked_before() -> None:
+    warm_up = WarmUpSettings(duration_s=60, from_percent=10)
+    rates = {"cluster": TokenRate(0.5, 100)}
+    asked, unasked = limiter(rates, warm_up=warm_up), limiter(rates, warm_up=warm_up)
+    for budgets in (asked, unasked):
+        budgets.begin_warm_up(0)
+        assert spent(budgets, WEB, 0) == 10
+    for tick in range(6000):
+        look(asked, WEB, tick / 100)
+
+    assert asked.min_available(60) == unasked.min_available(60)
+    steps = sum(0.5 * warm_up.ratio(second) for second in range(60))
+    assert unasked.min_available(60)["cluster"] == pytest.approx(steps)
+    assert spent(asked, WEB, 60) == spent(unasked, WEB, 60) == int(steps)
+
+
+def test_a_look_takes_no_size_of_the_cluster_that_a_decision_would_not_have_seen() -> None:
+    grown = make_rate_limits(
+        {"cluster": TokenRate(1, 4)}, grows_above_nodes=1000, grows=("cluster",)
+    )
+    nodes = [1000]
+    seen = EvictionRateLimiter(grown, name_scopes, lambda: nodes[0])
+    unseen = EvictionRateLimiter(grown, name_scopes, lambda: nodes[0])
+    for budgets in (seen, unseen):
+        assert spent(budgets, WEB, 0) == 4
+    nodes[0] = 3000
+    look(seen, WEB, 2)
+    nodes[0] = 1000
+
+    assert spent(seen, WEB, 3) == spent(unseen, WEB, 3) == 3
+
+
+def test_a_warm_up_of_buckets_that_were_full_before_it_leaves_their_short_burst() -> None:
+    warm_up = WarmUpSettings(duration_s=60, from_percent=10)
+    budgets = limiter({"cluster": TokenRate(0.05, 10)}, warm_up=warm_up)
+    assert spent(budgets, WEB, 0) == 10
+    budgets.begin_warm_up(1000)
+
+    assert spent(budgets, WEB, 1060) == 1 + int(sum(0.05 * warm_up.ratio(s) for s in range(60)))
 
 
 def test_buckets_that_begin_empty_fill_at_their_rates_also_those_that_are_made_later() -> None:
