@@ -17,6 +17,7 @@ from reactive_desched.controller.readiness import (
     LEADER,
     MANUAL,
     STARTUP,
+    USUAL_BEFORE_A_TERM,
 )
 from reactive_desched.model.brakes import PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
@@ -26,6 +27,9 @@ CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
 
 MODES: Final = {False: "live: evicts pods", True: "dry run: sends no eviction request"}
 """What /readyz and the log say of the mode, by whether it is a dry run."""
+
+_ONCE_IT_LEADS: Final = " once it leads"
+"""What follows the mode of a standby."""
 
 _SAID_BY_CHECKS: Final = (
     ControllerState.FAULT,
@@ -39,6 +43,12 @@ _NOT_PAUSED: Final = {MANUAL: "no person holds it", BRAKE: "no brake stops the e
 
 _OF_THE_LEADER: Final = frozenset({LEADER, STARTUP, JOURNAL})
 """Pauses that hold on every standby: it is ready without them."""
+
+_ON_STANDBY: Final = {
+    STARTUP: "standby: the start ends once this process leads",
+    JOURNAL: "standby: it is opened once this process leads",
+}
+"""What is said of a standby, for the reasons that such a pause has before a term begins."""
 
 
 def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> Health:
@@ -55,9 +65,9 @@ def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> 
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
     health.add_info_check("plugins", partial(_plugin_check, controller))
-    health.add_info_check("state", partial(_state_check, pipeline.description))
+    health.add_info_check("state", partial(_state_check, controller, pipeline.description))
     health.add_info_check("warm-up", partial(_warm_up_check, pipeline.description))
-    health.add_info_check("mode", lambda: CheckResult(not dry_run, MODES[dry_run]))
+    health.add_info_check("mode", partial(_mode_check, controller, dry_run=dry_run))
     health.add_info_check(
         "policy", lambda: CheckResult(not active.problems, active.status_message())
     )
@@ -113,11 +123,17 @@ def _plugin_check(controller: Controller) -> CheckResult:
     return CheckResult(not faults, "; ".join(texts) or "none fails")
 
 
-def _state_check(description: ControllerDescription) -> CheckResult:
+def _state_check(controller: Controller, description: ControllerDescription) -> CheckResult:
     """Name the state; why it evicts nothing is in the lines of the checks that fail."""
     state = description.state()
     text = state.name if state.name in _SAID_BY_CHECKS else state.text
-    return CheckResult(state.severity == GOOD, text)
+    follows = state.name is ControllerState.STANDBY and bool(controller.pauses.leadership.leader)
+    return CheckResult(follows or state.severity == GOOD, text)
+
+
+def _mode_check(controller: Controller, *, dry_run: bool) -> CheckResult:
+    once = "" if dry_run or not controller.pauses.leadership.is_standby else _ONCE_IT_LEADS
+    return CheckResult(not dry_run, f"{MODES[dry_run]}{once}")
 
 
 def _warm_up_check(description: ControllerDescription) -> CheckResult:
@@ -130,6 +146,12 @@ def _warm_up_check(description: ControllerDescription) -> CheckResult:
 def _pause_check(controller: Controller, name: str) -> CheckResult:
     controller.pauses.check()  # a suspend, or a fault of the journal, pauses when it is looked for
     status = controller.readiness.pauses[name]
-    if controller.pauses.leadership.is_standby and name in _OF_THE_LEADER:
-        return CheckResult(ok=True, message=status.text or status.note)
-    return CheckResult(not status.reason, status.text or status.note)
+    leadership = controller.pauses.leadership
+    if not leadership.is_standby or name not in _OF_THE_LEADER:
+        return CheckResult(not status.reason, status.text or status.note)
+    if name == LEADER and leadership.leader:
+        text = f"standby: {status.text}; this process acts once it leads"
+        return CheckResult(ok=True, message=text, is_well=True)
+    if status.reason in USUAL_BEFORE_A_TERM:
+        return CheckResult(ok=True, message=_ON_STANDBY[name], is_well=True)
+    return CheckResult(ok=True, message=status.text or status.note)

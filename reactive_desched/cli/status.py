@@ -117,7 +117,8 @@ class StatusScreen:
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
             yield from self._line("credentials", f"not renewed: {credentials}", RED)
-        once = " once it leads" if answer["state"]["name"] == _STANDBY else ""
+        waits = answer["state"]["name"] == _STANDBY and answer["mode"] == "live"
+        once = " once it leads" if waits else ""
         mode = f"{_MODES[answer['mode']]}{once}; {answer['leadership']}"
         yield from self._line("mode", mode, style)
         policy = answer["policy"]

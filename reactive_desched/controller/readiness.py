@@ -74,6 +74,9 @@ _STARTING: Final = PauseStatus("the controller is starting")
 _NOT_OPEN: Final = PauseStatus(NOT_OPEN)
 _NOT_LISTED: Final = PauseStatus("its first list is not complete")
 
+USUAL_BEFORE_A_TERM: Final = frozenset({_STARTING.reason, _NOT_OPEN.reason})
+"""The reasons of pauses that hold on every standby, until it leads."""
+
 
 class Readiness:
     """The pauses of one controller; it works while none holds.

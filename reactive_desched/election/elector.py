@@ -282,12 +282,11 @@ class LeaderElector:
     def _stand_by(self) -> None:
         leader = self._lease.record.holder if self._lease is not None else ""
         if self._error:
-            reason = f"the Lease cannot be read or written: {self._error}"
+            self._leadership.stand_by(f"the Lease cannot be read or written: {self._error}")
         elif leader:
-            reason = f"the leader is {leader}"
+            self._leadership.follow(leader)
         else:
-            reason = "no leader is known yet"
-        self._leadership.stand_by(reason)
+            self._leadership.stand_by("no leader is known yet")
 
     def _fail(self, error: ClusterError) -> None:
         if str(error) != self._error:

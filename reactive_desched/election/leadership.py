@@ -21,7 +21,7 @@ class Leadership:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._reason = ""
+        self._reason = self._leader = ""
         self._until = inf
         self._is_over = False
 
@@ -40,10 +40,20 @@ class Leadership:
         """Say whether another process may act, and this one may follow it."""
         return bool(self._reason) and not self._is_over
 
+    @property
+    def leader(self) -> str:
+        """Return which other process acts; empty where none is known to, and while this one may."""
+        return self._leader if self.is_standby else ""
+
+    def follow(self, leader: str) -> None:
+        """Forbid this process to act until its term begins, as this other process acts."""
+        self.stand_by(f"the leader is {leader}")
+        self._leader = leader
+
     def stand_by(self, reason: str) -> None:
         """Forbid this process to act until its term begins."""
         if not self._is_over:
-            self._reason = reason
+            self._reason, self._leader = reason, ""
 
     def renew(self, until: float) -> None:
         """Extend the term to this time of the clock, unless it has lapsed."""

@@ -15,11 +15,13 @@ LOOP_LAG = histogram("loop_lag_seconds", "How late the event loop ran a timer.")
 class CheckResult(NamedTuple):
     """The result of a check now; the message is for a person, on one line.
 
-    A check that passes with a message has a reservation: its line is that of an info check.
+    A check that passes with a message has a reservation, and its line the mark of one, unless all
+    is as it should be: it `is_well`.
     """
 
     ok: bool
     message: str = ""
+    is_well: bool = False
 
 
 Check = Callable[[], CheckResult]
@@ -157,7 +159,8 @@ def _run_check(check: Check) -> CheckResult:
 
 def _line(name: str, result: CheckResult) -> str:
     if result.ok:
-        return _info_line(name, result._replace(ok=False)) if result.message else f"[+]{name} ok"
+        marked = result._replace(ok=result.is_well)
+        return _info_line(name, marked) if result.message else f"[+]{name} ok"
     return f"[-]{name} failed: {_on_one_line(result.message) or 'no reason given'}"
 
 

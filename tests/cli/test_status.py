@@ -322,6 +322,41 @@ def test_migration_jobs_that_have_ended_take_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("live", "live: evicts pods once it leads; standby"),
+        ("dry_run", "dry run: sends no eviction request; standby"),
+    ],
+)
+def test_a_standby_says_who_leads_and_names_no_trouble(mode: str, said: str) -> None:
+    summary = "another replica acts, and this one evicts nothing: the leader is x"
+    pauses = [
+        {"name": "leader", "reason": "the leader is x", "note": ""},
+        {"name": "startup", "reason": "the controller is starting", "note": ""},
+        {"name": "journal", "reason": "the journal is not open", "note": ""},
+    ]
+    state = {"name": "standby", "severity": "warn", "summary": summary}
+    more = {"mode": mode, "leadership": "standby", "journal": None, "pauses": pauses}
+    lines = screen(QUIET | more | {"state": state})
+
+    assert f"mode            {said}" in lines
+    assert f"state           standby: {summary}" in lines
+    assert "paused by" not in "\n".join(lines)
+
+
+def test_a_standby_that_lacks_a_resource_says_so() -> None:
+    pauses = [
+        {"name": "startup", "reason": "the controller is starting", "note": ""},
+        {"name": "sync/pods", "reason": "the watch ended", "note": ""},
+    ]
+    state = {"name": "standby", "severity": "warn", "summary": "the leader is x"}
+    lines = screen(QUIET | {"leadership": "standby", "pauses": pauses, "state": state})
+
+    held = [line.strip() for line in lines if "paused by" in line]
+    assert held == ["paused by sync/pods: the watch ended"]
+
+
+@pytest.mark.parametrize(
     ("leadership", "why"),
     [
         ("standby", "this process does not lead"),

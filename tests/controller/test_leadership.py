@@ -10,6 +10,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.controller.readiness import STARTUP, STOPPING
 from reactive_desched.election.leadership import LAPSED
+from reactive_desched.eviction.recorder import NOT_OPEN
 from reactive_desched.model.outcomes import CANCELLED
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
@@ -24,7 +25,7 @@ TAINTED, WEB = node("n1", "gpu:NoSchedule"), pod("web", on="n1")
 
 def standby() -> FakeEdgesController:
     flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()))
-    flow.controller.pauses.leadership.stand_by("the leader is x")
+    flow.controller.pauses.leadership.follow("x")
     return flow
 
 
@@ -65,19 +66,47 @@ async def test_no_request_is_sent_when_the_term_ends_while_its_intent_is_written
     assert flow.controller.pauses.check() == f"leader: {reason}"
 
 
-async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping() -> None:
+async def test_a_standby_is_ready_when_it_is_in_sync_and_not_stopping(golden: Golden) -> None:
     flow = standby()
     health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
     assert not health.readyz().ok
 
     flow.deliver_list(TAINTED)
+    flow.intent_store.fault = NOT_OPEN  # as on every standby
     report = health.readyz()
     assert report.ok
-    assert report.results["leader"].message == "the leader is x"
-    assert report.results["startup"].message == "the controller is starting"
+    lines = report.text(verbose=True).splitlines()
+    assert "\n".join(line for line in lines if not line.startswith("[+]sync/")) == golden()
 
     flow.readiness.pause(STOPPING, "the controller is stopping")
     assert not health.readyz().ok
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "no leader is known yet",
+        "the Lease cannot be read or written: timed out",
+        "elected: the disk takes no records",
+    ],
+)
+async def test_a_standby_that_knows_no_leader_is_ready_with_a_reservation(reason: str) -> None:
+    flow = standby()
+    flow.controller.pauses.leadership.stand_by(reason)
+    health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
+    flow.deliver_list(TAINTED)
+
+    text = health.readyz().text(verbose=True)
+    assert health.readyz().ok
+    assert f"[!]leader: {reason}\n" in text
+    assert f"[!]state: standby: another replica acts, and this one evicts nothing: {reason}" in text
+
+
+async def test_a_standby_in_dry_run_does_not_say_that_it_evicts_pods_once_it_leads() -> None:
+    flow = standby()
+    health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=True)
+
+    assert health.readyz().info["mode"].message == "dry run: sends no eviction request"
 
 
 async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() -> None:

@@ -233,7 +233,7 @@ async def pause(flow: FakeEdgesController) -> None:
 
 
 async def stand_by(flow: FakeEdgesController) -> None:
-    flow.controller.pauses.leadership.stand_by("the leader is controller-1")
+    flow.controller.pauses.leadership.follow("controller-1")
 
 
 async def stop(flow: FakeEdgesController) -> None:

@@ -115,7 +115,10 @@ def test_a_standby_is_ready_follows_the_cluster_and_evicts_nothing(
 
     code, text = get(standby, "/readyz?verbose")
     assert code == 200
-    assert f"[!]leader: the leader is {holder(cluster)}\n" in text
+    leads = f"standby: the leader is {holder(cluster)}; this process acts once it leads"
+    assert f"[+]leader: {leads}\n" in text
+    assert "[+]journal: standby: it is opened once this process leads\n" in text
+    assert "[!]" not in text
     assert get(standby, "/readyz") == (200, "ok")
     assert "reactive_desched_leader 0.0\n" in get(standby, "/metrics")[1]
     assert "reactive_desched_leader 1.0\n" in get(leader, "/metrics")[1]
