@@ -87,6 +87,11 @@ class Brakes:
         return (*self.zones.keys, *self.pending.keys)
 
     @property
+    def wall_s(self) -> float:
+        """Return the time of day that counts for the brakes, in seconds since the epoch."""
+        return self._view.now_s
+
+    @property
     def saved(self) -> SavedBrakes:
         """Return what outlives a restart."""
         since_s = self._since_s.get(STORM, 0.0) if self.storm.message else 0.0

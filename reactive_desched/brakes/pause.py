@@ -79,10 +79,15 @@ class ManualPause:
 
     @property
     def until_s(self) -> float | None:
-        """Return when the pause ends by itself, in seconds of the epoch; None where it does not."""
-        if self._command is not None:
-            return self._command.until_s
-        return None if self._file is None else self._file.until_s
+        """Return when the pause ends by itself, in seconds of the epoch; None where it does not.
+
+        Of a pause by command and one by file it is the later end.
+        """
+        ends = [] if self._command is None else [self._command.until_s]
+        if self._file_held and self._file is not None:
+            ends.append(self._file.until_s)
+        known = [each for each in ends if each is not None]
+        return max(known) if known and len(known) == len(ends) else None
 
     @property
     def release_text(self) -> str:

@@ -156,7 +156,7 @@ def _next(each: Mapping[str, Any], now: datetime) -> str:
         return "stays"
     if (turn := each.get("nextTurn")) is not None:
         return f"turn {'after' if each.get('isLeast') else 'in'} {_wait(turn, now)}"
-    return next_look(each.get("nextUntil"), now)
+    return next_look(each.get("nextUntil"), now, is_least=bool(each.get("isLeast")))
 
 
 def _wait(time: str, now: datetime) -> str:
@@ -182,11 +182,16 @@ def describe_subjects(waiting: int) -> str:
     return f"{format_count(waiting, 'subject', 'waits', 'wait')} for quiet, or for {turn}"
 
 
-def next_look(until: str | None, now: datetime) -> str:
-    """Say when a blocked finding is evaluated again: by a time, else only at a change."""
+def next_look(until: str | None, now: datetime, *, is_least: bool = False) -> str:
+    """Say when a blocked finding is evaluated again: by a time, else only at a change.
+
+    While something holds all evictions the time `is_least`: what is due already waits for that.
+    """
     if until is None:
         return "at a change"
-    return left_until(until, now)
+    if not is_least:
+        return left_until(until, now)
+    return f"after {_wait(until, now)}" if datetime.fromisoformat(until) > now else "at a change"
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
@@ -194,7 +199,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     each = {
         "keeps": finding.get("keeps"),
         "nextTurn": turn and turn["at"],
-        "isLeast": turn and turn.get("isLeast"),
+        "isLeast": turn.get("isLeast") if turn else finding.get("isLeast"),
         "nextUntil": finding.get("until"),
     }
     return (

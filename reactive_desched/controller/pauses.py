@@ -9,7 +9,7 @@ from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.election.leadership import Leadership
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.eviction_controls import EvictionControls
-from reactive_desched.model.brakes import SavedBrakes
+from reactive_desched.model.brakes import CLUSTER, SavedBrakes
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Wakeup
 
@@ -120,6 +120,21 @@ class EvictionPauses:
         """Record what the pause file says; empty where there is none."""
         self._brakes.set_pause_file(text)
         self.check()
+
+    def next_release(self) -> float | None:
+        """Return until when brakes of the whole cluster hold evictions, as time alone ends them.
+
+        It is monotonic seconds, and the earliest moment at which none of those holds that have an
+        end; None where none has.
+        """
+        now = self._clock()
+        wall_offset_s = self._brakes.wall_s - now
+        ends = (
+            each.until_s - wall_offset_s
+            for each in self._brakes.states(now)
+            if each.scope == CLUSTER and each.until_s is not None
+        )
+        return max(ends, default=None)
 
     def pause_file(self) -> str:
         """Return what the pause file says; empty where there is none."""

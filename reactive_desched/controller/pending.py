@@ -30,8 +30,9 @@ PODS_PER_SLICE: Final = 64
 class PendingFinding(Struct, frozen=True, gc=False):
     """A finding that a gate blocks; `since` and `until` are monotonic seconds.
 
-    `until` is when it is evaluated again at the latest. `turn` is that of one that waits for a rate
-    limit.
+    `until` is when it is evaluated again at the latest, or when what blocks it ends; where it
+    `is_least` something holds all evictions, and it is not before then. `turn` is that of one that
+    waits for a rate limit.
     """
 
     profile: str
@@ -41,6 +42,7 @@ class PendingFinding(Struct, frozen=True, gc=False):
     until: float | None
     trigger: Trigger
     turn: Turn | None = None
+    is_least: bool = False
 
     def message(self, now: float) -> str:
         """Say why it waits, and of one in a queue its place and when its turn is, as of now."""
@@ -72,7 +74,9 @@ class TurnRow(Struct, frozen=True, rename="camel", omit_defaults=True):
 class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
     """One finding that waits, as `/debug/pending` lists it; another `setting` would let it pass.
 
-    `keeps` says that no eviction is waited for: the pod stays until a person changes something.
+    `until` is when it is evaluated again at the latest, or when what blocks it ends; with `isLeast`
+    something holds all evictions, and it is not before then. `keeps` says that no eviction is
+    waited for: the pod stays until a person changes something.
     """
 
     namespace: str
@@ -91,15 +95,17 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
     until: datetime | None = None
     turn: TurnRow | None = None
     keeps: bool = False
+    is_least: bool = False
 
 
 class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The findings that one gate blocks for one reason, and an example: the longest waiting.
 
     They have the same `setting` that would let them pass. `nextUntil` is when the first of them is
-    evaluated again at the latest; of those in the queue of a rate limit `nextTurn` is when the
-    first of them is expected to leave, and `lastTurn` the last. With `keeps` no eviction is waited
-    for, and with `leaves` the pods leave already.
+    evaluated again at the latest, or when what blocks it ends; of those in the queue of a rate
+    limit `nextTurn` is when the first of them is expected to leave, and `lastTurn` the last. With
+    `isLeast` these times are the earliest. With `keeps` no eviction is waited for, and with
+    `leaves` the pods leave already.
     """
 
     gate: str
@@ -310,7 +316,7 @@ class _Counted:
             None if group.next_until is None else moment.time(group.next_until),
             None if group.first_turn is None else moment.time(group.first_turn),
             None if group.last_turn is None else moment.time(group.last_turn),
-            example.turn is not None and example.turn.is_least,
+            example.is_least if example.turn is None else example.turn.is_least,
             keeps,
             leaves,
         )
@@ -335,6 +341,7 @@ def _row(finding: PendingFinding, moment: ClockPair) -> PendingRow:
         None if finding.until is None else moment.time(finding.until),
         None if finding.turn is None else turn_row(finding.turn, moment),
         decision.keeps,
+        finding.is_least,
     )
 
 

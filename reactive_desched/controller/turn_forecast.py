@@ -8,6 +8,8 @@ import anyio
 import anyio.lowlevel
 from msgspec.structs import replace
 
+from reactive_desched.brakes.pending import TOO_MANY_PENDING
+from reactive_desched.brakes.storm import FINDING_STORM
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PODS_PER_SLICE, PendingFinding
 from reactive_desched.controller.slices import in_slices
@@ -15,6 +17,9 @@ from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied
+
+_BRAKES: Final = frozenset({FINDING_STORM.gate, TOO_MANY_PENDING.gate})
+"""The gates whose findings wait for the end of what holds the whole cluster."""
 
 KEPT_S: Final = 1.0
 """So long at most an answer serves further questions, of a large cluster."""
@@ -29,7 +34,8 @@ def findings_with_turns(
     """Yield None wherever the event loop may have its turn, and last every finding that waits.
 
     A turn is foreseen from the rates alone; it is a time at the earliest while something holds all
-    evictions, and where the policy or the settings limit evictions in other ways as well.
+    evictions, and where the policy or the settings limit evictions in other ways as well. No time
+    is before the end of what holds all evictions, where that has one.
     """
     found: list[PendingFinding] = []
     for number, each in enumerate(controller.evaluator.pending()):
@@ -44,14 +50,31 @@ def findings_with_turns(
     pauses = controller.pauses
     is_held = bool(pauses.check() or pauses.state().hold)
     is_least = is_held or controller.gates.has_other_limits
+    release = pauses.next_release() if is_held else None
     for number, each in enumerate(found):
         if each.decision.gate == RATE_LIMITED.gate:
             turn = turns.get(each.decision.finding.pod.uid)
             if turn is not None:
-                found[number] = replace(each, turn=replace(turn, is_least=is_least))
+                at = turn.at if release is None else max(turn.at, release)
+                found[number] = replace(each, turn=replace(turn, at=at, is_least=is_least))
+        elif (until := _next_look(each, release)) is not None:
+            waits = not (each.decision.keeps or each.decision.pod_leaves)
+            found[number] = replace(each, until=until, is_least=is_held and waits)
         if number % PODS_PER_SLICE == 0:
             yield None
     yield found
+
+
+def _next_look(finding: PendingFinding, release: float | None) -> float | None:
+    """Return when a finding is evaluated again, or may pass: not before a brake's `release`."""
+    decision, until = finding.decision, finding.until
+    if decision.keeps or decision.pod_leaves:
+        return until
+    if (end := decision.end) is not None and not end.is_said:
+        until = end.at_s
+    if release is None or (until is None and decision.gate not in _BRAKES):
+        return until
+    return release if until is None else max(until, release)
 
 
 class TurnForecast:

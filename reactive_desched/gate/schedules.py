@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.model.decisions import Defer, GateReason
+from reactive_desched.model.decisions import Defer, GateReason, silent_end
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.limits import EvictionSchedule
@@ -143,14 +143,18 @@ class EvictionSchedules(EvictionParticipant):
             return None
         end_s, window, opening, limit = max(blocking, key=lambda each: each[0])
         retry_at_s = now + min(end_s - wall_s, CLOCK_CHECK_S)
-        where = window.describe(opening)
+        where, end = window.describe(opening), silent_end(now + end_s - wall_s)
         if limit == 0:
             message = f"{where} allows no evictions"
-            return SCHEDULE_CLOSED.defer(finding, message, retry_at_s, scope_exhausted="cluster")
+            return SCHEDULE_CLOSED.defer(
+                finding, message, retry_at_s, scope_exhausted="cluster", end=end
+            )
         count = window.count(opening)
         were = agree(count, "was", "were")
         message = f"{where} allows {format_count(limit, 'eviction')}, and there {were} {count}"
-        return SCHEDULE_SPENT.defer(finding, message, retry_at_s, scope_exhausted="cluster")
+        return SCHEDULE_SPENT.defer(
+            finding, message, retry_at_s, scope_exhausted="cluster", end=end
+        )
 
     def decided(self, eviction: Eviction) -> None:
         """Count an eviction."""

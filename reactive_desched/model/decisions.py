@@ -45,24 +45,35 @@ class WaitEnd(Struct, frozen=True, gc=False):
 
     A decision is read long after it was made. So its message has no time that is left, which only
     `left` puts in, at the moment of the question; records have the moment itself, by `moment`.
-    `at_s` is monotonic seconds. A time that `is_bare` has no "in" or "at" before it.
+    `at_s` is monotonic seconds. A time that `is_bare` has no "in" or "at" before it. One that is
+    not to be said, as the message names it already, has no words at all: see `silent_end`.
     """
 
     before: str
     at_s: float
     after: str = ""
     is_bare: bool = False
+    is_said: bool = True
 
     def left(self, now: float) -> str:
         """Say how long it is until then."""
+        if not self.is_said:
+            return ""
         left_s = self.at_s - now
         when = format_age(max(1, round(left_s))) if self.is_bare else format_left(left_s)
         return f"{self.before} {when}{self.after}"
 
     def moment(self, clocks: ClockPair) -> str:
         """Say at which time of day that is."""
+        if not self.is_said:
+            return ""
         time = format_time_seen_at(clocks.wall_s(self.at_s), clocks.wall_now)
         return f"{self.before} {'' if self.is_bare else 'at '}{time}{self.after}"
+
+
+def silent_end(at_s: float) -> WaitEnd:
+    """Return the end of a wait whose message names it: lists show it, and nothing is added."""
+    return WaitEnd("", at_s, is_said=False)
 
 
 class Defer(Struct, frozen=True, gc=False):

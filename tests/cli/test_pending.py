@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.cli import controller_client, main
+from reactive_desched.cli import controller_client, main, pending
 from tests.support.golden import Golden
 
 
@@ -175,3 +175,13 @@ def test_one_is_counted_as_one(
 
     out = capsys.readouterr().out
     assert all(words in out for words in said)
+
+
+def test_what_is_held_is_looked_at_after_a_time() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    later, past = ((now + timedelta(seconds=each)).isoformat() for each in (3600, -9))
+
+    assert pending.next_look(later, now, is_least=True) == "after 1h"
+    assert pending.next_look(past, now, is_least=True) == "at a change"
+    assert pending.next_look(later, now) == "in 1h"
+    assert pending.next_look(past, now) == "now"

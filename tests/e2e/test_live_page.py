@@ -302,3 +302,45 @@ async def log_in(tab: BrowserTab, token: str) -> None:
     await tab.evaluate(f"document.getElementById('token').value = {token!r}")
     await tab.evaluate("document.getElementById('token').focus()")
     await press(tab, "Enter")
+
+
+HELD = """(() => {
+  const real = window.fetch;
+  const at = (now, seconds) => new Date(new Date(now).getTime() + 1000 * seconds).toISOString();
+  window.fetch = async (url, ...more) => {
+    const answer = await real(url, ...more);
+    if (!String(url).includes("debug/status")) return answer;
+    const found = await answer.json(), now = found.time;
+    const one = { gate: "G", reason: "R", findings: 1, since: now, example: "a/b", message: "m" };
+    found.pending.reasons = [
+      { ...one, nextTurn: at(now, 100), isLeast: true },
+      { ...one, nextTurn: at(now, 100) },
+      { ...one, nextUntil: at(now, 3600), isLeast: true },
+      { ...one, nextUntil: at(now, -9), isLeast: true },
+      { ...one, nextUntil: at(now, 3600) },
+      { ...one, nextUntil: at(now, -9) },
+      one,
+      { ...one, keeps: true },
+    ];
+    return new Response(JSON.stringify(found), { headers: { "Content-Type": "application/json" } });
+  };
+})(); 0"""
+"""Lets the controller answer that findings of each kind wait."""
+
+NEXTS = "[...document.querySelectorAll('#reasons tr')].map((row) => row.cells[3].textContent)"
+
+
+async def test_what_is_held_has_its_next_look_after_a_time(page: BrowserTab) -> None:
+    await page.evaluate(HELD)
+    await page.wait_for("document.querySelectorAll('#reasons tr').length === 8")
+
+    assert await page.evaluate(NEXTS) == [
+        "turn after 1m 40s",
+        "turn in 1m 40s",
+        "after 1h",
+        "at a change",
+        "in 1h",
+        "now",
+        "at a change",
+        "stays",
+    ]

@@ -108,8 +108,6 @@ async def each_answer(flow: FakeEdgesController) -> list[str]:
 SAYS_NO_TIME = {
     "NODE_FIT_PENDING": "it is asked again at once",
     "PLACE_PENDING": "it is asked again at once",
-    "SCHEDULE_CLOSED": "the message has the window with its hours",
-    "SCHEDULE_SPENT": "the message has the window with its hours",
 }
 """The deferrals without an end in their message, and why."""
 

@@ -115,9 +115,8 @@ def test_a_standby_is_ready_follows_the_cluster_and_evicts_nothing(
 
     code, text = get(standby, "/readyz?verbose")
     assert code == 200
-    leads = f"standby: the leader is {holder(cluster)}; this process acts once it leads"
-    assert f"[+]leader: {leads}\n" in text
-    assert "[+]journal: standby: it is opened once this process leads\n" in text
+    assert f"[+]leader: standby: the leader is {holder(cluster)}; " in text
+    assert "[+]journal: standby: " in text
     assert "[!]" not in text
     assert get(standby, "/readyz") == (200, "ok")
     assert "reactive_desched_leader 0.0\n" in get(standby, "/metrics")[1]

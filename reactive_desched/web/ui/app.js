@@ -216,6 +216,7 @@ function nextOf(keeps, turn, isLeast, until, now) {
   if (turn) return `turn ${isLeast ? "after" : "in"} ${age(new Date(turn) - now)}`;
   if (!until) return "at a change";
   const left = new Date(until) - now;
+  if (isLeast) return left > 0 ? `after ${age(left)}` : "at a change";
   return left < 500 ? "now" : `in ${age(left)}`;
 }
 
@@ -242,7 +243,7 @@ function showWaiting(now) {
     const turn = each.turn ? `${each.turn.place} of ${each.turn.of}, ` : "";
     return row(cell(asks(pod, "pod", pod), "name", "Pod"), cell(asks(each.node, "node", each.node), "", "Node"), cell(each.plugin, "", "Plugin"),
       cell(reasonLink(each.reason), "", "Reason"), cell(span(now - new Date(each.since)), "", "Since"),
-      cell(turn + nextOf(each.keeps, each.turn?.at, each.turn?.isLeast, each.until, now), "", "Next"));
+      cell(turn + nextOf(each.keeps, each.turn?.at, (each.turn ?? each).isLeast, each.until, now), "", "Next"));
   }));
 }
 
