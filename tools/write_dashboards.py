@@ -216,7 +216,7 @@ def _health() -> list[Panel]:
             width=4,
             height=4,
             texts=_YES_NO,
-            runbooks=("ReactiveDeschedJournalFault",),
+            runbooks=("ReactiveDeschedJournalFault", "ReactiveDeschedRecordingFault"),
         ),
         Panel(
             "Policy in force is the one in the files",
@@ -305,6 +305,7 @@ def _decisions() -> list[Panel]:
             "ops",
             width=12,
             height=9,
+            runbooks=("ReactiveDeschedPluginOff",),
         ),
     ]
 

@@ -4,6 +4,10 @@ No time of another machine counts: a Lease is free when this process has seen it
 long as the Lease says. What differs from client-go errs to the safe side: a term is counted from
 when the renewal was *sent*, another holder ends the term at once, a Lease that vanished while it
 was held is free only when it would have run out, and a candidate comes back when it runs out.
+
+A client that may write the Lease may write anything into it. A duration counts between this candidate's
+own and an hour; times and numbers that the API server would refuse are not written again; of a
+holder's name texts have so much as of any name.
 """
 
 import math
@@ -15,9 +19,17 @@ import anyio
 from msgspec import Struct
 
 from reactive_desched.election.leadership import Leadership
-from reactive_desched.election.lease import Lease, LeaseClient, LeaseRecord, micro_time
+from reactive_desched.election.lease import (
+    MAX_TRANSITIONS,
+    Lease,
+    LeaseClient,
+    LeaseRecord,
+    is_time,
+    micro_time,
+)
 from reactive_desched.errors import ClusterError, LeadershipLost
 from reactive_desched.policy.settings.leader_election import JITTER_FACTOR
+from reactive_desched.primitives.bounded_text import bounded_name
 from reactive_desched.telemetry.logs import DebugLogger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -26,6 +38,9 @@ DRAIN_SHARE: Final = 0.4
 
 KILL_MARGIN: Final = 0.2
 """The process ends so much of the time between renew deadline and lease duration before the end."""
+
+MAX_HELD_S: Final = 3600.0
+"""A Lease without renewals is free after so long, whatever duration was written into it."""
 
 _SOON_S: Final = 0.05
 """The least wait between two attempts."""
@@ -108,7 +123,7 @@ class LeaderElector:
         """Yield how attempts ended, and how often the Lease changed hands."""
         yield RENEWALS.by_label(self._results)
         if self._lease is not None:
-            yield TRANSITIONS.value(self._lease.record.transitions)
+            yield TRANSITIONS.value(self.transitions)
 
     @property
     def is_leader(self) -> bool:
@@ -118,7 +133,7 @@ class LeaderElector:
     @property
     def transitions(self) -> int:
         """The Lease's leaseTransitions, as last read."""
-        return 0 if self._lease is None else self._lease.record.transitions
+        return 0 if self._lease is None else _transitions(self._lease.record.transitions)
 
     async def acquire(self) -> None:
         """Return once this candidate holds the Lease; its term has not begun yet."""
@@ -227,7 +242,7 @@ class LeaderElector:
             self._fail(error)
             return False
         if before.holder != self.identity:
-            self.previous_holder = before.holder
+            self.previous_holder = bounded_name(before.holder)
         self._lease, self._observed_at, self._sent_at, self._error = written, sent_at, sent_at, ""
         return True
 
@@ -237,21 +252,21 @@ class LeaderElector:
         return LeaseRecord(
             self.identity,
             math.ceil(self.timing.lease_duration_s),
-            before.acquire_time if is_renewal else now,
+            before.acquire_time if is_renewal and is_time(before.acquire_time) else now,
             now,
-            before.transitions + (0 if is_renewal or is_new else 1),
+            _transitions(before.transitions + (0 if is_renewal or is_new else 1)),
         )
 
     def _released(self, record: LeaseRecord) -> LeaseRecord:
         now = micro_time(self._clock.wall())
-        return LeaseRecord("", 1, now, now, record.transitions)
+        return LeaseRecord("", 1, now, now, _transitions(record.transitions))
 
     def _observe(self, lease: Lease) -> None:
         before, self._lease = self._lease, lease
         if before is None or before.record != lease.record:
             self._observed_at = self._clock.now()
         if before is None or before.record.holder != lease.record.holder:
-            self._log.info("the leader changed", leader=lease.record.holder or "none")
+            self._log.info("the leader changed", leader=_holder(lease) or "none")
 
     def _is_own(self) -> bool:
         return self._lease is not None and self._lease.record.holder == self.identity
@@ -261,7 +276,12 @@ class LeaderElector:
 
     def _has_expired(self) -> bool:
         assert self._lease is not None, "there is a Lease whose time can be over"
-        return self._clock.now() >= self._observed_at + self._lease.record.duration_s
+        return self._clock.now() >= self._runs_out_at(self._lease)
+
+    def _runs_out_at(self, lease: Lease) -> float:
+        """Return when the Lease is free without a renewal, whatever duration it names."""
+        named_s = min(lease.record.duration_s, MAX_HELD_S)
+        return self._observed_at + max(named_s, self.timing.lease_duration_s)
 
     def _deadline(self) -> float:
         return self._sent_at + self.timing.renew_deadline_s
@@ -275,12 +295,11 @@ class LeaderElector:
         retry_s = self.timing.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())
         if self._lease is None or not self._is_held_by_another():
             return retry_s
-        ends_at = self._observed_at + self._lease.record.duration_s
-        left_s = ends_at - self._clock.now()
+        left_s = self._runs_out_at(self._lease) - self._clock.now()
         return min(retry_s, max(left_s, _SOON_S)) if left_s > 0 else retry_s
 
     def _stand_by(self) -> None:
-        leader = self._lease.record.holder if self._lease is not None else ""
+        leader = _holder(self._lease) if self._lease is not None else ""
         if self._error:
             self._leadership.stand_by(f"the Lease cannot be read or written: {self._error}")
         elif leader:
@@ -295,10 +314,19 @@ class LeaderElector:
 
     def _lost(self) -> LeadershipLost:
         if self._lease is not None and not self._is_own():
-            reason = f"{self._lease.record.holder or 'no process'} holds the Lease"
+            reason = f"{_holder(self._lease) or 'no process'} holds the Lease"
         else:
             deadline_s = self.timing.renew_deadline_s
             reason = f"the Lease was not renewed for {deadline_s:g} s"
             reason += f": {self._error}" if self._error else ""
         self._leadership.end(f"no longer the leader: {reason}")
         return LeadershipLost(f"leadership is lost: {reason}")
+
+
+def _holder(lease: Lease) -> str:
+    """Return the holder as texts name it."""
+    return bounded_name(lease.record.holder)
+
+
+def _transitions(number: int) -> int:
+    return min(max(number, 0), MAX_TRANSITIONS)

@@ -1,9 +1,16 @@
 """Reads and writes a Lease: its record of the holder, and a candidate's requests."""
 
+import re
 import time
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
+
+
+MAX_TRANSITIONS: Final = 2**31 - 1
+"""The API server keeps leaseTransitions in 32 bits: it refuses a larger one."""
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class LeaseRecord(Struct, frozen=True, gc=False):
@@ -51,3 +58,8 @@ def micro_time(wall_s: float) -> str:
     """Write a time of day in UTC as Kubernetes' MicroTime."""
     whole, micros = divmod(round(wall_s * 1_000_000), 1_000_000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{micros:06d}Z"
+
+
+def is_time(text: str) -> bool:
+    """Say whether the API server takes this for a MicroTime; a Lease may have none."""
+    return _TIME.fullmatch(text) is not None

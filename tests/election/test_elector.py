@@ -1,6 +1,7 @@
 """A candidate takes, keeps and gives up a Lease as client-go's do, on virtual time."""
 
 from random import Random
+from typing import Any
 
 import anyio
 import pytest
@@ -29,6 +30,11 @@ class World:
     def held(self) -> LeaseRecord:
         assert self.server.record is not None
         return self.server.record
+
+    def write(self, **changes: Any) -> None:  # members of a LeaseRecord
+        """Change the Lease as another client does."""
+        self.server.version += 1
+        self.server.record = replace(self.held(), **changes)
 
     def first_act(self, name: str) -> float:
         return next(at for at, who in self.acts if who == name)
@@ -142,6 +148,92 @@ async def test_the_duration_that_counts_is_the_one_the_lease_names(world: World)
         group.cancel_scope.cancel()
 
     assert world.held().holder == "b"
+
+
+@pytest.mark.parametrize("duration_s", [1, 0, -1, pytest.param(-(10**400), id="far below zero")])
+async def test_a_duration_shorter_than_its_own_lets_no_candidate_take_the_lease_of_a_leader(
+    world: World, duration_s: int
+) -> None:
+    leader = world.candidate("a")
+    async with anyio.create_task_group() as group:
+        group.start_soon(leader.run)
+        await anyio.sleep(0.5)
+        group.start_soon(world.candidate("b").run)
+        for _ in range(40):  # between the renewals of the leader
+            await anyio.sleep(0.3)
+            world.write(duration_s=duration_s)
+        assert {who for _, who in world.acts} == {"a"}
+        leader.kill()
+        world.write(duration_s=duration_s)
+        killed_at = anyio.current_time()
+        await anyio.sleep(30)
+        group.cancel_scope.cancel()
+
+    assert killed_at + 14 < world.first_act("b") < killed_at + 20
+
+
+@pytest.mark.parametrize("duration_s", [7200, 2**31 - 1, pytest.param(10**400, id="huge")])
+async def test_a_lease_without_renewals_is_free_after_an_hour_whatever_duration_it_names(
+    world: World, duration_s: int
+) -> None:
+    world.server.record = held_by("x", duration_s=duration_s)
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.candidate("b").run)
+        await anyio.sleep(3599)
+        assert world.held().holder == "x"
+        await anyio.sleep(2)
+        group.cancel_scope.cancel()
+
+    assert world.held().holder == "b"
+
+
+@pytest.mark.parametrize("acquired", ["", "yesterday", "9999-99", "2026-01-02T03:04:05Z\n"])
+async def test_a_leader_writes_no_time_that_the_api_server_refuses(
+    world: World, acquired: str
+) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.candidate("a").run)
+        await anyio.sleep(1)
+        world.write(acquire_time=acquired, renew_time=acquired)
+        await anyio.sleep(4)
+        group.cancel_scope.cancel()
+
+    assert world.held().acquire_time == micro_time(2)
+    assert world.held().renew_time == micro_time(4)
+
+
+@pytest.mark.parametrize(
+    ("written", "next_one"),
+    [(2**31 - 1, 2**31 - 1), pytest.param(10**400, 2**31 - 1, id="huge"), (-5, 0)],
+)
+async def test_a_candidate_writes_no_number_of_transitions_that_the_api_server_refuses(
+    world: World, written: int, next_one: int
+) -> None:
+    world.server.record = replace(held_by(""), transitions=written)
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.candidate("b").run)
+        await anyio.sleep(5)
+        group.cancel_scope.cancel()
+
+    assert (world.held().holder, world.held().transitions) == ("b", next_one)
+
+
+async def test_texts_name_a_holder_by_a_bounded_name_without_control_characters(
+    world: World,
+) -> None:
+    world.server.record = held_by("x" * 300_000 + "\x1b[2J\n")
+    standby = world.candidate("b")
+    async with anyio.create_task_group() as group:
+        group.start_soon(standby.run)
+        await anyio.sleep(5)
+        waiting = standby.leadership.fault
+        await anyio.sleep(15)
+        group.cancel_scope.cancel()
+
+    assert waiting.startswith("the leader is xxx")
+    for text in (waiting, standby.elector.previous_holder):
+        assert len(text) < 600
+        assert text.isprintable()
 
 
 async def test_each_renewal_that_is_seen_begins_the_wait_anew(world: World) -> None:

@@ -119,6 +119,34 @@ async def test_a_denial_and_nonsense_are_errors_of_the_cluster(
         await client(session).get()
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        b"null",
+        b'{"holderIdentity":null,"leaseDurationSeconds":null,"renewTime":null}',
+    ],
+)
+async def test_a_lease_of_nulls_is_one_without_a_holder(
+    api: ScriptedApi, session: Session, spec: bytes
+) -> None:
+    api.answer_next("GET", ScriptedReply(200, b'{"metadata":{},"spec":' + spec + b"}"))
+
+    lease = await client(session).get()
+
+    assert lease is not None
+    assert lease.record == LeaseRecord()
+
+
+async def test_a_number_beyond_64_bits_is_read_as_it_is(api: ScriptedApi, session: Session) -> None:
+    spec = f'{{"leaseDurationSeconds":{10**400},"leaseTransitions":{10**400}}}'
+    api.answer_next("GET", ScriptedReply(200, f'{{"metadata":{{}},"spec":{spec}}}'.encode()))
+
+    lease = await client(session).get()
+
+    assert lease is not None
+    assert (lease.record.duration_s, lease.record.transitions) == (10**400, 10**400)
+
+
 async def test_a_not_found_of_the_whole_group_is_no_missing_lease(
     api: ScriptedApi, session: Session
 ) -> None:

@@ -84,7 +84,8 @@ def _lease(method: str, path: str, reply: ApiResponse) -> Lease:
         raise RequestRejected(text, retryable=retryable)
     try:
         found = _read_object(reply.body)
-        spec, members = _read_spec(found.spec), _read_members(found.spec)
+        written = b"{}" if bytes(found.spec) == b"null" else found.spec
+        spec, members = _read_spec(written), _read_members(written)
     except DECODE_ERRORS as error:
         raise Unreachable(f"{method} {path}", f"not a Lease: {error}", sent=True) from error
     record = LeaseRecord(
