@@ -5,9 +5,9 @@ long as the Lease says. What differs from client-go errs to the safe side: a ter
 when the renewal was *sent*, another holder ends the term at once, a Lease that vanished while it
 was held is free only when it would have run out, and a candidate comes back when it runs out.
 
-A client that may write the Lease may write anything into it. A duration counts between this candidate's
-own and an hour; times and numbers that the API server would refuse are not written again; of a
-holder's name texts have so much as of any name.
+A client that may write the Lease may write anything into it. A duration counts between this
+candidate's own and an hour; times and numbers that the API server would refuse are not written
+again; a holder's name is cut and escaped in texts.
 """
 
 import math

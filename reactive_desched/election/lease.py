@@ -6,7 +6,6 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-
 MAX_TRANSITIONS: Final = 2**31 - 1
 """The API server keeps leaseTransitions in 32 bits: it refuses a larger one."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 from anyio.to_thread import run_sync
@@ -164,6 +165,49 @@ async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
         await ours.drained(60)
 
         assert file.read_text() not in f"{told} {ours.log.lines}"
+        assert await arrived(broker, topic) == recorded(ours)
+
+
+async def test_a_token_that_expires_while_events_are_sent_is_read_anew_and_loses_none(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic)
+    broker.admin.allow(USER, topic)
+    file = tmp_path / "token"
+    file.write_text(unsigned_token(USER, time.time(), lifetime_s=30))
+    who = {"mechanism": "OAUTHBEARER", "tokenFile": str(file)}
+    settings = KafkaSettings.model_validate(
+        {"brokers": [broker.sasl_address], "topic": topic, "sasl": who}
+    )
+    async with journal_to_kafka(tmp_path / "journal", settings) as ours:
+        await ours.append(ours.events(20))
+        await ours.drained(60)
+        await anyio.sleep(31)  # the broker closes the session of a token that has expired
+        await ours.append(ours.events(20))
+        refused = await ours.wait_for_failure("refuses a token", within_s=60)
+        file.write_text(unsigned_token(USER, time.time()))
+        await ours.drained(60)
+
+        assert file.read_text() not in f"{refused} {ours.log.lines}"
+        assert ours.dead_letters == []
+        assert await arrived(broker, topic) == recorded(ours)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+async def test_a_broker_killed_amid_compressed_batches_gets_each_event_when_it_is_back(
+    broker: KafkaBroker, topic: str, tmp_path: Path, compression: str
+) -> None:
+    broker.admin.create_topic(topic, compression_type="uncompressed")  # so the broker reads it
+    settings = in_the_clear(broker, topic).model_copy(update={"compression": compression})
+    async with journal_to_kafka(tmp_path, settings) as ours:
+        await ours.append(ours.events(300))
+        async with anyio.create_task_group() as group:
+            group.start_soon(ours.append, ours.events(1_500))
+            await run_sync(broker.kill)
+            await run_sync(broker.start)
+        await ours.drained(60)
+
+        assert ours.dead_letters == []
         assert await arrived(broker, topic) == recorded(ours)
 
 
