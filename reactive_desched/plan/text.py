@@ -41,13 +41,22 @@ class TextStyle(TextLayout, frozen=True):
 
 
 def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
-    """Yield the report line by line."""
+    """Yield the report line by line; of pods that do not exist nothing else is said."""
+    inputs = report.looked_at
+    if report.names_no_pod:
+        yield style.heading(_headline(report))
+        yield from align(
+            [["in", _source(inputs)], ["as of", inputs.now]], width=style.width, indent=""
+        )
+        if not inputs.whole:
+            yield from _incomplete_warning(inputs, style)
+        return
     for part in _parts(report, style):
         written = list(part)
         if written:
             yield from written
             yield ""
-    yield from inputs_lines(report.looked_at, style, report.preview)
+    yield from inputs_lines(inputs, style, report.preview)
 
 
 def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:

@@ -603,5 +603,7 @@ def test_pods_that_are_named_and_do_not_exist_end_with_status_2(plan: Plan, clus
     status, output, _ = plan("-f", str(cluster), "--pod", "shop/none-such")
 
     assert status == 2
-    assert output.startswith("There are no pods with --pod shop/none-such.")
+    first, *others = output.splitlines()
+    assert first == "There are no pods with --pod shop/none-such."
+    assert [line.split()[0] for line in others] == ["in", "as"]
     assert plan("-f", str(cluster), "--node", "none-such")[0] == 0
