@@ -58,6 +58,10 @@ MAX_REPLACEMENTS: Final = 20_000
 MAX_MOVES_LISTED: Final = 10
 """So many moves of each owner are kept for people to read, and so many nodes that it left."""
 
+MAX_TIMES_LEFT: Final = 10
+"""So many evictions of an owner's pods from one node are kept: a pod that was created between two
+of them stays for the cool-down of the one before."""
+
 MAX_MOVES: Final = 10_000
 """So many moves of all owners are kept, of some 600 bytes each. Beyond that one goes of the owner
 of which none ended for longest."""
@@ -155,7 +159,7 @@ class _OwnerMemory:
         self.owner = owner
         self.streaks: dict[str, _Streak] = {}
         self.level = 0
-        self.left: dict[str, tuple[float, float]] = {}
+        self.left: dict[str, deque[tuple[float, float]]] = {}
 
 
 _OwnerKey = tuple[str, str]  # the uid and the template's hash
@@ -271,9 +275,11 @@ class MoveMemory(EvictionParticipant):
         pod = finding.pod
         stays_s = self._cooldown_s(memory)
         landing = self._landings.get(pod.uid)
-        left_at, left_wall_s = memory.left.get(pod.node, (float("-inf"), float("inf")))
-        since = left_at if pod.created_s > left_wall_s else float("-inf")
-        since = max(since, float("-inf") if landing is None else landing.at)
+        since = float("-inf") if landing is None else landing.at
+        for left_at, left_wall_s in reversed(memory.left.get(pod.node, ())):
+            if pod.created_s > left_wall_s:
+                since = max(since, left_at)
+                break
         if now >= (until := since + stays_s) or self._nodes.changed_since(pod.node, since):
             return None
         message = (
@@ -345,8 +351,9 @@ class MoveMemory(EvictionParticipant):
                 memory.level = 0
             elif not self._nodes.changed_since(origin.node, landing.at):
                 memory.level += 1
-        memory.left.pop(origin.node, None)
-        memory.left[origin.node] = now, origin.began_s
+        times = memory.left.pop(origin.node, None) or deque(maxlen=MAX_TIMES_LEFT)
+        memory.left[origin.node] = times
+        times.append((now, origin.began_s))
         if len(memory.left) > MAX_MOVES_LISTED:
             del memory.left[next(iter(memory.left))]
 

@@ -377,6 +377,27 @@ async def test_a_sibling_that_came_to_the_node_later_stays_too() -> None:
     assert flow.evicted_names == ["web-1", "db-1", "web-2"]
 
 
+async def test_a_pod_that_is_older_and_leaves_later_frees_no_sibling_that_came_between() -> None:
+    async with Returning(COOLDOWN).running() as flow:
+        flow.place = "n2"
+        flow.sync_and_resume(TAINTED, node("n2"), node("n3"))
+        flow.create("web-1")
+        await flow.let_pass(100)
+        flow.pods["web-0"] = pod("web-0", on="n1", created=0)
+        flow.deliver(flow.pods["web-0"])
+        await flow.let_pass(10)
+        assert flow.evicted_names == ["web-1", "web-0"]
+
+        flow.pods["web-2"] = pod("web-2", on="n1", created=50)
+        flow.deliver(flow.pods["web-2"])
+        await flow.let_pass(10)
+        assert flow.evicted_names == ["web-1", "web-0"]
+        assert "stays for 300 s" in flow.blocked().message
+
+        await flow.let_pass(5 * MINUTE)
+    assert flow.evicted_names == ["web-1", "web-0", "web-2"]
+
+
 # --- bounds, restarts, and clearing ---
 
 

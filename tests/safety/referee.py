@@ -15,6 +15,7 @@ from reactive_desched.api.event import (
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
     EVICTION_SUCCEEDED,
+    EVICTION_UNKNOWN,
 )
 from reactive_desched.gate.in_flight import CACHE_LAG_S
 from reactive_desched.journal.events import decode_event, read_events
@@ -89,6 +90,7 @@ class Referee:
         self.followed_before = 0.0
         self._follower = JournalFollower(world.directory, 0, lambda *_: None)
         self._open_intents: dict[str, str] = {}
+        self._unknown: set[str] = set()
         self.evictions: list[Eviction] = []
         self.under_way: set[str] = set()
         self._became_ready: defaultdict[str, list[float]] = defaultdict(list)
@@ -158,9 +160,14 @@ class Referee:
         return uid in self._open_intents.values()
 
     def may_be_moving(self, owner: str) -> int:
-        """Return how many pods of an owner may count as evicted and not replaced, at most."""
+        """Return how many pods of an owner may count as evicted and not replaced, at most.
+
+        A request that a process left open may have had its effect, as far as the next one can know:
+        a pod that is gone counts as evicted, whatever took it.
+        """
         self._read_journal()
-        asked = (uid for uid in {*self.left, *self._open_intents.values()} if uid in self.sent)
+        perhaps = {*self.left, *self._open_intents.values(), *self._unknown}
+        asked = (uid for uid in perhaps if uid in self.sent)
         return sum(self.sent[uid].owner == owner for uid in asked)
 
     def is_ready_again(self, eviction: Eviction) -> bool:
@@ -423,6 +430,8 @@ class Referee:
                     self._open_intents[event.id] = event.data["who"]["uid"]
                 elif event.type in EVICTION_OUTCOME_TYPES:
                     self._open_intents.pop(event.causationid, None)
+                    if event.type == EVICTION_UNKNOWN:
+                        self._unknown.add(event.data["who"]["uid"])
 
     def _topmost_owner(self, pod: Obj) -> str:
         obj = pod
