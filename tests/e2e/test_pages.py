@@ -163,7 +163,13 @@ READINGS = {
         },
     ),
     "docs/howto/try-a-policy.md": Reading(
-        ("cp policy.yaml new.yaml",), {"--recording ./journal": '--recording "$JOURNAL"'}
+        ("cp policy.yaml new.yaml",),
+        {
+            "--recording ./journal": '--recording "$JOURNAL"',
+            "next/bin/pip install 'reactive-desched==NEXT'": (
+                'ln -s "$(command -v reactive-desched)" next/bin'
+            ),
+        },
     ),
     "docs/howto/kubeconfig.md": Reading(names={"kind-kind": "kubeconfig"}),
     "docs/howto/event-stream.md": Reading(names={"/var/lib/reactive-desched": '"$JOURNAL"'}),
