@@ -52,14 +52,16 @@ def findings_with_turns(
     is_least = is_held or controller.gates.has_other_limits
     release = pauses.next_release() if is_held else None
     for number, each in enumerate(found):
+        turn = None
         if each.decision.gate == RATE_LIMITED.gate:
             turn = turns.get(each.decision.finding.pod.uid)
             if turn is not None:
                 at = turn.at if release is None else max(turn.at, release)
-                found[number] = replace(each, turn=replace(turn, at=at, is_least=is_least))
-        elif (until := _next_look(each, release)) is not None:
+                turn = replace(turn, at=at, is_least=is_least)
+        until = _next_look(each, release)
+        if turn is not None or until is not None:
             waits = not (each.decision.keeps or each.decision.pod_leaves)
-            found[number] = replace(each, until=until, is_least=is_held and waits)
+            found[number] = replace(each, until=until, turn=turn, is_least=is_held and waits)
         if number % PODS_PER_SLICE == 0:
             yield None
     yield found

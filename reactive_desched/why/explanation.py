@@ -71,8 +71,9 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The answer of one plugin: a finding, nothing, or why it does not look at the pod.
 
     Of a finding that a gate blocks, `since` is when it was blocked for this reason first, and
-    `until` when it is evaluated again at the latest. `queued` says that the plugin will be asked
-    again as soon as its debounce allows.
+    `until` when it is evaluated again at the latest; with `isLeast` something holds all evictions,
+    and it is not before then. `queued` says that the plugin will be asked again as soon as its
+    debounce allows.
     """
 
     profile: str
@@ -82,6 +83,7 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     since: datetime | None = None
     until: datetime | None = None
     queued: bool = False
+    is_least: bool = False
 
 
 class GateAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -375,7 +377,9 @@ class Explainer:
             elif (found := _finding_of(instance, waiting)) is not None:
                 message, since = found.decision.finding.message, self._time(found.since)
                 until = None if found.until is None else self._time(found.until)
-                yield PluginAnswer(instance.profile, name, FOUND, message, since, until, queued)
+                yield PluginAnswer(
+                    instance.profile, name, FOUND, message, since, until, queued, found.is_least
+                )
             elif not_covered is not None:
                 yield PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
             elif not is_covered(instance.plugin, pod):

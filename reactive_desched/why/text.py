@@ -110,8 +110,10 @@ class _Text:
         first = answer if answer["state"] == "waits" else rejections[0]
         texts = []
         times = [each["until"] for each in answer["plugins"] if each.get("until")]
+        is_least = any(each.get("isLeast") for each in answer["plugins"])
         if until := min(times, default=rejections[0].get("until")):
-            texts.append(f"{left_until(until, self._now)} at the latest")
+            end = "at the earliest" if is_least else "at the latest"
+            texts.append(f"{left_until(until, self._now)} {end}")
         if awaited := first.get("waitsFor"):
             texts.append(f"after {' or '.join(awaited)}")
         if setting := first.get("setting"):

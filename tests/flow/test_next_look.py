@@ -20,6 +20,9 @@ from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.text.layout import TextLayout
+from reactive_desched.why.explanation import Explainer
+from reactive_desched.why.text import answer_lines
 from tests.flow.test_brakes import NODES, braked, one_each, tainted
 from tests.flow.test_brakes import pending as unplaced
 from tests.support.flow import FakeEdgesController
@@ -54,6 +57,20 @@ def nexts(flow: FakeEdgesController) -> tuple[set[str], set[str]]:
     return of_reasons, {pending._row(each, now)[4] for each in said["findings"]}
 
 
+def nexts_of_why(flow: FakeEdgesController) -> str:
+    """Return the line `next` of `why`, of the pod that waits longest."""
+    now = anyio.current_time()
+    moment = ClockPair(now, flow.controller.view.now_s)
+    found = at_once(findings_with_turns(flow.controller, now))
+    ref = found[0].decision.finding.pod
+    waiting = flow.controller.view.pod(ref.uid)
+    assert waiting is not None
+    said: Any = msgspec.to_builtins(Explainer(flow.controller, found, moment).explain(waiting))
+    lines = list(answer_lines(said, moment.time(now), TextLayout()))
+    [line] = [each for each in lines if each.startswith("next")]
+    return str(line).removeprefix("next").strip()
+
+
 async def test_what_a_storm_holds_waits_for_the_moment_that_its_message_names() -> None:
     async with braked(storm=STORM).running() as flow:
         flow.sync_and_resume(*NODES, *one_each(NODES[:10]))
@@ -70,6 +87,9 @@ async def test_what_a_storm_holds_waits_for_the_moment_that_its_message_names() 
         assert of_reasons == of_findings
         [said] = of_reasons
         assert said.startswith("after 9m")
+        last = nexts_of_why(flow)
+        assert last.startswith("it is evaluated again in 9m")
+        assert " at the earliest" in last
 
 
 async def test_what_a_storm_holds_that_only_a_person_ends_waits_for_a_change() -> None:
