@@ -1,7 +1,8 @@
-"""Ends a call of a plugin that does not return: nothing else runs meanwhile, not even a probe.
+"""Ends a call of a plugin, or of another package's sink, that holds the loop and does not return.
 
-A thread sees that the event loop stands still and sends a signal to the main thread. Its handler
-raises an exception there if the code of a plugin runs, which is then a fault of that plugin.
+Nothing else runs meanwhile, not even a probe. A thread sees that the event loop stands still and
+sends a signal to the main thread. Its handler raises an exception there if such code runs, which
+is then a fault of that plugin or sink.
 """
 
 import signal
@@ -13,6 +14,7 @@ import anyio
 
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.errors import PluginHung
+from reactive_desched.sinks.installed import INSTALLED_SINK_CALLERS
 from reactive_desched.state.index_registry import HOOK_CALLERS
 
 LIMIT_S: Final = 8.0
@@ -26,7 +28,7 @@ AGAIN_S: Final = 0.05
 _SIGNAL: Final = signal.SIGURG
 """Nothing else sends it to us, and without a handler it is ignored."""
 
-_CALLERS: Final[frozenset[CodeType]] = Evaluator.CALLERS | HOOK_CALLERS
+_CALLERS: Final[frozenset[CodeType]] = Evaluator.CALLERS | HOOK_CALLERS | INSTALLED_SINK_CALLERS
 _OURS: Final = "reactive_desched."
 _OF_PLUGINS: Final = "reactive_desched.api."
 """Ours, too, but nothing that could be left half done: the base classes of plugins."""

@@ -99,6 +99,12 @@ class InstalledSink:
             raise SinkUnavailable(truncate(str(error), _MAX_ERROR_CHARS), wait_s) from error
 
 
+INSTALLED_SINK_CALLERS: Final = frozenset(
+    each.__code__ for each in (InstalledSink.deliver, InstalledSink.close)
+)
+"""The code that calls sinks of other packages, and isolates whatever they raise."""
+
+
 def _sane_wait_s(wait_s: object) -> float | None:
     """Return the pause that a sink asks for, if it is one."""
     return float(wait_s) if isinstance(wait_s, int | float) and isfinite(wait_s) else None

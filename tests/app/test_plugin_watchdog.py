@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from types import FrameType, SimpleNamespace
@@ -12,15 +12,20 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from reactive_desched.api import PluginArgs, PodPlugin, View
+from reactive_desched.api import PluginArgs, PodPlugin, SinkPlugin, SinkSection, View
+from reactive_desched.api.event import Record
+from reactive_desched.api.sink import SinkHost
 from reactive_desched.app.plugin_watchdog import PluginWatchdog
-from reactive_desched.errors import PluginHung
+from reactive_desched.errors import PluginHung, SinkUnavailable
 from reactive_desched.model.changes import NodeTaintsChanged, Resynced
 from reactive_desched.model.findings import Finding
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.sinks.installed import InstalledSink
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.testing.builders import node, pod
+from tests.support.entries import eviction_entries
 from tests.support.flow import FakeEdgesController
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -115,3 +120,42 @@ async def test_what_calls_a_plugin_is_not_left_half_done_itself() -> None:
 
 async def test_in_another_thread_it_does_nothing() -> None:
     await to_thread.run_sync(anyio.run, PluginWatchdog().run)
+
+
+class HangingInOpen(SinkPlugin[SinkSection]):
+    settings = SinkSection
+
+    def __init__(self, settings: SinkSection, host: SinkHost) -> None:
+        super().__init__(settings, host)
+        loop_for_ever()
+
+    async def deliver(self, records: Sequence[Record]) -> int:
+        return len(records)
+
+
+class HangingInDeliver(SinkPlugin[SinkSection]):
+    settings = SinkSection
+
+    async def deliver(self, records: Sequence[Record]) -> int:
+        swallow_for_ever()
+        return len(records)
+
+
+class HangingBeforeItAwaits(HangingInDeliver):
+    def deliver(self, records: Sequence[Record]) -> int:  # type: ignore[override]  # no coroutine
+        time.sleep(1000)
+        return len(records)
+
+
+@pytest.mark.parametrize("kind", [HangingInOpen, HangingInDeliver, HangingBeforeItAwaits])
+async def test_a_sink_of_another_package_that_holds_the_loop_is_interrupted_and_is_unavailable(
+    kind: type[SinkPlugin[SinkSection]],
+) -> None:
+    host = SinkHost(name="queue", log=RecordingLogger(), clock=lambda: 0.0, wall=lambda: 0.0)
+    sink = InstalledSink(kind, SinkSection(), host, "the sink queue of queue_sink 1.0")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(PluginWatchdog(limit_s=0.3, beat_s=0.05).run)
+        await anyio.sleep(0.1)
+        with pytest.raises(SinkUnavailable, match=r"queue_sink 1\.0: (open|deliver): PluginHung"):
+            await sink.deliver(eviction_entries(2))
+        tasks.cancel_scope.cancel()

@@ -168,6 +168,7 @@ async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
         assert await arrived(broker, topic) == recorded(ours)
 
 
+@pytest.mark.timeout(300)  # it waits for the end of a token, and for a retry
 async def test_a_token_that_expires_while_events_are_sent_is_read_anew_and_loses_none(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
