@@ -4,12 +4,14 @@ The exit status is 0 when the sweep was completed, whatever it decided and whate
 budgets refused; 1 when it was stopped, or an eviction failed for another reason.
 """
 
+import math
 import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
+from types import FrameType
 
 import anyio
 import msgspec
@@ -85,6 +87,12 @@ MAX_ATTEMPTS = 3
 """So often an API server that does not answer is asked which cluster it is."""
 JOURNAL_TIMEOUT_S = 10.0
 """How long a disk that takes no records may hold the sweep before it is stopped."""
+
+STOP_SIGNALS = signal.SIGTERM, signal.SIGINT
+
+SAME_SIGNAL_S = 1.0
+"""What comes sooner after the first signal is that one, sent to the process and to its group."""
+
 EVENT_FLUSH_TIMEOUT_S = 10.0
 """How long the Events of what was done may take to be written at the end."""
 
@@ -259,18 +267,33 @@ class OneShotRun(IntentOwner):
 
 
 class _StopSignal:
-    """Stops the sweep when a signal comes: it cancels what runs in `cancellable`."""
+    """Stops the sweep when a signal comes: it cancels what runs in `cancellable`.
+
+    While a plugin does not return, the event loop gets no signal: the second one ends the process.
+    """
 
     def __init__(self) -> None:
         self.reason = ""
+        self._first_signal_at = math.inf
         self.cancellable = anyio.CancelScope()
 
     async def wait(self) -> None:
         """Wait for a signal and remember it."""
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
+            for each in STOP_SIGNALS:  # beside the receiver, which the event loop wakes
+                signal.signal(each, self._on_signal)
             async for number in signals:
                 self.reason = f"asked to stop by {signal.Signals(number).name}"
                 self.cancellable.cancel()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """End the process at once if the event loop has not seen an earlier signal."""
+        del frame
+        now = time.monotonic()
+        self._first_signal_at = min(self._first_signal_at, now)
+        if now - self._first_signal_at > SAME_SIGNAL_S and not self.reason:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
 
 def _stopped(stop: _StopSignal, journal: Journal, cluster: ClusterGuard) -> Outcome | None:

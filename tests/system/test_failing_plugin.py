@@ -2,6 +2,10 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -210,3 +214,30 @@ def test_a_plugin_that_does_not_return_is_left_and_the_others_evict(
     program.wait_for(rf"(?s)(evicted .*){{{len(movable)}}}")
 
     assert program.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", [("plan",), ("run", "--once")], ids=" ".join)
+def test_a_command_whose_plugin_does_not_return_is_ended_by_signals(
+    cluster: Any, policy: Path, tmp_path: Path, command: tuple[str, ...], number: signal.Signals
+) -> None:
+    hangs = "__import__('pathlib').Path(__file__).with_name('hangs').touch(); "
+    hanging = re.sub(
+        "raise RuntimeError.*subject.*", hangs + "__import__('time').sleep(1000)", PLUGIN
+    )
+    (tmp_path / "site" / "failing.py").write_text(hanging)
+    flags = ["--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)]
+    if command != ("plan",):
+        flags += ["--journal", str(tmp_path / "once")]
+    argv = [sys.executable, "-m", "reactive_desched", *command, *flags]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "site" / "hangs").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            while process.poll() is None and time.monotonic() < deadline:
+                process.send_signal(number)
+                time.sleep(0.2)
+            assert process.poll() in (130, -number)
+        finally:
+            process.kill()
