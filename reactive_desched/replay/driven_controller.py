@@ -261,7 +261,7 @@ class DrivenController:
                 controller.next_due(at_s)
             case ObjectChanged():
                 self._take(item)
-                controller.pauses.check()  # brakes are looked at then
+                controller.next_due(clock.now)  # as the worker asks, which it counts from
             case _:
                 self._take(item)
 
@@ -281,6 +281,7 @@ class DrivenController:
         for intent in self.controller.work(now, lambda: next(asked) >= ends_after):
             self._surroundings.send(intent)
         self._adopt()
+        self.controller.next_due(now)
 
     def _take(self, item: Item) -> None:
         match item:

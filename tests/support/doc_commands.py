@@ -70,7 +70,7 @@ NOT_TYPED = {
     "kind ": "needs Docker; what follows it is typed on the simulated cluster",
     "make install": "installs this checkout, as before any test of it",
     "kubectl drain ": "is kubectl's own; tests/e2e/test_simulator.py drains a node",
-    "curl -s '127.0.0.1:10258/readyz?verbose' | grep standby": (
+    "curl -s '127.0.0.1:10258/readyz?verbose' | grep leader:": (
         "needs a second replica; tests/e2e/test_leader.py has one"
     ),
     "reactive-desched status --server https://": (
