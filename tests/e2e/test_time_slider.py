@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from tests.e2e.test_live_page import SERIOUS, have_pods_evicted
+from tests.e2e.test_live_page import SERIOUS, evicted, have_pods_evicted
 from tests.support.browser import BrowserTab, browser
 from tests.support.controller_process import ControllerProcess
 from tests.support.simulator_process import (
@@ -84,10 +84,10 @@ async def look_at(page: BrowserTab, text: str) -> None:
 async def test_the_page_shows_an_earlier_moment_and_goes_back_to_now(
     page: BrowserTab, cluster: SimulatorProcess, controller: ControllerProcess
 ) -> None:
-    before = await have_pods_evicted(cluster, controller, "node-1")
-    then, pods = await steady_pods(page)
+    await have_pods_evicted(cluster, controller, "node-1")
+    then, pods, cases = await steady(page, controller)
     await have_pods_evicted(cluster, controller, "node-2")
-    later, after = await steady_pods(page)
+    later, after, _ = await steady(page, controller)
     assert after != pods
     await page.wait_for(IS_RECORDED.format(later))
 
@@ -99,7 +99,7 @@ async def test_the_page_shows_an_earlier_moment_and_goes_back_to_now(
     assert {name: f"{count} pods" for name, count in pods.items()} == {
         name: facts[0] for name, *facts in (title.split("; ") for title in titles)
     }
-    assert set(await page.evaluate(CASES)) == set(before)
+    assert set(await page.evaluate(CASES)) == set(cases)
     assert "not now" in await page.evaluate(BADGES)
     assert then[:19] in await page.evaluate("document.title")
     await page.evaluate("document.querySelector('.node').click()")
@@ -109,23 +109,28 @@ async def test_the_page_shows_an_earlier_moment_and_goes_back_to_now(
     await page.evaluate("document.getElementById('now').click()")
     await page.wait_for(f"{MOMENT} === ''")
     await page.wait_for(f"!{BADGES}.includes('not now')")
-    await page.wait_for(f"{CASES}.length > {len(before)}")
+    await page.wait_for(f"{CASES}.length > {len(cases)}")
     assert await page.evaluate(shown) != titles
     assert [text for text in page.console_errors if "ERR_" not in text] == []
 
 
-async def steady_pods(page: BrowserTab) -> tuple[str, dict[str, int]]:
-    """Return a moment, and how many pods each node had from 2 s before it to 2 s after it."""
+async def steady(
+    page: BrowserTab, controller: ControllerProcess
+) -> tuple[str, dict[str, int], dict[str, str]]:
+    """Return a moment, how many pods each node had then, and the evictions up to then.
+
+    All that was so from 2 s before it to 2 s after it.
+    """
     counts = "Object.fromEntries(answer.nodes.map((each) => [each.name, each.pods]))"
     read = f"fetch('debug/nodes').then((it) => it.json()).then((answer) => {counts})"
-    found: dict[str, int] = await page.evaluate(read)
+    found = await page.evaluate(read), evicted(controller)
     while True:
         await anyio.sleep(2)
         now = await time_of_page(page)
         await anyio.sleep(2)
-        before, found = found, await page.evaluate(read)
+        before, found = found, (await page.evaluate(read), evicted(controller))
         if before == found:
-            return now, found
+            return now, *found
 
 
 async def test_the_slider_is_moved_by_keys_alone(page: BrowserTab) -> None:
