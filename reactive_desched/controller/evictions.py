@@ -1,7 +1,7 @@
 """Intents to outcomes: a pool of tasks executes the controller's intents and settles each."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from math import inf
 
 import anyio
@@ -15,7 +15,7 @@ from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
-from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.primitives.wakeup import Followers, Wakeup
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 EVICTIONS_UNDER_WAY = gauge(
@@ -46,17 +46,13 @@ class EvictionPool(IntentOwner):
         self._active = 0
         self._idle = Wakeup()
         self._written: dict[PodKey, str] = {}
-        self._followers: tuple[tuple[RequestFollower, ResultFollower], ...] = ()
+        self._followers = Followers[tuple[RequestFollower, ResultFollower]]()
 
-    @contextmanager
-    def followed_by(self, requested: RequestFollower, settled: ResultFollower) -> Iterator[None]:
+    def followed_by(
+        self, requested: RequestFollower, settled: ResultFollower
+    ) -> AbstractContextManager[None]:
         """Call both, with each request and result, before the controller has it, in the block."""
-        follower = requested, settled
-        self._followers = (*self._followers, follower)
-        try:
-            yield
-        finally:
-            self._followers = tuple(each for each in self._followers if each is not follower)
+        return self._followers.joined_by((requested, settled))
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Execute what is submitted, until cancelled."""
@@ -103,7 +99,7 @@ class EvictionPool(IntentOwner):
         """Return the outcome of an intent that must not be sent after all; None when it may."""
         outcome = self._controller.cancelled(intent)
         if (request_id := self._written.pop(intent.pod.uid, None)) is not None:
-            for requested, _ in self._followers:
+            for requested, _ in self._followers.all:
                 requested(intent, request_id, outcome is None)
         return outcome
 
@@ -113,6 +109,6 @@ class EvictionPool(IntentOwner):
         self._written[intent.pod.uid] = request_id
 
     def _settle(self, result: EvictionResult) -> None:
-        for _, settled in self._followers:
+        for _, settled in self._followers.all:
             settled(result)
         self._controller.settle(result)

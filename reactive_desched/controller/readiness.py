@@ -13,8 +13,8 @@
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from msgspec import Struct
 from reactive_desched.eviction.recorder import NOT_OPEN
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.rights import Right, how_to_grant
-from reactive_desched.primitives.wakeup import Epoch, Latch, Wakeup
+from reactive_desched.primitives.wakeup import Epoch, Followers, Latch, Wakeup
 
 _REQUEST: Final = re.compile(r"^(?:GET|list|watch) /\S+: ")
 """How a reason begins that one request met."""
@@ -111,16 +111,11 @@ class Readiness:
             **dict.fromkeys(self._sync_pauses, _NOT_LISTED),
         }
         self._reason = self._first_reason()
-        self._followers: tuple[PauseFollower, ...] = ()
+        self._followers = Followers[PauseFollower]()
 
-    @contextmanager
-    def followed_by(self, follower: PauseFollower) -> Iterator[None]:
+    def followed_by(self, follower: PauseFollower) -> AbstractContextManager[None]:
         """Call the follower with each pause that is set or ended, while the block lasts."""
-        self._followers = (*self._followers, follower)
-        try:
-            yield
-        finally:
-            self._followers = tuple(each for each in self._followers if each is not follower)
+        return self._followers.joined_by(follower)
 
     @property
     def reason(self) -> str:
@@ -214,7 +209,7 @@ class Readiness:
             self._report()
 
     def _call_followers(self, name: str) -> None:
-        for follower in self._followers:
+        for follower in self._followers.all:
             follower(name, self._pauses[name].reason)
 
     def _check_synced(self) -> None:

@@ -1,7 +1,7 @@
 """Drives the controller: at once when work is due, by timer when it comes due, in time slices."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import anyio
 import anyio.lowlevel
@@ -10,7 +10,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.evictions import EvictionPool
 from reactive_desched.controller.suspend import CHECK_INTERVAL_S
 from reactive_desched.model.observer import Observer
-from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.primitives.wakeup import Followers, Wakeup
 
 TIME_SLICE_S = 0.0008
 """How long evaluating may hold the event loop before other tasks run.
@@ -55,17 +55,13 @@ class Worker:
         self._sleeps_until = -_NEVER  # awake
         self._is_processing = False
         self._busy_s = 0.0
-        self._followers: tuple[tuple[WorkFollower, LookFollower], ...] = ()
+        self._followers = Followers[tuple[WorkFollower, LookFollower]]()
 
-    @contextmanager
-    def followed_by(self, worked: WorkFollower, looked: LookFollower) -> Iterator[None]:
+    def followed_by(
+        self, worked: WorkFollower, looked: LookFollower
+    ) -> AbstractContextManager[None]:
         """Call both, after each time slice and each look for work, during the block."""
-        follower = worked, looked
-        self._followers = (*self._followers, follower)
-        try:
-            yield
-        finally:
-            self._followers = tuple(each for each in self._followers if each is not follower)
+        return self._followers.joined_by((worked, looked))
 
     def wake(self) -> None:
         """Work for one time slice on what is due now, and leave the rest to `run`.
@@ -87,7 +83,7 @@ class Worker:
             if due <= now:
                 due = self._process_batch(now)
             else:
-                for _, looked in self._followers:
+                for _, looked in self._followers.all:
                     looked(now)
             if due <= now:
                 await anyio.lowlevel.checkpoint()
@@ -105,7 +101,7 @@ class Worker:
                 self._evictions.submit(intent)
         finally:
             self._is_processing = False
-        for worked, _ in self._followers:
+        for worked, _ in self._followers.all:
             worked(now, time_slice.ended_after)
         self._busy_s += self._clock() - now
         if (due := self._next_due(now)) > now:

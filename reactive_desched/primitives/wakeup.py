@@ -1,13 +1,33 @@
-"""Wakes tasks that wait for a condition, any number of times."""
+"""Wakes tasks that wait for a condition, any number of times, and keeps followers of events."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     import anyio
 
-__all__ = ["Epoch", "Latch", "Wakeup"]
+__all__ = ["Epoch", "Followers", "Latch", "Wakeup"]
+
+F = TypeVar("F")
+
+
+class Followers(Generic[F]):
+    """The followers of something: `all` of them, in the order in which they began."""
+
+    __slots__ = ("all",)
+
+    def __init__(self) -> None:
+        self.all: tuple[F, ...] = ()
+
+    @contextmanager
+    def joined_by(self, follower: F) -> Iterator[None]:
+        """Add a follower while the block lasts."""
+        self.all = (*self.all, follower)
+        try:
+            yield
+        finally:
+            self.all = tuple(each for each in self.all if each is not follower)
 
 
 class Wakeup:
@@ -41,13 +61,13 @@ class Latch:
     def __init__(self) -> None:
         self._is_set = False
         self._changed = Wakeup()
-        self._followers: tuple[Callable[[], None], ...] = ()
+        self._followers = Followers[Callable[[], None]]()
 
     def set(self) -> None:
         """Wake all tasks that wait; later waits return at once."""
         if not self._is_set:
             self._is_set = True
-            for follower in self._followers:
+            for follower in self._followers.all:
                 follower()
         self._changed.notify()
 
@@ -56,11 +76,8 @@ class Latch:
         """Call the follower, once, in the turn that sets it; at once where it is set already."""
         if self._is_set:
             follower()
-        self._followers = (*self._followers, follower)
-        try:
+        with self._followers.joined_by(follower):
             yield
-        finally:
-            self._followers = tuple(each for each in self._followers if each is not follower)
 
     def is_set(self) -> bool:
         """Say whether it was set."""
