@@ -25,6 +25,7 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     PodKey,
 )
+from reactive_desched.primitives.groups import Groups
 from reactive_desched.state.indexes.selectors import SelectorQueries, SelectorQuery
 from reactive_desched.state.indexes.topology_domains import (
     NodeTopology,
@@ -41,7 +42,7 @@ class NodeDomains(Index):
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._nodes: dict[tuple[str, str], dict[str, None]] = {}
+        self._nodes = Groups[tuple[str, str], str]()
         for info in cluster.node_infos():
             if info.node is not None:
                 self._move(info.name, {}, info.node.labels)
@@ -50,7 +51,7 @@ class NodeDomains(Index):
         """Say whether a node beside this one may be in a domain; True for other topology labels."""
         if key not in INDEXED_KEYS:
             return True
-        nodes = self._nodes.get((key, value), {})
+        nodes = self._nodes.of((key, value))
         return len(nodes) > 1 or (len(nodes) == 1 and node not in nodes)
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[()]:
@@ -64,7 +65,7 @@ class NodeDomains(Index):
 
     def answers(self) -> object:
         """Return the nodes by topology label and value."""
-        return {domain: set(nodes) for domain, nodes in self._nodes.items()}
+        return self._nodes.as_sets()
 
     def _move(self, name: str, old: Labels, new: Labels) -> None:
         for key in INDEXED_KEYS:
@@ -72,12 +73,9 @@ class NodeDomains(Index):
             if before == after:
                 continue
             if before is not None:
-                nodes = self._nodes[key, before]
-                del nodes[name]
-                if not nodes:
-                    del self._nodes[key, before]
+                self._nodes.discard((key, before), name)
             if after is not None:
-                self._nodes.setdefault((key, after), {})[name] = None
+                self._nodes.add((key, after), name)
 
 
 Terms = tuple[PodAffinityTerm, ...]

@@ -14,6 +14,7 @@ from reactive_desched.model.migration_jobs import (
 )
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey, controller_of
 from reactive_desched.model.reservations import Reservation
+from reactive_desched.primitives.groups import Groups
 
 PodName = tuple[str, str]
 
@@ -37,14 +38,14 @@ class JobPods(Index):
         self._pods = cluster.store(Pod)
         self._jobs = cluster.store(MigrationJob)
         self._uids: dict[PodName, PodKey] = {}
-        self._names: dict[PodName, dict[str, None]] = {}
-        self._unavailable: dict[str, dict[PodKey, None]] = {}
+        self._names = Groups[PodName, str]()
+        self._unavailable = Groups[str, PodKey]()
         self._job_of_uid: dict[str, str] = {}
-        self._reserving: dict[str, dict[str, None]] = {}  # names of jobs by the Reservation's name
-        self._takers: dict[PodKey, dict[str, None]] = {}  # names of Reservations by their pod
+        self._reserving = Groups[str, str]()  # names of jobs by the Reservation's name
+        self._takers = Groups[PodKey, str]()  # names of Reservations by their pod
         self._placeholders: dict[str, PodKey] = {}  # by the job's uid
-        self._holders: dict[str, dict[str, None]] = {}  # uids of jobs by the controller's uid
-        self._unbound: dict[str, dict[PodKey, None]] = {}  # by the controller's uid
+        self._holders = Groups[str, str]()  # uids of jobs by the controller's uid
+        self._unbound = Groups[str, PodKey]()  # by the controller's uid
         for job in self._jobs:
             self.on_object(None, job)
         for reservation in cluster.store(Reservation):
@@ -65,7 +66,7 @@ class JobPods(Index):
 
     def jobs_naming(self, pod: PodReference) -> Iterator[MigrationJob]:
         """Return the jobs that name a pod which may be gone, or another by now."""
-        names = self._names.get((pod.namespace, pod.name), ())
+        names = self._names.of((pod.namespace, pod.name))
         return (job for name in names if (job := self._jobs.get(name)) is not None)
 
     def taker_of(self, reservation: Reservation) -> Pod | None:
@@ -88,7 +89,7 @@ class JobPods(Index):
         """
         controller = placeholder.labels.get(PLACEHOLDER_FOR, "")
         has_name = placeholder.labels.get(PLACEHOLDER_FOR_KIND) == _KEEPS_NAME
-        found = map(self._pods.get, self._unbound.get(controller, ()))
+        found = map(self._pods.get, self._unbound.of(controller))
         waiting = [
             pod
             for pod in found
@@ -109,7 +110,7 @@ class JobPods(Index):
 
     def unavailable_in(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of controllers that are not Ready, have ended or are terminating."""
-        found = map(self._pods.get, self._unavailable.get(namespace, ()))
+        found = map(self._pods.get, self._unavailable.of(namespace))
         return (pod for pod in found if pod is not None)
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
@@ -117,20 +118,14 @@ class JobPods(Index):
         if isinstance(new or old, Reservation):
             return self._on_reservation(old, new)
         if isinstance(old, MigrationJob) and not _is_filed_alike(old, new):
-            named = self._names.get(before := (old.pod.namespace, old.pod.name), {})
-            named.pop(old.name, None)
-            if not named:
-                self._names.pop(before, None)
+            self._names.discard((old.pod.namespace, old.pod.name), old.name)
             self._job_of_uid.pop(old.uid, None)
-            reserving = self._reserving.get(old.reservation, {})
-            reserving.pop(old.name, None)
-            if not reserving:
-                self._reserving.pop(old.reservation, None)
+            self._reserving.discard(old.reservation, old.name)
         if isinstance(new, MigrationJob) and not _is_filed_alike(new, old):
-            self._names.setdefault((new.pod.namespace, new.pod.name), {})[new.name] = None
+            self._names.add((new.pod.namespace, new.pod.name), new.name)
             self._job_of_uid[new.uid] = new.name
             if new.reservation:
-                self._reserving.setdefault(new.reservation, {})[new.name] = None
+                self._reserving.add(new.reservation, new.name)
         if not isinstance(old, MigrationJob) or old.has_ended:
             return ()
         is_over = not isinstance(new, MigrationJob) or new.has_ended
@@ -141,16 +136,16 @@ class JobPods(Index):
     ) -> Iterable[MigrationJobChanged]:
         """Follow which pod took a Reservation's place; return the jobs that keep it."""
         if isinstance(old, Reservation) and old.taken_by is not None:
-            _drop(self._takers, old.taken_by.uid, old.name)
+            self._takers.discard(old.taken_by.uid, old.name)
         if isinstance(new, Reservation) and new.taken_by is not None:
-            self._takers.setdefault(new.taken_by.uid, {})[new.name] = None
+            self._takers.add(new.taken_by.uid, new.name)
         known = new if isinstance(new, Reservation) else old
         assert isinstance(known, Reservation), "one of the two is given"
         return [MigrationJobChanged(name) for name in self._jobs_keeping(known.name)]
 
     def _jobs_keeping(self, reservation: str) -> Iterable[str]:
         """Return the jobs that name a Reservation, or after which it is named."""
-        named = dict(self._reserving.get(reservation, {}))
+        named = dict.fromkeys(self._reserving.of(reservation))
         if (own := self._job_of_uid.get(reservation)) is not None:
             named[own] = None
         return named
@@ -165,13 +160,13 @@ class JobPods(Index):
         elif self._uids.get(name) == pod.uid:
             del self._uids[name]
         self._note_availability(pod, is_there=new is not None)
-        named = (*self._names.get(name, ()), *self._holding_jobs(old, new))
+        named = (*self._names.of(name), *self._holding_jobs(old, new))
         names = dict.fromkeys((*named, *self._jobs_waiting_for(pod)))
         if not names:
             return ()
         changed: list[Change] = [MigrationJobChanged(job) for job in names]
         if new is None:
-            changed += (MigrationJobEnded(job) for job in self._names.get(name, ()))
+            changed += (MigrationJobEnded(job) for job in self._names.of(name))
         return changed
 
     def _holding_jobs(self, old: Pod | None, new: Pod | None) -> Iterator[str]:
@@ -185,25 +180,25 @@ class JobPods(Index):
         """Add a placeholder, or a pod that waits for a node; return the uids of its jobs."""
         if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
             self._placeholders[job_uid] = pod.uid
-            self._holders.setdefault(pod.labels.get(PLACEHOLDER_FOR, ""), {})[job_uid] = None
+            self._holders.add(pod.labels.get(PLACEHOLDER_FOR, ""), job_uid)
             return (job_uid,)
         if (owner := controller_of(pod.owners)) is None:
             return ()
         if not (pod.node or pod.is_terminating or pod.has_ended):
-            self._unbound.setdefault(owner.uid, {})[pod.uid] = None
-        return self._holders.get(owner.uid, ())
+            self._unbound.add(owner.uid, pod.uid)
+        return self._holders.of(owner.uid)
 
     def _leave(self, pod: Pod) -> Iterable[str]:
         """Take out a placeholder, or a pod that waited; return the uids of its jobs."""
         if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
             if self._placeholders.get(job_uid) == pod.uid:
                 del self._placeholders[job_uid]
-                _drop(self._holders, pod.labels.get(PLACEHOLDER_FOR, ""), job_uid)
+                self._holders.discard(pod.labels.get(PLACEHOLDER_FOR, ""), job_uid)
             return (job_uid,)
         if (owner := controller_of(pod.owners)) is None:
             return ()
-        _drop(self._unbound, owner.uid, pod.uid)
-        return self._holders.get(owner.uid, ())
+        self._unbound.discard(owner.uid, pod.uid)
+        return self._holders.of(owner.uid)
 
     def _names_of(self, jobs: Iterable[str]) -> Iterator[str]:
         return (name for uid in jobs if (name := self._job_of_uid.get(uid)) is not None)
@@ -226,11 +221,11 @@ class JobPods(Index):
         if (job_uid := pod.labels.get(PLACEHOLDER_OF)) is not None:
             return (job_uid,)
         owner = controller_of(pod.owners)
-        return () if owner is None else self._holders.get(owner.uid, ())
+        return () if owner is None else self._holders.of(owner.uid)
 
     def _jobs_waiting_for(self, pod: Pod) -> Iterator[str]:
         """Return the jobs whose Reservation a pod took."""
-        for reservation in self._takers.get(pod.uid, ()):
+        for reservation in self._takers.of(pod.uid):
             yield from self._jobs_keeping(reservation)
 
     def answers(self) -> object:
@@ -239,17 +234,15 @@ class JobPods(Index):
             *(self._names, self._unavailable, self._unbound, self._holders),
             *(self._reserving, self._takers),
         )
-        groups = [{key: set(found) for key, found in each.items()} for each in grouped]
+        groups = [each.as_sets() for each in grouped]
         return dict(self._uids), groups, dict(self._placeholders), dict(self._job_of_uid)
 
     def _note_availability(self, pod: Pod, *, is_there: bool) -> None:
-        uids = self._unavailable.get(pod.namespace, {})
         is_available = pod.status.is_ready and not (pod.is_terminating or pod.has_ended)
         if is_there and not is_available and controller_of(pod.owners) is not None:
-            self._unavailable[pod.namespace] = uids
-            uids[pod.uid] = None
-        elif uids.pop(pod.uid, pod) is None and not uids:
-            del self._unavailable[pod.namespace]
+            self._unavailable.add(pod.namespace, pod.uid)
+        else:
+            self._unavailable.discard(pod.namespace, pod.uid)
 
 
 def _is_filed_alike(job: MigrationJob, other: ClusterObject | None) -> bool:
@@ -260,10 +253,3 @@ def _is_filed_alike(job: MigrationJob, other: ClusterObject | None) -> bool:
         and job.uid == other.uid
         and job.reservation == other.reservation
     )
-
-
-def _drop(groups: dict[str, dict[str, None]], key: str, member: str) -> None:
-    group = groups.get(key, {})
-    group.pop(member, None)
-    if not group:
-        groups.pop(key, None)

@@ -17,6 +17,7 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
+from reactive_desched.primitives.groups import Groups
 
 MAX_OWNER_CHAIN = 5
 """How long a chain of owners may be; what is further up is left out."""
@@ -108,28 +109,25 @@ class ReplicaSetsByOwner(Index):
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._uids: dict[str, dict[str, None]] = {}
+        self._uids = Groups[str, str]()
         for replica_set in cluster.store(ReplicaSet):
             self.on_object(None, replica_set)
 
     def of(self, owner_uid: str) -> tuple[str, ...]:
         """Return the uids of an owner's ReplicaSets."""
-        return tuple(self._uids.get(owner_uid, ()))
+        return tuple(self._uids.of(owner_uid))
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Follow a ReplicaSet that appeared, disappeared, or has another controller."""
         if isinstance(old, ReplicaSet) and old.controller is not None:
-            uids = self._uids[old.controller.uid]
-            del uids[old.uid]
-            if not uids:
-                del self._uids[old.controller.uid]
+            self._uids.discard(old.controller.uid, old.uid)
         if isinstance(new, ReplicaSet) and new.controller is not None:
-            self._uids.setdefault(new.controller.uid, {})[new.uid] = None
+            self._uids.add(new.controller.uid, new.uid)
         return ()
 
     def answers(self) -> object:
         """Return the ReplicaSets by owner."""
-        return {owner: set(uids) for owner, uids in self._uids.items()}
+        return self._uids.as_sets()
 
 
 def replicas_wanted(owner_uid: str, cluster: Cluster) -> int | None:
