@@ -12,7 +12,7 @@ from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.moves import FutileClearing
 from reactive_desched.moves.listing import FutileList, list_futile, list_moves
-from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.hints import quote, refuse_filters
 from reactive_desched.web.operator import DebugPage, Order
 
 
@@ -77,8 +77,7 @@ class FutileMoves:
         )
 
     def _list(self, query: Mapping[str, str]) -> FutileList:
-        if query:
-            raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
+        refuse_filters(query)
         now, memory = self._clock(), self._controller.memory
         return list_futile(memory.rows(now), memory.resting_nodes(now), now, self._wall_clock())
 

@@ -11,10 +11,9 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.controller.controller import Controller
-from reactive_desched.errors import ConfigError
 from reactive_desched.model.resources import CPU, MEMORY, PODS
 from reactive_desched.model.usage import NodeMetric, NodeUsage
-from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.hints import refuse_filters
 
 NODES_PER_SLICE: Final = 100
 """So many nodes are described before the event loop may have its turn."""
@@ -49,8 +48,7 @@ class NodeOverviews(Struct, frozen=True, rename="camel"):
 
 async def overview(controller: Controller, query: Mapping[str, str]) -> NodeOverviews:
     """Return every node; raises ConfigError for a query that is not empty."""
-    if query:
-        raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
+    refuse_filters(query)
     plugin, classes = await _classes(controller)
     waiting: Counter[str] = Counter()
     for number, each in enumerate(controller.evaluator.pending(), 1):

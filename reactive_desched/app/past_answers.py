@@ -24,6 +24,7 @@ from reactive_desched.controller.pending import PendingList, PendingQuery
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.recording.reader import covered_times, summarize_recording
 from reactive_desched.replay.replaying import ReachedController, controller_at
 from reactive_desched.text.times import format_moment
@@ -118,8 +119,7 @@ def _description(reached: ReachedController) -> ControllerDescription:
 async def _status(
     reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
 ) -> ControllerStatus:
-    if query:
-        raise ConfigError(f"{next(iter(query))} is not a filter; there are none")
+    refuse_filters(query)
     return await recorded_status(reached.run)
 
 

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from reactive_desched.errors import ConfigError, NotAnswered, NotRecorded
+from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.primitives.timestamps import parse_flag_moment
 from reactive_desched.web.operator import DebugPage
 
@@ -90,8 +91,7 @@ class PastPages:
         return DebugPage(page.name, page.summary, read)
 
     async def _times(self, query: Mapping[str, str]) -> Raw:
-        if query:
-            raise ConfigError(f"{next(iter(query))} is not a filter; there are none")
+        refuse_filters(query)
         return await self._ask("times", 0.0, {})
 
     async def _read_past(self, page: str, query: Mapping[str, str]) -> Raw:

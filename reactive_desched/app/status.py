@@ -21,11 +21,11 @@ from reactive_desched.controller.job_listing import JobList
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.public_state import ControllerState, PublicState
-from reactive_desched.errors import ConfigError, NotRecorded
+from reactive_desched.errors import NotRecorded
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.moves.listing import MoveRow, list_moves
-from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.recent_evictions import RecentEviction, RecentEvictions
 from reactive_desched.text.times import utc_time
@@ -281,8 +281,7 @@ class StatusPage:
         return {name: runner.error for name, runner in runners.items() if runner.error}
 
     async def _read(self, query: Mapping[str, str]) -> ControllerStatus:
-        if query:
-            raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
+        refuse_filters(query)
         return await self.status()
 
     async def status(self) -> ControllerStatus:

@@ -1,7 +1,9 @@
 """Texts of error messages: user input in quotes, and the known name that is most like another."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
+
+from reactive_desched.errors import ConfigError
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_LISTED: Final = 8
@@ -16,6 +18,12 @@ def quote(text: str) -> str:
     short = text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
     escaped = short.encode("unicode_escape").decode() if not short.isprintable() else short
     return f'"{escaped}"'
+
+
+def refuse_filters(query: Mapping[str, str]) -> None:
+    """Raise ConfigError for a query of a page that takes none."""
+    if query:
+        raise ConfigError(f"{quote(next(iter(query)))} is not a filter; there are none")
 
 
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
