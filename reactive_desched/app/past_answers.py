@@ -17,6 +17,14 @@ import msgspec
 from msgspec import Struct
 
 from reactive_desched.app.node_overview import NodeOverviews, overview
+from reactive_desched.app.past_pages import (
+    ANSWERED,
+    FAILED,
+    NO_MEMORY,
+    TIMES,
+    WRONG,
+    PastRequest,
+)
 from reactive_desched.app.recorded_status import recorded_status
 from reactive_desched.app.status import ControllerStatus
 from reactive_desched.controller.description import ControllerDescription
@@ -30,26 +38,9 @@ from reactive_desched.replay.replaying import ReachedController, controller_at
 from reactive_desched.text.times import format_moment
 from reactive_desched.why.page import explain
 
-ANSWERED, FAILED, WRONG, NO_MEMORY = 0, 1, 2, 3
-"""The exit statuses of the process."""
-
-TIMES: Final = "times"
-"""The page that says which times are recorded."""
-
 _NICE: Final = 15
 _OOM_SCORE: Final = "1000"
 _OOM_FILE: Final = "/proc/self/oom_score_adj"
-
-
-class PastRequest(Struct, frozen=True):
-    """A question about a moment, in seconds since the epoch, with the query of its page."""
-
-    recording: str
-    page: str
-    at_s: float = 0.0
-    query: Mapping[str, str] = {}
-    journal: str = ""
-    memory_bytes: int = 0
 
 
 class CoveredTime(Struct, frozen=True, rename="camel"):

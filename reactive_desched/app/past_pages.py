@@ -40,8 +40,23 @@ _SPARED: Final = 0.8
 _BUSY: Final = "another question about an earlier moment is being answered; ask again"
 _MODULE: Final = "reactive_desched.app.past_answers"
 _ELSEWHERE: Final = "`reactive-desched recording export` writes a file to look at elsewhere"
-_NO_MEMORY_STATUS: Final = 3
-_WRONG_STATUS: Final = 2
+
+ANSWERED, FAILED, WRONG, NO_MEMORY = 0, 1, 2, 3
+"""The exit statuses of the process that answers."""
+
+TIMES: Final = "times"
+"""The page that says which times are recorded."""
+
+
+class PastRequest(Struct, frozen=True):
+    """A question about a moment, in seconds since the epoch, with the query of its page."""
+
+    recording: str
+    page: str
+    at_s: float = 0.0
+    query: Mapping[str, str] = {}
+    journal: str = ""
+    memory_bytes: int = 0
 
 
 class RecordedPlaces(Struct, frozen=True):
@@ -92,7 +107,7 @@ class PastPages:
 
     async def _times(self, query: Mapping[str, str]) -> Raw:
         refuse_filters(query)
-        return await self._ask("times", 0.0, {})
+        return await self._ask(TIMES, 0.0, {})
 
     async def _read_past(self, page: str, query: Mapping[str, str]) -> Raw:
         asked = dict(query)
@@ -138,19 +153,13 @@ class PastPages:
                 f"{free >> 20} MiB of memory are left, which is too little to read a recording"
                 f" beside the controller; {_ELSEWHERE}"
             )
-        request = {
-            "recording": str(places.recording),
-            "journal": str(places.journal),
-            "page": page,
-            "at_s": at_s,
-            "query": query,
-            "memory_bytes": int(free * _SPARED),
-        }
-        return await _answer_of(msgspec.json.encode(request).decode())
+        recording, journal = str(places.recording), str(places.journal)
+        spared = int(free * _SPARED)
+        return await _answer_of(PastRequest(recording, page, at_s, query, journal, spared))
 
 
-async def _answer_of(request: str) -> Raw:
-    command = [sys.executable, "-m", _MODULE, request]
+async def _answer_of(request: PastRequest) -> Raw:
+    command = [sys.executable, "-m", _MODULE, msgspec.json.encode(request).decode()]
     try:
         with anyio.fail_after(TIMEOUT_S):
             done = await anyio.run_process(command, check=False, stderr=None)
@@ -158,12 +167,12 @@ async def _answer_of(request: str) -> Raw:
         raise NotAnswered(f"there was no answer within {TIMEOUT_S:g} s; {_ELSEWHERE}") from error
     except OSError as error:
         raise NotAnswered(f"no process can be started: {error.strerror}") from error
-    if done.returncode == 0:
+    if done.returncode == ANSWERED:
         return Raw(done.stdout)
     said = done.stdout.decode("utf-8", "replace")
-    if done.returncode == _WRONG_STATUS:
+    if done.returncode == WRONG:
         raise ConfigError(said)
-    if done.returncode == _NO_MEMORY_STATUS or done.returncode < 0:
+    if done.returncode == NO_MEMORY or done.returncode < 0:
         raise NotAnswered(f"the memory that is left is too little to read that; {_ELSEWHERE}")
     if not said:
         raise NotAnswered(f"the process that reads failed, the log says how; {_ELSEWHERE}")
