@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, repeat
 from math import inf
 from typing import Final
 
@@ -82,19 +82,16 @@ class _DecisionLog(NullRecorder):
         self.decisions: list[MadeDecision] = []
         self.dropped_s: list[float] = []
         self._clock = clock
-        self._wall = clock.wall
         self._bucket = TokenBucket(rate, clock.now)
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:
         """Keep a decision."""
-        finding = context.finding
-        key = DecisionKey(finding.pod.uid, context.profile, finding.plugin)
-        about = self._wall(), key, f"{finding.pod.namespace}/{finding.pod.name}"
+        about = self._about(context)
         if isinstance(decision, Evict):
             self.decisions.append(MadeDecision(*about, EVICT))
             return
         if not self._bucket.try_acquire(self._clock.now):
-            self.dropped_s.append(self._wall())
+            self.dropped_s.append(self._clock.wall())
         verdict = DEFER if isinstance(decision, Defer) else REFUSE
         message = decision.record(self._clock.moment())
         self.decisions.append(
@@ -103,19 +100,22 @@ class _DecisionLog(NullRecorder):
 
     def cancel(self, intent: Intent, outcome: Outcome) -> None:
         """Note that a request must not be sent, which the recorded process sent."""
-        about = self._about(intent)
+        about = self._about(intent.context)
         self.decisions.append(
             MadeDecision(*about, CANCEL, outcome.result, outcome.reason, outcome.message)
         )
 
     def send(self, intent: Intent) -> None:
         """Note that a request may be sent, which the recorded process did not send."""
-        self.decisions.append(MadeDecision(*self._about(intent), SEND))
+        self.decisions.append(MadeDecision(*self._about(intent.context), SEND))
 
-    def _about(self, intent: Intent) -> tuple[float, DecisionKey, str]:
-        context, pod = intent.context, intent.pod
-        key = DecisionKey(pod.uid, context.profile, context.finding.plugin)
-        return self._wall(), key, f"{pod.namespace}/{pod.name}"
+    def _about(self, context: DecisionContext) -> tuple[float, DecisionKey, str]:
+        pod = context.finding.pod
+        return self._clock.wall(), _key_of(context), f"{pod.namespace}/{pod.name}"
+
+
+def _key_of(context: DecisionContext) -> DecisionKey:
+    return DecisionKey(context.finding.pod.uid, context.profile, context.finding.plugin)
 
 
 class _RecentObserver(Observer):
@@ -206,46 +206,40 @@ class LifeRun:
 
     def run(self, until_s: float = inf) -> None:
         """Let the controller see the life up to a time of day, in seconds since the epoch."""
-        if self.life.process is not None:
-            self._run_in_turns(self.life.process, until_s)
-            return
-        life, driven = self.life, self._driven
-        history = self._read_history(None)
-        driven.controller.restore(history.evictions, history.ends)
-        for each in self._recorded.open_at(life.began.wall_s):
-            driven.controller.inherit_eviction(each.key.pod)
-        driven.start(life.standing)
-        for item, following in with_next(life.later):
+        driven, process = self._driven, self.life.process
+        self._start(process)
+        later = self.life.later
+        items = with_next(later) if process is None else zip(later, repeat(None))
+        for item, following in items:
             if item.at.wall_s > until_s:
-                driven.advance_to_time(until_s)
+                end = driven.advance_to_time if process is None else driven.pass_to
+                end(until_s)
                 self.ended_s = until_s
                 return
             if self.clock.error_s(item.at) > MAX_CLOCK_ERROR_S:
                 self.clock_set_s = item.at.wall_s
                 break
-            driven.advance_to(item, following)
-            driven.take(item, following)
+            if process is None:
+                driven.advance_to(item, following)
+                driven.take(item, following)
+            else:
+                driven.take_in_turn(item)
             self.was_stopped = self.was_stopped or isinstance(item, RecordingInterrupted)
         self.ended_s = self.clock.wall()
 
-    def _run_in_turns(self, process: ProcessBegan, until_s: float) -> None:
-        """Evaluate where the recorded process did, in the turns of its event loop."""
+    def _start(self, process: ProcessBegan | None) -> None:
+        """Start as the recorded process did, or at its picture where it does not say how."""
         life, driven = self.life, self._driven
-        if process.evaluates_from_s is None:
+        if process is None:
+            history = self._read_history(None)
+            driven.controller.restore(history.evictions, history.ends)
+            for each in self._recorded.open_at(life.began.wall_s):
+                driven.controller.inherit_eviction(each.key.pod)
+            driven.start(life.standing)
+        elif process.evaluates_from_s is None:
             driven.take_standing(life.standing)
         else:
             driven.start_in_midst(life.standing, process.evaluates_from_s)
-        for item in life.later:
-            if item.at.wall_s > until_s:
-                driven.pass_to(until_s)
-                self.ended_s = until_s
-                return
-            if self.clock.error_s(item.at) > MAX_CLOCK_ERROR_S:
-                self.clock_set_s = item.at.wall_s
-                break
-            driven.take_in_turn(item)
-            self.was_stopped = self.was_stopped or isinstance(item, RecordingInterrupted)
-        self.ended_s = self.clock.wall()
 
 
 class _RecordedSurroundings:
@@ -325,8 +319,7 @@ class _RecordedSurroundings:
 
     def send(self, intent: Intent) -> None:
         """Begin a decided eviction: it ends when that of the recorded process ended."""
-        now_s, context = self._clock.wall(), intent.context
-        key = DecisionKey(intent.pod.uid, context.profile, context.finding.plugin)
+        now_s, key = self._clock.wall(), _key_of(intent.context)
         from_s, until_s = now_s - self._tolerance_s, now_s + self._tolerance_s
         if not self._recorded.has_eviction_decided(key, from_s, until_s):
             outcome = DECISION_OUTDATED.outcome("the recorded process did not decide so")
