@@ -33,7 +33,8 @@ from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.primitives.hints import refuse_filters
-from reactive_desched.recording.reader import covered_times, summarize_recording
+from reactive_desched.recording.items import Damage
+from reactive_desched.recording.reader import covered_times
 from reactive_desched.replay.replaying import ReachedController, controller_at
 from reactive_desched.text.times import format_moment
 from reactive_desched.why.page import explain
@@ -81,8 +82,9 @@ class PastAnswer(Struct, frozen=True):
 
 def recorded_times(recording: Path) -> CoveredTimes:
     """Return which times a recording has; raises NotRecorded where it has none."""
-    damages = summarize_recording(recording).damages
-    times = tuple(CoveredTime(*map(format_moment, each)) for each in covered_times(recording))
+    damages: list[Damage] = []
+    covered = covered_times(recording, damages.append)
+    times = tuple(CoveredTime(*map(format_moment, each)) for each in covered)
     return CoveredTimes(str(recording), times, tuple(map(str, damages)))
 
 

@@ -26,7 +26,6 @@ from reactive_desched.recording.reader import (
     RecordedState,
     covered_times,
     state_at,
-    summarize_recording,
 )
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second, format_timestamp
@@ -141,11 +140,11 @@ def read_moment(path: Path, at_s: float) -> RecordedMoment:
 
 def _held(path: Path) -> str:
     """Say which moments a recording has, where another was asked for."""
+    damages: list[Damage] = []
     try:
-        damages = summarize_recording(path).damages
-        covered = covered_times(path)
+        covered = covered_times(path, damages.append)
     except NotRecorded:
-        damages, covered = (), []
+        damages, covered = [], []
     damage = f"; it is damaged in {damages[0]}" if damages else ""
     if not covered:
         return f"name another with --recording PATH{damage}"

@@ -2,18 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched._version import __version__
 from reactive_desched.errors import ConfigError, NotRecorded
-from reactive_desched.journal.history import read_history
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.recorded_moment import journal_beside
@@ -34,16 +30,16 @@ from reactive_desched.recording.items import (
 from reactive_desched.recording.reader import (
     RecordedState,
     RecordingSummary,
+    ignore_damage,
     items_between,
     summarize_recording,
 )
 from reactive_desched.replay.driven_controller import with_next
 from reactive_desched.replay.lives import Life, lives
+from reactive_desched.replay.replaying import history_before
 from reactive_desched.text.times import format_second
 
 __all__ = ["RecordedPeriod", "read_period", "run_policies", "try_policies"]
-
-_JUST_BEFORE_S: Final = 0.001
 
 
 class RecordedPeriod(Struct, frozen=True):
@@ -96,7 +92,7 @@ def try_policies(
         PolicyRun(each, facts, recorded, _past(period.path, each, facts.first_s))
         for each, _ in configurations
     ]
-    items = items_between(period.path, period.since_s, period.until_s, _ignore)
+    items = items_between(period.path, period.since_s, period.until_s, ignore_damage)
     ends_s = min(period.until_s or inf, period.summary.last_s)
     times = run_policies(items, runs, recorded, ends_s)
     return [
@@ -157,21 +153,13 @@ def _picture(life: Life, facts: RecordedFacts) -> Iterator[Item]:
     yield PictureEnded(at)
 
 
-def _ignore(_: Damage) -> None:
-    """Keep no damage: the first reading named each."""
-
-
 def _past(path: Path, configuration: Configuration, began_s: float) -> Sequence[PastEviction]:
     """Return the evictions before the beginning, of the journal in whose folder a recording is."""
     journal = journal_beside(path)
     if journal is None:
         return ()
-    read = partial(read_history, journal, Moment(began_s))
+    counts_for_s = configuration.controller.budgets.counts_for_s
     try:
-        history = read(
-            counts_for_s=configuration.controller.budgets.counts_for_s,
-            until_s=began_s - _JUST_BEFORE_S,
-        )
+        return history_before(journal, began_s, counts_for_s).evictions
     except OSError:
         return ()
-    return history.evictions

@@ -69,6 +69,10 @@ MAX_LAG_S: Final = 60.0
 OnDamage = Callable[[Damage], None]
 
 
+def ignore_damage(_: Damage) -> None:
+    """Take a damage that another reading names."""
+
+
 class RecordedSegment(Struct, frozen=True):
     """A part of a recording that begins with a picture, and when that began."""
 
@@ -380,7 +384,7 @@ def _reach(
 ) -> tuple[RecordedState, float, Iterator[Item]]:
     """Read up to a time: from the picture before it, or the one before that if it is not whole."""
     paths = recording_paths(path)
-    segments = find_segments(paths, lambda _: None)
+    segments = find_segments(paths, ignore_damage)
     if not segments:
         raise NotRecorded(f"{path} holds no recording that can be read")
     before = [each for each in segments if each.at.wall_s <= wall_s]
@@ -495,11 +499,7 @@ def summarize_recording(path: Path) -> RecordingSummary:
     """
     paths = recording_paths(path)
     damages: list[Damage] = []
-    spans: list[_Span] = []
-    for each in paths:
-        _read_spans(each, spans, damages.append)
-    if not spans:
-        raise NotRecorded(f"{path} holds no recording that can be read")
+    spans = _spans_of(path, damages.append)
     newest = next((span.begun for span in reversed(spans) if span.begun is not None), None)
     gaps = tuple(
         (before.last_s, after.first_s)
@@ -518,14 +518,12 @@ def summarize_recording(path: Path) -> RecordingSummary:
     )
 
 
-def covered_times(path: Path) -> list[tuple[float, float]]:
+def covered_times(path: Path, on_damage: OnDamage) -> list[tuple[float, float]]:
     """Return from when to when there is a cluster to look at, oldest first.
 
     Behind a gap that is from the end of a picture on. Raises NotRecorded where there is none.
     """
-    spans: list[_Span] = []
-    for each in recording_paths(path):
-        _read_spans(each, spans, _ignore)
+    spans = _spans_of(path, on_damage)
     found: list[tuple[float, float]] = []
     known: _Span | None = None  # the segment before, where the cluster is known at its end
     for span in spans:
@@ -540,14 +538,10 @@ def covered_times(path: Path) -> list[tuple[float, float]]:
     return found
 
 
-def _ignore(_: Damage) -> None:
-    """Keep no damage."""
-
-
 def _pictured_s(span: "_Span") -> float | None:
     """Return when the picture at the head of a segment ended; None where it is not whole."""
     is_begun = False
-    for _, each in _frames((span.path,), _ignore, span.offset):
+    for _, each in _frames((span.path,), ignore_damage, span.offset):
         if isinstance(each, SegmentBegins):
             if is_begun:
                 return None
@@ -578,6 +572,16 @@ def _is_gap(before: _Span, after: _Span) -> bool:
     """Say whether something is missing between two segments."""
     is_continued = after.begun is not None and after.begun.is_continued
     return not is_continued or after.continues != before.last
+
+
+def _spans_of(path: Path, on_damage: OnDamage) -> list[_Span]:
+    """Return the segments of a recording; raises NotRecorded where none can be read."""
+    spans: list[_Span] = []
+    for each in recording_paths(path):
+        _read_spans(each, spans, on_damage)
+    if not spans:
+        raise NotRecorded(f"{path} holds no recording that can be read")
+    return spans
 
 
 def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:

@@ -23,6 +23,7 @@ from reactive_desched.recording.items import (
 )
 from reactive_desched.recording.reader import (
     find_segments,
+    ignore_damage,
     items_between,
     read_items,
     recording_paths,
@@ -141,6 +142,12 @@ def _life_run(
     return run, recorded, tolerance_s
 
 
+def history_before(journal: Path, began_s: float, counts_for_s: float) -> History:
+    """Return what a journal has of before a time, in seconds since the epoch; raises OSError."""
+    until_s = began_s - _JUST_BEFORE_S
+    return read_history(journal, Moment(began_s), counts_for_s=counts_for_s, until_s=until_s)
+
+
 def _past(
     journal: Path | None, began_s: float, counts_for_s: float, read: HistoryRead | None
 ) -> History:
@@ -148,8 +155,7 @@ def _past(
     if journal is None:
         return History()
     if read is None:
-        until_s = began_s - _JUST_BEFORE_S
-        return read_history(journal, Moment(began_s), counts_for_s=counts_for_s, until_s=until_s)
+        return history_before(journal, began_s, counts_for_s)
     uptime, server_time = None, None
     if read.boot_id:
         uptime = Uptime(boot_id=read.boot_id, milliseconds=read.uptime_ms)
@@ -192,16 +198,16 @@ def controller_at(
     paths = _from_start_of(recording, at_s)
     if _bytes_before(paths, at_s) > NEAR_BYTES:
         since_s = at_s - SETTLES_S
-        near = items_between(recording, since_s, None, lambda _: None)
+        near = items_between(recording, since_s, None, ignore_damage)
         run = _run_up_to(moment, lives(near), journal, registry)
         return ReachedController(run, max(since_s, run.life.began.wall_s))
-    items = read_items(paths, lambda _: None)
+    items = read_items(paths, ignore_damage)
     return ReachedController(_run_up_to(moment, lives(items), journal, registry))
 
 
 def _bytes_before(paths: Sequence[Path], at_s: float) -> int:
     """Return how long the files are that have segments of before a moment."""
-    begun = (each.path for each in find_segments(paths, lambda _: None) if each.at.wall_s <= at_s)
+    begun = (each.path for each in find_segments(paths, ignore_damage) if each.at.wall_s <= at_s)
     return sum(path.stat().st_size for path in set(begun))
 
 
@@ -236,7 +242,7 @@ def _from_start_of(recording: Path, at_s: float) -> list[Path]:
     """Return the files from the one on in which the life of a moment begins."""
     paths = recording_paths(recording)
     for at in reversed(range(len(paths))):
-        first = next(iter(read_items(paths[at : at + 1], lambda _: None)), None)
+        first = next(iter(read_items(paths[at : at + 1], ignore_damage)), None)
         if isinstance(first, PictureBegun) and not first.is_continued and first.at.wall_s <= at_s:
             return paths[at:]
     return paths
