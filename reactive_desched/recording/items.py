@@ -6,8 +6,9 @@ Objects are those that the cluster state keeps, whole: what it does not keep, su
 and environment variables, is in no recording.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from itertools import chain, pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -323,3 +324,10 @@ class Damage(Struct, frozen=True, gc=False):
 
 Items = Iterable[Item]
 """The interface of reading: a recording, as far as it could be read, in its order."""
+
+
+def with_following(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
+    """Yield each item with the one that follows it; None follows the last one."""
+    for item, following in pairwise(chain(items, (None,))):
+        if item is not None:
+            yield item, following

@@ -231,7 +231,6 @@ class ClusterRecorder:
 
     async def _record_until_interrupted(self) -> str:
         """Record segment after segment; return why it cannot go on."""
-        self._rows = RowWriter()
         is_continued = False
         try:
             self.begin()

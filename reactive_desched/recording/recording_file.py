@@ -16,6 +16,7 @@ from reactive_desched.recording.items import (
     ObjectFound,
     PictureBegun,
     RecordingInterrupted,
+    with_following,
 )
 from reactive_desched.recording.rows import RowWriter
 from reactive_desched.state.resources import PODS
@@ -69,8 +70,8 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
         file.write(frame)
         return last
 
-    for item, is_last in _with_last(_from_first_time(items)):
-        if is_last:
+    for item, following in with_following(_from_first_time(items)):
+        if following is None:
             checksum = flush()
         if isinstance(item, PictureBegun) or not written.items:
             checksum = flush()
@@ -110,17 +111,6 @@ def _from_first_time(items: Iterable[Item]) -> Iterator[Item]:
         yield item
         break
     yield from rest
-
-
-def _with_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
-    """Yield each item, and whether it is the last one."""
-    before: Item | None = None
-    for item in items:
-        if before is not None:
-            yield before, False
-        before = item
-    if before is not None:
-        yield before, True
 
 
 def write_file(items: Iterable[Item], path: Path) -> Written:

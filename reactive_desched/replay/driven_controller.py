@@ -47,6 +47,7 @@ from reactive_desched.recording.items import (
     ResourceDenied,
     UsageMeasured,
     Worked,
+    with_following,
 )
 from reactive_desched.state.node_change_times import NodeTimes
 from reactive_desched.state.resources import NODES, PODS, WATCHED_KINDS
@@ -349,16 +350,9 @@ class DrivenController:
 
 
 def with_next(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
-    """Yield each item with the one that follows it, but for the turns of the recorded process."""
-    before: Item | None = None
-    for item in items:
-        if isinstance(item, Worked | LookedForWork | RequestWritten):
-            continue
-        if before is not None:
-            yield before, item
-        before = item
-    if before is not None:
-        yield before, None
+    """Return each item with the one that follows it, but for the turns of the recorded process."""
+    turns = Worked | LookedForWork | RequestWritten
+    return with_following(item for item in items if not isinstance(item, turns))
 
 
 def _is_noticed(item: Item | None) -> bool:
