@@ -5,6 +5,7 @@ It is a process of its own as well, so that the event loop of a controller does 
 answer, or what is wrong where its exit status is not 0.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -175,6 +176,15 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
     return past_answer(moment, journal, request.page, request.query).answer
 
 
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether the kernel or Python refused memory; what was raised from that says so as well."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        error = error.__cause__
+    return False
+
+
 def main(text: str) -> int:
     """Answer a request on standard output; return the exit status."""
     request = msgspec.json.decode(text, type=PastRequest)
@@ -182,12 +192,12 @@ def main(text: str) -> int:
     status, said = ANSWERED, b""
     try:
         said = msgspec.json.encode(_answer(request))
-    except ConfigError as error:
-        status, said = WRONG, str(error).encode()
-    except (ReactiveDeschedError, OSError) as error:
-        status, said = FAILED, str(error).encode()
-    except MemoryError:
-        status = NO_MEMORY
+    except (ReactiveDeschedError, OSError, MemoryError) as error:
+        if _lacks_memory(error):
+            status = NO_MEMORY
+        else:
+            status = WRONG if isinstance(error, ConfigError) else FAILED
+            said = str(error).encode()
     sys.stdout.buffer.write(said)
     sys.stdout.buffer.flush()
     return status

@@ -5,6 +5,7 @@ the memory that the controller's container has left: the kernel must not end the
 A few questions wait for their turn, for a bounded time as well; others are refused.
 """
 
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -37,6 +38,8 @@ MAX_WAITING: Final = 4
 """So many questions wait for their turn, so long."""
 
 _SPARED: Final = 0.8
+_NO_BACKTRACE: Final = {"RUST_BACKTRACE": "0"}
+"""A backtrace takes memory: where zstd gets none, the process would wait for itself."""
 _BUSY: Final = "another question about an earlier moment is being answered; ask again"
 _MODULE: Final = "reactive_desched.app.past_answers"
 _ELSEWHERE: Final = "`reactive-desched recording export` writes a file to look at elsewhere"
@@ -162,7 +165,9 @@ async def _answer_of(request: PastRequest) -> Raw:
     command = [sys.executable, "-m", _MODULE, msgspec.json.encode(request).decode()]
     try:
         with anyio.fail_after(TIMEOUT_S):
-            done = await anyio.run_process(command, check=False, stderr=None)
+            done = await anyio.run_process(
+                command, check=False, stderr=None, env={**os.environ, **_NO_BACKTRACE}
+            )
     except TimeoutError as error:
         raise NotAnswered(f"there was no answer within {TIMEOUT_S:g} s; {_ELSEWHERE}") from error
     except OSError as error:

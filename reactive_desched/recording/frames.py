@@ -34,6 +34,8 @@ NO_FRAME: Final = 0
 _BEGIN: Final = struct.Struct(f"<{len(MAGIC)}sI")
 _HEADER: Final = struct.Struct("<IIIdd")
 _LEVEL: Final = 3
+_NO_MEMORY: Final = "not enough memory", "returned null pointer"
+"""What zstd says where it gets none."""
 
 
 class Readable(Protocol):
@@ -59,13 +61,20 @@ class Frame(Struct, frozen=True, gc=False):
     checksum: int
 
     def rows(self) -> bytes:
-        """Return the rows; raises ValueError where they are not what was compressed."""
+        """Return the rows; raises ValueError where they are not what was compressed.
+
+        Raises MemoryError where there is too little memory for them, which is no damage.
+        """
         if not self.raw_bytes:
             return b""
         into = bytearray(self.raw_bytes)
         try:
             written = cramjam.zstd.decompress_into(self.payload, into)
-        except Exception as error:
+        except BaseException as error:  # a panic of zstd's is no Exception
+            if any(words in str(error) for words in _NO_MEMORY):
+                raise MemoryError(str(error)) from error
+            if not isinstance(error, cramjam.DecompressionError):
+                raise
             raise ValueError(f"cannot be decompressed: {error}") from error
         if written != self.raw_bytes:
             raise ValueError("is shorter than its header says")

@@ -182,22 +182,35 @@ async def test_a_question_is_refused_while_too_many_wait_and_one_that_is_given_u
     assert asked == 2
 
 
-@pytest.mark.parametrize(
-    ("free", "words"), [(MIN_BYTES - 1, "191 MiB of memory are left"), (MIN_BYTES, "")]
-)
-async def test_with_little_memory_left_nothing_is_read_beside_the_controller(
-    free: int, words: str, journal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(past_pages, "_SPARED", 0.01)
+async def test_with_little_memory_left_nothing_is_read_beside_the_controller(journal: Path) -> None:
     async with (
-        controller(partial(places, journal), free) as url,
+        controller(partial(places, journal), MIN_BYTES - 1) as url,
         aiohttp.ClientSession(url) as session,
         session.get("/debug/status", params={"at": middle(journal)}) as answer,
     ):
         assert answer.status == 503
         assert answer.headers["Retry-After"]
         text = await answer.text()
-    assert words in text
+    assert "191 MiB of memory are left" in text
+    assert "recording export" in text
+
+
+@pytest.mark.parametrize("spared", [0.001, 0.03, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.2])
+async def test_a_process_that_gets_too_little_memory_says_so_wherever_it_lacks(
+    spared: float, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_pages, "_SPARED", spared)
+    async with (
+        controller(partial(places, journal), MIN_BYTES) as url,
+        aiohttp.ClientSession(url) as session,
+        session.get("/debug/status", params={"at": middle(journal)}) as answer,
+    ):
+        text = await answer.text()
+        if answer.status == 200:
+            return
+        assert answer.status == 503
+        assert answer.headers["Retry-After"]
+    assert "memory that is left is too little" in text
     assert "recording export" in text
 
 
