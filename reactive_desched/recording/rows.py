@@ -447,9 +447,9 @@ _FoldedRow = tuple[int, int, tuple[Any, ...]]
 
 
 @cache
-def _places_of(mask: int) -> tuple[int, ...]:
-    """Return the places of the fields in a mask."""
-    return tuple(place for place in _PLACES if mask & 1 << place)
+def _fields_in(mask: int) -> tuple[tuple[str, int | None, Any], ...]:
+    """Return the fields of a mask that this version has: a later one may have more."""
+    return tuple(_FIELDS[place] for place in _PLACES if mask & 1 << place)
 
 
 class FoldedFrame(Struct, frozen=True, gc=False):
@@ -499,7 +499,7 @@ class RowReader:
                     began = Instant(at.wall_s + row.ahead_us / 1e6, at.monotonic_s)
                 else:
                     yield self._item(began, row)
-        except (msgspec.MsgspecError, LookupError, TypeError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise ValueError(f"has a row that cannot be read: {error}") from error
 
     def fold(self, at: Instant, rows: bytes, until_s: float) -> FoldedFrame | None:
@@ -558,14 +558,20 @@ class RowReader:
         if not rows:
             return pod
         for _, version, values, mask in sorted(rows, key=itemgetter(0)):
+            fields |= self._values_of(mask, values)
             fields["resource_version"] = version
-            for place, value in zip(_places_of(mask), values, strict=True):
-                name, kind, of_type = _FIELDS[place]
-                fields[name] = (
-                    msgspec.convert(value, of_type) if kind is None else self._parts[value]
-                )
         pod = self._pods[uid] = replace(pod, **fields)
         return pod
+
+    def _values_of(self, mask: int, values: Sequence[Any]) -> dict[str, Any]:
+        """Return the values of a change by the names of their fields."""
+        parts, changed = self._parts, _fields_in(mask)
+        if len(values) < len(changed):
+            raise ValueError("a change lacks the value of a field")
+        return {
+            name: msgspec.convert(value, of_type) if kind is None else parts[value]
+            for (name, kind, of_type), value in zip(changed, values, strict=False)
+        }
 
     def _keep_part(self, row: _PartRow) -> None:
         raw = bytes(row.value)
@@ -595,17 +601,10 @@ class RowReader:
         return self._other(at, row)
 
     def _changed_pod(self, row: _PodChangeRow) -> Pod:
-        old, parts = self._settled(row.uid), self._parts
-        values, changes = iter(row.values), dict[str, Any]()
-        for bit, (name, kind, of_type) in enumerate(_FIELDS):
-            if row.mask & 1 << bit:
-                value = next(values)
-                if kind is not None:
-                    changes[name] = parts[value]
-                else:
-                    changes[name] = msgspec.convert(value, of_type)
+        pod = self._settled(row.uid) if self._folded else self._pods[row.uid]
+        changed = self._values_of(row.mask, row.values)
         version = self._version + row.versions
-        pod = self._pods[row.uid] = replace(old, resource_version=version, **changes)
+        pod = self._pods[row.uid] = replace(pod, resource_version=version, **changed)
         return pod
 
     def _pod(self, row: _PodRow) -> Pod:

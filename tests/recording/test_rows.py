@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -286,3 +287,36 @@ def test_a_change_of_a_pod_that_is_in_no_picture_is_damage() -> None:
 
     with pytest.raises(ValueError, match="cannot be read"):
         read_back(writer, RowReader())
+
+
+def changed_with(mask: int, *more: object) -> tuple[RowReader, bytes]:
+    """Return a reader that has a pod, and the rows of a change of its node and of this mask."""
+    writer, reader = RowWriter(), RowReader()
+    writer.add(ObjectFound(AT, "pods", POD))
+    read_back(writer, reader)
+    writer.add(ObjectChanged(AT, "pods", Verb.MODIFIED, replace(POD, node="n7")), POD)
+    taken = writer.take()
+    assert taken is not None, "there is a change"
+    (row,) = msgspec.msgpack.decode(taken[1])
+    row[-2:] = [row[-2] | mask, [*row[-1], *more]]
+    return reader, msgspec.msgpack.encode([row])
+
+
+def test_a_field_that_a_later_version_has_is_left_out() -> None:
+    reader, rows_of_later = changed_with(1 << 20, "unknown")
+    read, folded = list(reader.read(AT, rows_of_later)), changed_with(1 << 20, "unknown")
+
+    assert read == [ObjectChanged(AT, "pods", Verb.MODIFIED, replace(POD, node="n7"))]
+    assert folded[0].fold(AT, folded[1], AT.wall_s) is not None
+    assert list(folded[0].settle()) == [replace(POD, node="n7")]
+
+
+def test_a_change_that_lacks_the_value_of_a_field_is_damage() -> None:
+    generation = 1 << [name for name, _, _ in rows._FIELDS].index("generation")
+    reader, damaged = changed_with(generation)
+    with pytest.raises(ValueError, match="lacks the value of a field"):
+        list(reader.read(AT, damaged))
+
+    reader.fold(AT, damaged, AT.wall_s)
+    with pytest.raises(ValueError, match="lacks the value of a field"):
+        list(reader.settle())
