@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.looking import measure as measure_looking
 from bench.processes import (
     SIZES,
     MeasuredProcess,
@@ -242,7 +243,7 @@ def find_saturation(react: Callable[[float], Results]) -> Results:
 
 
 def measure_recording(bench: Bench) -> Results:
-    """Run a controller that records beside one that does not; make pictures, record changes."""
+    """Run a controller that records beside one that does not; read and replay recordings."""
     size = bench.size
     with (
         bench.progress("recording"),
@@ -267,7 +268,9 @@ def measure_recording(bench: Bench) -> Results:
             results["memory"][name] = process.ask("memory")
         results["pictures"] = [recorded.ask("picture") for _ in range(size.syncs)]
         results["changes"] = recorded.ask("changes", pace=_CHANGE_PACE, count=_CHANGES)
-        return results
+    with bench.progress("recordings that are looked at and replayed"):
+        results["looking"] = measure_looking(size.pods, size.nodes, _CHANGE_PACE)
+    return results
 
 
 def measure_outage(bench: Bench) -> Results:

@@ -185,6 +185,13 @@ def _recording_rows(recording: Results) -> Iterator[Row]:
     yield Row("a recorded change of a pod, 50/s", change, None, "B")
     day_mb = (change * _DAY_OF_CHANGES) / 1e6 + _PICTURES_A_DAY * picture_mb
     yield Row("a day of 50 changes a second, with its pictures", day_mb, 300, "MB")
+    looking = recording["looking"]
+    at = f"--at, {looking['behind_h']:g} h of that behind a picture: CPU"
+    for command in ("nodes", "status"):
+        yield Row(f"{command} {at}", looking[command], 10, "s")
+    yield Row("replay of that: times real time", looking["speed"], 500, at_least=True)
+    yield Row("replay of a day of 50 nodes: CPU", looking["replay"], 20, "s")
+    yield Row("policy diff of it: CPU", looking["policy_diff"], 20, "s")
 
 
 def _of_plain(runs: Results, path: Sequence[str]) -> float:

@@ -52,7 +52,7 @@ def measure(rounds: int) -> dict[str, list[dict[str, float]]]:
         runs: dict[str, list[dict[str, float]]] = {command: [] for command in (*commands, "run")}
         for _ in range(rounds + 1):
             for command, argv in commands.items():
-                runs[command].append({"cpu_s": _cpu_of(argv, environment)})
+                runs[command].append({"cpu_s": cpu_of(argv, environment)})
             runs["run"].append({"cpu_s": _cpu_until_first_list(folder, environment)})
     return {command: each[1:] for command, each in runs.items()}  # the first round compiles
 
@@ -100,7 +100,8 @@ def _objects() -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "List", "items": [*nodes, *pods]}
 
 
-def _cpu_of(argv: Sequence[str], environment: Mapping[str, str]) -> float:
+def cpu_of(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> float:
+    """Return the CPU seconds of a command; raises CalledProcessError where it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(argv, env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603  # our own module
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

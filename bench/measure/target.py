@@ -1,6 +1,7 @@
 """What a measurement is aimed at, and the files through which the real application reads it."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,16 +65,21 @@ class Target:
         The balance plugins are left out, since they would move some of what the scripts bind; the
         part `balance` has them all.
         """
-        files = {"policy.yaml": _policy(), "settings.yaml": _settings(recorded=self.recorded)}
+        files = {"policy.yaml": bench_policy(), "settings.yaml": _settings(recorded=self.recorded)}
         for name, document in files.items():
             (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
         return load_files([self.folder / name for name in files], plugin_registry())
 
 
-def _policy() -> dict[str, object]:
+def bench_policy(without: Collection[str] = ()) -> dict[str, object]:
+    """Return a policy with every plugin of single pods, but for some of these names."""
     points: dict[str, dict[str, list[str]]] = {}
     registry = plugin_registry()
-    names = [name for name, spec in registry.items() if "balance" not in spec.points]
+    names = [
+        name
+        for name, spec in registry.items()
+        if "balance" not in spec.points and name not in without
+    ]
     for name in names:
         for point in registry[name].points:
             points.setdefault(point, {"enabled": []})["enabled"].append(name)
