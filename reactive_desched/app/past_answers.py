@@ -177,7 +177,7 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether the kernel or Python refused memory; what was raised from that says so as well."""
+    """Say whether the kernel or Python refused memory; what was raised from that is so as well."""
     while error is not None:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
