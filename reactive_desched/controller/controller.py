@@ -93,7 +93,7 @@ class Controller(IntentOwner):
         self.evaluator = Evaluator(
             instances, self._backoff, self.node_fit, flapping_config(config), clock
         )
-        self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator, clock)
+        self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator)
         self.pauses = EvictionPauses(
             readiness,
             self.gates,

@@ -23,23 +23,21 @@ INTERVAL_S: Final = 20.0
 SET_PER_SLICE: Final = 32
 """The turns of so many pods are set before the event loop may have its turn."""
 
-REST: Final = 50.0
-"""So many times as long as it took it rests at least: a fiftieth of the processor is enough."""
+REST_PER_POD_S: Final = 0.0015
+"""So long it rests at least for each pod that waits: it takes some 30 µs for one, and a fiftieth of
+the processor is enough. It goes by no time that it took: a replay would rest for another one."""
 
 
 class TurnPlan:
-    """Foresees the turns of the pods that wait, in small portions; `clock` is monotonic."""
+    """Foresees the turns of the pods that wait, in small portions; times are monotonic seconds."""
 
-    def __init__(
-        self, limiter: EvictionRateLimiter, evaluator: Evaluator, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, limiter: EvictionRateLimiter, evaluator: Evaluator) -> None:
         self._limiter = limiter
         self._evaluator = evaluator
-        self._clock = clock
         self._under_way: Iterator[None] | None = None
         self._seen = 0
         self._rests_until = 0.0
-        self._took_s = 0.0
+        self._pods = 0
         self._due: float | None = None
 
     def next_due(self, now: float) -> float | None:
@@ -61,17 +59,15 @@ class TurnPlan:
         if self._under_way is None:
             if (due := self.next_due(now)) is None or due > now:
                 return
-            self._seen, self._took_s = self._limiter.waiting.out_of_order, 0.0
+            self._seen = self._limiter.waiting.out_of_order
             self._under_way = self._steps(now)
-        began = self._clock()
         for _ in self._under_way:
             if should_yield():
-                self._took_s += self._clock() - began
                 return
         self._under_way = None
-        self._took_s += self._clock() - began
-        self._rests_until = now + REST * self._took_s
-        self._due = now + max(INTERVAL_S, REST * self._took_s)
+        rest_s = REST_PER_POD_S * self._pods
+        self._rests_until = now + rest_s
+        self._due = now + max(INTERVAL_S, rest_s)
 
     def _steps(self, now: float) -> Iterator[None]:
         """Foresee all turns, and let each pod come at its own."""
@@ -79,6 +75,7 @@ class TurnPlan:
         for found in self._limiter.plan_turns(self._evaluator.rate_limited(now), now):
             turns = turns if found is None else found
             yield
+        self._pods = len(turns)
         for number, (pod, turn) in enumerate(turns.items()):
             at = min(turn.at, now + MAX_WAIT_S)
             if self._evaluator.reschedule(pod, at):
