@@ -24,6 +24,7 @@ from reactive_desched.model.wakes import (
     WakeOnPod,
     awaited,
 )
+from reactive_desched.testing.builders import pod
 from tests.support.syntax import PACKAGE, nodes_of, package_trees
 from tools.declared import declared
 
@@ -182,8 +183,22 @@ def test_every_wake_says_in_words_what_is_awaited() -> None:
         made = wake(*("NAME" for _ in wake.__struct_fields__))
         words = made.description
         assert re.fullmatch(r"(a|an|the|one|another|room) [A-Za-z/ ]+", words), wake
-        shown = {name for name in wake.__struct_fields__ if name not in ("uid", "group", "scope")}
+        shown = {
+            name
+            for name in wake.__struct_fields__
+            if name not in ("uid", "owner_uid", "group", "scope")
+        }
         assert ("NAME" in words) is bool(shown), f"{wake}: a uid or a number says nothing"
+
+
+def test_every_wake_is_fulfilled_by_each_change_that_it_lists() -> None:
+    for kind in _subclasses(WakeOn):
+        for change_type in kind.changes:
+            fields = msgspec.structs.fields(change_type)
+            change = change_type(
+                *(pod("web", on="n1") if field.name == "pod" else "NAME" for field in fields)
+            )
+            assert kind.fulfilled_by(change).matches(change), f"{kind} by {change_type}"
 
 
 def test_a_finding_waits_for_its_own_pod_or_another_and_names_each_wait_once() -> None:

@@ -5,7 +5,7 @@ A dry run makes no job: there `JobRules` are part of the gate that evicts.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.gate.gate import GateFilter
@@ -53,11 +53,6 @@ class WakeOnJob(WakeOn, frozen=True, gc=False):
     changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
     words = "the end of PodMigrationJob {name}"
     name: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a MigrationJobEnded
-        """Return the wake of the job."""
-        return cls(change.name)
 
 
 class JobRules:

@@ -5,7 +5,7 @@ Counts, exceptions and order are koordinator's; the first limit that is reached 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -99,11 +99,6 @@ class WakeOnAnyJob(WakeOn, frozen=True, gc=False):
 
     changes: ClassVar[ChangeTypes] = (MigrationJobEnded,)
     words = "the end of another migration job"
-
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # a MigrationJobEnded
-        """Return the only wake of this type."""
-        return cls()
 
 
 def wakes_of(pod: Pod) -> tuple[WakeOn, ...]:

@@ -1,6 +1,6 @@
 """Notices that a brake engaged or was released, and the state that is kept over a restart."""
 
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -20,11 +20,6 @@ class WakeOnBrake(WakeOn, frozen=True, gc=False):
     changes: ClassVar[ChangeTypes] = (BrakeLifted,)
     words = "the release of the {brake} brake"
     brake: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a BrakeLifted
-        """Return the wake of the released brake."""
-        return cls(change.brake)
 
 
 ZONE: Final = "zone"

@@ -76,29 +76,34 @@ def silent_end(at_s: float) -> WaitEnd:
     return WaitEnd("", at_s, is_said=False)
 
 
-class Defer(Struct, frozen=True, gc=False):
-    """A gate defers the eviction: the finding is evaluated afresh at `retry_at_s` (monotonic s).
+class _Reasoned(Struct, frozen=True, gc=False):
+    """Which gate lets the pod stay, and why.
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people, and true
-    for as long as the decision stands: `end` adds when the wait ends, as `says` or `record` write.
+    for as long as the decision stands.
+    """
+
+    finding: Finding
+    gate: str
+    reason: str
+    message: str
+
+
+class _Blocked(_Reasoned, frozen=True, gc=False, kw_only=True):
+    """What Defer and Refuse have in common: a reason not to evict the pod now.
+
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:
     further pods of the same scope get the same answer, so a balance plugin stops proposing them.
     `setting` names the field of the settings or the policy that would change the decision; empty
     where none would. `turn` names the row in which the pod waits for one that leaves before it,
     such as its workload: its turn comes soon, as a rule. It is empty for one that waits otherwise.
+    `end` adds to the message when the wait ends, as `says` or `record` write.
     """
 
-    finding: Finding
-    gate: str
-    reason: str
-    message: str
-    retry_at_s: float
     scope_exhausted: str = ""
     setting: str = ""
     turn: str = ""
     end: WaitEnd | None = None
-    pod_leaves: ClassVar[bool] = False
-    keeps: ClassVar[bool] = False
 
     def says(self, now: float) -> str:
         """Return the message as of now (monotonic seconds): with how long the wait takes still."""
@@ -109,39 +114,30 @@ class Defer(Struct, frozen=True, gc=False):
         return self.message if self.end is None else f"{self.message}{self.end.moment(clocks)}"
 
 
-class Refuse(Struct, frozen=True, gc=False):
+class Defer(_Blocked, frozen=True, gc=False):
+    """A gate defers the eviction: the finding is evaluated afresh at `retry_at_s` (monotonic s)."""
+
+    retry_at_s: float
+    pod_leaves: ClassVar[bool] = False
+    keeps: ClassVar[bool] = False
+
+
+class Refuse(_Blocked, frozen=True, gc=False):
     """A gate refuses the eviction until one of `wake_on` changes, or until `retry_at_s`.
 
-    `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people.
-    `scope_exhausted`, `setting`, `turn` and `end` are as in Defer. `pod_leaves` says that the pod
-    leaves all the same: it is terminating, or its eviction is under way. `keeps` says that it is
-    not waited for: the pod stays until a person changes the pod, the policy or the settings.
+    `pod_leaves` says that the pod leaves all the same: it is terminating, or its eviction is under
+    way. `keeps` says that it is not waited for: the pod stays until a person changes the pod, the
+    policy or the settings.
     """
 
-    finding: Finding
-    gate: str
-    reason: str
-    message: str
     wake_on: tuple[WakeOn, ...] = ()
     retry_at_s: float | None = None
-    scope_exhausted: str = ""
     pod_leaves: bool = False
-    setting: str = ""
-    turn: str = ""
     keeps: bool = False
-    end: WaitEnd | None = None
 
     def ending(self, end: WaitEnd | None) -> "Refuse":
         """Return the refusal with what its message says of its end."""
         return self if end is None else replace(self, end=end)
-
-    def says(self, now: float) -> str:
-        """Return the message as of now (monotonic seconds): with how long the wait takes still."""
-        return self.message if self.end is None else f"{self.message}{self.end.left(now)}"
-
-    def record(self, clocks: ClockPair) -> str:
-        """Return the message as it stays true in a record: with the moment at which it ends."""
-        return self.message if self.end is None else f"{self.message}{self.end.moment(clocks)}"
 
 
 Decision = Evict | Defer | Refuse
@@ -179,10 +175,10 @@ class GateReason(Struct, frozen=True, gc=False):
             self.code,
             shown(message),
             retry_at_s,
-            scope_exhausted,
-            setting or self.setting,
-            turn,
-            end,
+            scope_exhausted=scope_exhausted,
+            setting=setting or self.setting,
+            turn=turn,
+            end=end,
         )
 
     def refuse(
@@ -205,11 +201,11 @@ class GateReason(Struct, frozen=True, gc=False):
             shown(message),
             wake_on,
             retry_at_s,
-            scope_exhausted,
             pod_leaves,
-            setting or self.setting,
-            turn,
             self.keeps and retry_at_s is None,
+            scope_exhausted=scope_exhausted,
+            setting=setting or self.setting,
+            turn=turn,
         )
 
 

@@ -48,8 +48,11 @@ class WakeOn(Struct, frozen=True, gc=False):
 
     @classmethod
     def fulfilled_by(cls, change: Any) -> Self:  # Any: each type reads the changes that it lists
-        """Return the wake of this type that a change fulfils."""
-        raise NotImplementedError
+        """Return the wake of this type that a change fulfils: its fields are those of the change.
+
+        A type whose fields have other names than those of its changes overrides this.
+        """
+        return cls(*[getattr(change, name) for name in cls.__struct_fields__])
 
     @property
     def description(self) -> str:
@@ -118,11 +121,6 @@ class WakeOnNodeAdded(WakeOn, frozen=True, gc=False):
     changes: ClassVar[ChangeTypes] = (NodeAdded,)
     words = "one more eligible node"
 
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # a NodeAdded
-        """Return the only wake of this type."""
-        return cls()
-
 
 class WakeOnCapacity(WakeOn, frozen=True, gc=False):
     """Some node may have room for a pod that fitted no node: it grew, opened, or freed capacity."""
@@ -138,11 +136,6 @@ class WakeOnCapacity(WakeOn, frozen=True, gc=False):
     )
     words = "room on a node"
 
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # any of the above
-        """Return the only wake of this type."""
-        return cls()
-
 
 class WakeOnGroupCapacity(WakeOn, frozen=True, gc=False):
     """A node may have room for pods of one unschedulable group; a CapacityHint fulfils it."""
@@ -155,13 +148,8 @@ class WakeOnNamespace(WakeOn, frozen=True, gc=False):
     """A namespace or its labels differ."""
 
     changes: ClassVar[ChangeTypes] = (NamespaceChanged,)
-    words = "a change of namespace {name}"
-    name: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a NamespaceChanged
-        """Return the wake of the changed namespace."""
-        return cls(change.namespace)
+    words = "a change of namespace {namespace}"
+    namespace: str
 
 
 class WakeOnWorkload(WakeOn, frozen=True, gc=False):
@@ -171,11 +159,6 @@ class WakeOnWorkload(WakeOn, frozen=True, gc=False):
     words = "a change of its workload"
     uid: str
 
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a WorkloadChanged
-        """Return the wake of the changed controller."""
-        return cls(change.uid)
-
 
 class WakeOnPdb(WakeOn, frozen=True, gc=False):
     """A PodDisruptionBudget of a namespace differs."""
@@ -183,11 +166,6 @@ class WakeOnPdb(WakeOn, frozen=True, gc=False):
     changes: ClassVar[ChangeTypes] = (PdbChanged,)
     words = "a change of a PodDisruptionBudget in namespace {namespace}"
     namespace: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a PdbChanged
-        """Return the wake of the namespace of the changed PodDisruptionBudget."""
-        return cls(change.namespace)
 
 
 class WakeOnPvc(WakeOn, frozen=True, gc=False):
@@ -198,11 +176,6 @@ class WakeOnPvc(WakeOn, frozen=True, gc=False):
     namespace: str
     name: str
 
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a PvcChanged
-        """Return the wake of the changed PersistentVolumeClaim."""
-        return cls(change.namespace, change.name)
-
 
 class WakeOnPv(WakeOn, frozen=True, gc=False):
     """A PersistentVolume differs."""
@@ -211,22 +184,12 @@ class WakeOnPv(WakeOn, frozen=True, gc=False):
     words = "a change of PersistentVolume {name}"
     name: str
 
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a PvChanged
-        """Return the wake of the changed PersistentVolume."""
-        return cls(change.name)
-
 
 class WakeOnPriorityClass(WakeOn, frozen=True, gc=False):
     """A PriorityClass differs."""
 
     changes: ClassVar[ChangeTypes] = (PriorityClassChanged,)
     words = "a change of a PriorityClass"
-
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # a PriorityClassChanged
-        """Return the only wake of this type."""
-        return cls()
 
 
 def awaited(wakes: Iterable[WakeOn], pod: PodKey) -> tuple[str, ...]:

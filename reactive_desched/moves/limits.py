@@ -1,7 +1,7 @@
 """Limits how many pods move at once, by owner, namespace, node, zone and cluster."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.scopes import ScopeKey, moving_scopes, owner_of
@@ -56,11 +56,6 @@ class WakeOnMoveEnded(WakeOn, frozen=True, gc=False):
         """Return what is awaited, in words; an owner is named by its uid, which says nothing."""
         of = {"owner": "of its workload", "cluster": "in the cluster"}
         return f"the end of a move {of.get(self.scope, f'in {self.scope} {self.name}')}"
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a MoveEnded
-        """Return the wake of the scope."""
-        return cls(change.scope, change.name)
 
 
 class MovingLimits:

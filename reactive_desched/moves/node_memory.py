@@ -8,7 +8,7 @@ where the indexes of the plugins read them.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from msgspec import Struct
 
@@ -81,11 +81,6 @@ class WakeOnAnyNode(WakeOn, frozen=True, gc=False):
         NodeLabelsChanged,
     )
     words = "a change of a node"
-
-    @classmethod
-    def fulfilled_by(cls, _: Any) -> Self:  # any of the above
-        """Return the only wake of this type."""
-        return cls()
 
 
 NodeAndPlugin = tuple[str, str]

@@ -61,15 +61,20 @@ Evictions = Annotated[
 ]
 """A number of evictions, or a text in per cent of all pods."""
 
+_PerTime = Annotated[PositiveCount, Field(description="Evictions per `per`.")]
+_AtOnce = Annotated[
+    PositiveCount, Field(description="The most evictions at once after a quiet time.")
+]
+
 
 class RateLimitSettings(Section):
     """A rate: so many evictions per time, and so many at once after a quiet time."""
 
-    evictions: PositiveCount = Field(description="Evictions per `per`.")
+    evictions: _PerTime
     per_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
         default=60.0, description="The time `evictions` counts for."
     )
-    burst: PositiveCount = Field(description="The most evictions at once after a quiet time.")
+    burst: _AtOnce
 
     @property
     def rate(self) -> TokenRate:
@@ -80,64 +85,50 @@ class RateLimitSettings(Section):
 class ClusterRateLimit(RateLimitSettings):
     """The rate of evictions in the whole cluster."""
 
-    evictions: PositiveCount = Field(default=30, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=10, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 30
+    burst: _AtOnce = 10
 
 
 class ZoneRateLimit(RateLimitSettings):
     """The rate of evictions in any one zone."""
 
-    evictions: PositiveCount = Field(default=20, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=7, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 20
+    burst: _AtOnce = 7
 
 
 class NodeRateLimit(RateLimitSettings):
     """The rate of evictions from any one node."""
 
-    evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=3, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 6
+    burst: _AtOnce = 3
 
 
 class NamespaceRateLimit(RateLimitSettings):
     """The rate of evictions from any one namespace."""
 
-    evictions: PositiveCount = Field(default=12, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=5, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 12
+    burst: _AtOnce = 5
 
 
 class OwnerRateLimit(RateLimitSettings):
     """The rate of evictions of pods of any one topmost controller, such as a Deployment."""
 
-    evictions: PositiveCount = Field(default=6, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=2, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 6
+    burst: _AtOnce = 2
 
 
 class PluginRateLimit(RateLimitSettings):
     """The rate of evictions of any one plugin."""
 
-    evictions: PositiveCount = Field(default=20, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=7, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 20
+    burst: _AtOnce = 7
 
 
 class EndedRateLimit(RateLimitSettings):
     """The rate of evictions of pods that have ended, in the whole cluster."""
 
-    evictions: PositiveCount = Field(default=120, description="Evictions per `per`.")
-    burst: PositiveCount = Field(
-        default=20, description="The most evictions at once after a quiet time."
-    )
+    evictions: _PerTime = 120
+    burst: _AtOnce = 20
 
 
 class WarmUpSettings(Section):

@@ -1,7 +1,7 @@
 """Keeps the groups of pods that run together or not at all, and how many of each run."""
 
 from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change
@@ -28,11 +28,6 @@ class WakeOnGang(WakeOn, frozen=True, gc=False):
     changes: ClassVar[ChangeTypes] = (GangChanged,)
     words = "the end of other pods of gang {gang}"
     gang: Gang
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a GangChanged
-        """Return the wake of the gang."""
-        return cls(change.gang)
 
 
 class Gangs(Index):

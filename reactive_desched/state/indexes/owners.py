@@ -1,7 +1,7 @@
 """The chain of a pod's controllers, and how many pods an owner has."""
 
 from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change
@@ -39,12 +39,7 @@ class WakeOnOwner(WakeOn, frozen=True, gc=False):
 
     changes: ClassVar[ChangeTypes] = (OwnerSizeChanged,)
     words = "another number of pods of its owner"
-    uid: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # an OwnerSizeChanged
-        """Return the wake of the owner."""
-        return cls(change.owner_uid)
+    owner_uid: str
 
 
 class OwnerIndex(Index):

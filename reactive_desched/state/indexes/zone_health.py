@@ -1,7 +1,7 @@
 """Counts the Ready nodes of each zone, and names the zones that are disrupted."""
 
 from collections.abc import Hashable, Iterable
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change
@@ -29,11 +29,6 @@ class WakeOnZone(WakeOn, frozen=True, gc=False):
     changes: ClassVar[ChangeTypes] = (ZoneDisruptionChanged,)
     words = "another share of Ready nodes in zone {zone}"
     zone: str
-
-    @classmethod
-    def fulfilled_by(cls, change: Any) -> Self:  # a ZoneDisruptionChanged
-        """Return the wake of the zone."""
-        return cls(change.zone)
 
 
 class ZoneHealth(Index):
