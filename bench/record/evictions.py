@@ -8,9 +8,8 @@ import anyio
 from bench.workloads import uid_text
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.evaluation import DecisionContext, Trigger
+from reactive_desched.model.evaluation import DecisionContext, Intent, Trigger
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.testing.builders import pod

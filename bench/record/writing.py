@@ -15,8 +15,7 @@ from reactive_desched.app.recording import Recording, journal_config, open_recor
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.evaluation import DecisionContext
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import DecisionContext, Intent
 from reactive_desched.model.outcomes import EVICTED, Outcome
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.primitives.token_bucket import TokenRate

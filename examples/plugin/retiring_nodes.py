@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pydantic import Field, field_validator
 
 from reactive_desched.api.args import FieldError, raise_field_errors
-from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import PodPlugin, View
 from reactive_desched.api.scope import NamespacedArgs
 from reactive_desched.model.changes import NodeAdded, NodeLabelsChanged, PodBound, Resynced
 from reactive_desched.model.findings import Finding

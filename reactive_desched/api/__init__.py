@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from reactive_desched.api.args import PluginArgs
     from reactive_desched.api.balance_plugin import BalancePlugin
-    from reactive_desched.api.places import PodPlugin
-    from reactive_desched.api.plugin import DeschedulePlugin, Plugin, View
+    from reactive_desched.api.plugin import DeschedulePlugin, Plugin, PodPlugin, View
     from reactive_desched.api.scope import Namespaces, ScopedArgs
     from reactive_desched.api.sink import SinkPlugin, SinkSection
     from reactive_desched.api.usage_source import UsagePlugin, UsageSourceSettings
@@ -34,7 +33,7 @@ _MODULES: Final = {
     "BalancePlugin": "balance_plugin",
     "DeschedulePlugin": "plugin",
     "Namespaces": "scope",
-    "PodPlugin": "places",
+    "PodPlugin": "plugin",
     "Plugin": "plugin",
     "PluginArgs": "args",
     "ScopedArgs": "scope",

@@ -3,6 +3,7 @@
 A plugin answers two questions: which subjects may a change concern, and what is wrong with a
 subject now? It never evicts, waits, reads a clock or calls a server. The same code serves the
 reactive path, the sweep and `plan`, so a finding depends on the view and the arguments alone.
+The usual kind, which judges pods by the node they are on, is a PodPlugin.
 """
 
 from abc import ABC, abstractmethod
@@ -21,12 +22,25 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.index import Index, IndexT
 from reactive_desched.errors import EvaluationEndless
-from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.changes import (
+    Change,
+    CompletedPodDeleted,
+    NodeAdded,
+    NodeChange,
+    PodBound,
+    PodChange,
+    PodGone,
+    PodLabelsChanged,
+    PodMetadataChanged,
+    PodsChange,
+    PodStatusChanged,
+    Resynced,
+)
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
-from reactive_desched.model.subjects import NodeOrPod
+from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 from reactive_desched.model.taints import Taint
 
 
@@ -309,3 +323,34 @@ def next_opinion(
         return next(opinions) if decision is None else opinions.send(decision)
     except StopIteration:
         return None
+
+
+POD_CHANGES_IN_ANY_PHASE: Final = (
+    Resynced,
+    NodeAdded,
+    PodBound,
+    PodStatusChanged,
+    PodGone,
+    CompletedPodDeleted,
+    PodLabelsChanged,
+    PodMetadataChanged,
+)
+"""What matters to a plugin that judges pods by their own status and age, completed ones as well."""
+
+
+class PodPlugin(DeschedulePlugin[NodeOrPod, ArgsT]):
+    """Judges the pods of a changed node, or the changed pods; every node after other changes."""
+
+    splits_nodes = True
+
+    def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
+        """Name the node or the pods the change is about."""
+        match change:
+            case NodeChange(node=node):
+                return (NodeSubject(node),)
+            case PodChange(pod=pod):
+                return (PodSubject(pod.key),)
+            case PodsChange(pods=pods):
+                return map(PodSubject, pods)
+            case _:
+                return map(NodeSubject, view.node_names())

@@ -15,8 +15,8 @@ from reactive_desched.app.health import build_health
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
-from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from reactive_desched.app.config_reload import Configurable
 from reactive_desched.eviction.client import EvictionClient
+from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
-from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import (
     EvictionRequest,

@@ -14,7 +14,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import MANUAL
 from reactive_desched.journal.cluster import ClusterIdentity
-from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.disk import DiskThread
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.recording.frames import RECORDING_FOLDER

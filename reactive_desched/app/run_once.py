@@ -47,8 +47,7 @@ from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.session import Session
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.evaluation import SWEEP, ChangeTrigger, Evaluation
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import SWEEP, ChangeTrigger, Evaluation, Intent
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     CONFLICT,

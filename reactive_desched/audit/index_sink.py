@@ -12,7 +12,7 @@ import anyio
 from reactive_desched.audit.index import AuditIndex, is_corruption, remove_index
 from reactive_desched.audit.schema import INDEX_FILE
 from reactive_desched.errors import JournalError, SinkUnavailable
-from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.disk import DiskThread
 from reactive_desched.journal.records import JournalRecord
 
 BATCH_LINES: Final = 500

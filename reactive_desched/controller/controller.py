@@ -13,9 +13,8 @@ from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
-from reactive_desched.controller.pauses import EvictionPauses
+from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import Readiness
-from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
@@ -28,9 +27,8 @@ from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.disruptions import RememberedEnd
-from reactive_desched.model.evaluation import DecisionContext, Evaluation
+from reactive_desched.model.evaluation import DecisionContext, Evaluation, EvictionResult, Intent
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (

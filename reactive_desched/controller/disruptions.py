@@ -27,9 +27,9 @@ from reactive_desched.model.disruptions import (
     RememberedEnd,
     disruption_mark,
 )
+from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.intents import EvictionResult
 from reactive_desched.model.migration_jobs import PLACEHOLDER_OF
 from reactive_desched.model.moves import is_clean_up, replacing_owner
 from reactive_desched.model.objects import (

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
-from reactive_desched.controller.flapping import FLAPPING_FIELDS, FlapDetector, FlappingConfig
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.plugin_faults import (
     SLOW_CALL_S,
@@ -28,7 +27,12 @@ from reactive_desched.controller.subscriptions import (
     SubjectKey,
     Subscriptions,
 )
-from reactive_desched.controller.work_queue import WorkQueue
+from reactive_desched.controller.work_queue import (
+    FLAPPING_FIELDS,
+    FlapDetector,
+    FlappingConfig,
+    WorkQueue,
+)
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.gate.rate_limits import RATE_LIMITED

@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from reactive_desched.controller.controller import Controller
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import EvictionExecutor
-from reactive_desched.model.intents import EvictionResult, Intent
+from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.wakeup import Followers, Wakeup

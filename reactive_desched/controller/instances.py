@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
-from reactive_desched.controller.flapping import FlappingConfig
 from reactive_desched.controller.subscriptions import DecisionGate, PluginInstance
+from reactive_desched.controller.work_queue import FlappingConfig
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.profile_view import ProfileView

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.controller.flapping import FlappingObject
+from reactive_desched.controller.work_queue import FlappingObject
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.turns import Turn
 from reactive_desched.model.clock_pair import ClockPair

@@ -8,7 +8,7 @@ import anyio.lowlevel
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.evictions import EvictionPool
-from reactive_desched.controller.suspend import CHECK_INTERVAL_S
+from reactive_desched.controller.pauses import CHECK_INTERVAL_S
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Followers, Wakeup
 

@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.outcomes import (
     NOT_KNOWN,
     EvictionRequest,

@@ -7,7 +7,7 @@ import anyio
 from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
 from reactive_desched.eviction.client import EvictionClient, IntentOwner
 from reactive_desched.eviction.recorder import Recorder
-from reactive_desched.model.intents import EvictionResult, Intent
+from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     FAILED,
     JOURNAL_UNAVAILABLE,

@@ -8,8 +8,7 @@ from reactive_desched.errors import JournalUnavailable
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import DecisionContext
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import DecisionContext, Intent
 from reactive_desched.model.migration_jobs import MigrationStep
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import Outcome

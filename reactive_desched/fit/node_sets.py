@@ -8,12 +8,11 @@ from msgspec import Struct
 
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.fit import bits
-from reactive_desched.fit.change_log import ChangeLog
+from reactive_desched.fit.change_log import ChangeLog, NodeChanges
 from reactive_desched.fit.free_amounts import FreeResources, remaining
 from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
 from reactive_desched.fit.labels import NodeLabels
-from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.reservations import Reservations
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod

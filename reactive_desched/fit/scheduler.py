@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit import bits
+from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
-from reactive_desched.fit.node_changes import NodeChanges
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.fit.scores import NodeScores

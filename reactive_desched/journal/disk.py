@@ -1,12 +1,24 @@
-"""The file system calls of the journal, so that tests can make each of them fail."""
+"""The disk of the journal: its file system calls, the one thread that makes them, and its health.
+
+Every eviction waits for the thread twice, so little stands between it and the event loop: a pool
+for any work would cost several turns of the loop each time.
+"""
 
 import errno
 import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import anyio
+from anyio.lowlevel import current_token
 
 from reactive_desched.journal.atomic_files import sync_directory
+from reactive_desched.primitives.wakeup import Wakeup
 
 PROBE_BYTES = 1 << 18
 """After a fault the journal counts as well only when so much can be written."""
@@ -114,3 +126,148 @@ def _truncate(descriptor: int, path: Path, size: int) -> None:
         raise OSError(errno.EIO, "the journal's file has become shorter", str(path))
     os.ftruncate(descriptor, size)
     os.fsync(descriptor)
+
+
+_T = TypeVar("_T")
+_CallSoon = Callable[[Callable[[], None]], object]
+
+
+class DiskThread:
+    """Runs one blocking call after the other for the tasks of one event loop, until closed.
+
+    Created in that loop. Calls wait in a queue; the caller bounds its length.
+    """
+
+    def __init__(self, name: str = "journal disk") -> None:
+        self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()  # jobs of every kind of result
+        self._call_soon = _call_soon_threadsafe()
+        Thread(target=self._run_jobs, name=name, daemon=True).start()
+
+    async def run(self, work: Callable[[], _T], then: Callable[[_T], None] | None = None) -> _T:
+        """Return or raise what the call does; a cancelled caller leaves it running.
+
+        `then` is called with the result in the event loop, a turn before this returns; not when
+        the caller was cancelled.
+        """
+        job = _Job(work, then)
+        self._jobs.put(job)
+        try:
+            await job.done.wait()
+        finally:
+            job.then = None
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def close(self) -> None:
+        """End the thread when it has done what was asked for."""
+        self._jobs.put(None)
+
+    def _run_jobs(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job.run()
+            with suppress(RuntimeError):  # the loop has ended, and with it who waited
+                self._call_soon(job.end)
+
+
+class _Job(Generic[_T]):
+    """One call and its result."""
+
+    __slots__ = ("done", "error", "result", "then", "work")
+    result: _T
+
+    def __init__(self, work: Callable[[], _T], then: Callable[[_T], None] | None) -> None:
+        self.work = work
+        self.then = then
+        self.done = anyio.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it; called in the thread."""
+        try:
+            self.result = self.work()
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
+            self.error = error
+
+    def end(self) -> None:
+        """Hand on the result; called in the event loop."""
+        try:
+            if self.then is not None and self.error is None:
+                self.then(self.result)
+        except BaseException as error:  # noqa: BLE001  # as above
+            self.error = error
+        finally:
+            self.done.set()
+
+
+def _call_soon_threadsafe() -> _CallSoon:
+    """Return how another thread has something called in this event loop.
+
+    `anyio.from_thread` would also wait for the call: two more switches between the threads.
+    """
+    loop: Any = current_token().native_token  # asyncio's loop, or trio's token
+    call_soon: _CallSoon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+    return call_soon
+
+
+STALLED_AFTER_S = 1.0
+"""A write that takes longer makes the journal unfit until it returns."""
+
+
+class WriteHealth:
+    """Tracks the current fault and the write in progress; the writer passes the time."""
+
+    def __init__(self, recovered: Wakeup | None = None) -> None:
+        self._fault = ""
+        self._fault_since = 0.0
+        self._writing_since: float | None = None
+        self._recovered = Wakeup()
+        self._also_recovered = recovered or Wakeup()
+
+    def reason(self, clock: Callable[[], float]) -> str:
+        """Return why nothing can be written at this moment; empty when it can."""
+        if self._fault:
+            return self._fault
+        if self._writing_since is not None and self._is_stalled(clock()):
+            return f"a write has been under way for more than {STALLED_AFTER_S:g} s"
+        return ""
+
+    async def wait_recovered(self, clock: Callable[[], float]) -> None:
+        """Return when the disk takes records again, at once when it does."""
+        if self.reason(clock):
+            await self._recovered.wait()
+
+    def mark_failed(self, message: str, now: float) -> None:
+        """Note a fault; it lasts until `recovered`."""
+        if not self._fault:
+            self._fault_since = now
+        self._fault = message
+
+    def down_s(self, now: float) -> float:
+        """Return how long the fault has lasted."""
+        return now - self._fault_since
+
+    def mark_recovered(self) -> None:
+        """Note that writing works again."""
+        self._fault = ""
+        self.notify_waiters()
+
+    def write_started(self, now: float) -> None:
+        """Note that a write has begun."""
+        self._writing_since = now
+
+    def write_finished(self, now: float) -> None:
+        """Note that the write has returned, well or not."""
+        was_stalled = self._is_stalled(now)
+        self._writing_since = None
+        if was_stalled:
+            self.notify_waiters()
+
+    def _is_stalled(self, now: float) -> bool:
+        since = self._writing_since
+        return since is not None and now - since > STALLED_AFTER_S
+
+    def notify_waiters(self) -> None:
+        """Wake the tasks that wait for recovery, so that they check again."""
+        self._recovered.notify()
+        self._also_recovered.notify()

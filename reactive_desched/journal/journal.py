@@ -14,8 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
 from reactive_desched.errors import JournalError, JournalUnavailable
-from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.disk import Disk, DiskThread, WriteHealth
 from reactive_desched.journal.envelope import journal_event
 from reactive_desched.journal.log import CommitResult
 from reactive_desched.journal.open_intents import OpenIntents
@@ -29,7 +28,6 @@ from reactive_desched.journal.records import AnyEvent, EncodedEvent, encode, enc
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.journal.signing.checkpointer import Unrecorded
 from reactive_desched.journal.tail import LiveTail
-from reactive_desched.journal.write_health import WriteHealth
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram

@@ -42,9 +42,10 @@ from reactive_desched.api.event import (
     type_of,
 )
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
-from reactive_desched.journal.correlation import Case, OpenCases
 from reactive_desched.journal.envelope import (
+    Case,
     Correlation,
+    OpenCases,
     build_event,
     digest_id,
     journal_epoch,
@@ -76,8 +77,7 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import DecisionContext
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import DecisionContext, Intent
 from reactive_desched.model.migration_jobs import KIND, MigrationStep
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.outcomes import (

@@ -18,7 +18,7 @@ from reactive_desched.eviction.dry_run import EvictionEndpoint
 from reactive_desched.fit.assumed_scheduler import FIRST_BY_NAME, AssumedScheduler, NodeChance
 from reactive_desched.model.changes import Change, PdbChanged
 from reactive_desched.model.clock_pair import ClockPair
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.objects import (
     Job,

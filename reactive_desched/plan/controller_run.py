@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.readiness import STARTUP, Readiness
-from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import RememberedEnd
-from reactive_desched.model.evaluation import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext, EvictionResult, Intent
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.migration_jobs import Mode
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.observer import Observer

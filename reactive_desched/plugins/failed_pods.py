@@ -7,8 +7,7 @@ from typing import TypeVar
 from pydantic import Field
 
 from reactive_desched.api.args import Count, Int32
-from reactive_desched.api.places import POD_CHANGES_IN_ANY_PHASE, PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import POD_CHANGES_IN_ANY_PHASE, PodPlugin, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,

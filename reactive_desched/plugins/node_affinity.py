@@ -10,8 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import FieldError, FieldErrors, Path, fix_to, raise_field_errors
 from reactive_desched.api.index import Index
-from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import PodPlugin, View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (

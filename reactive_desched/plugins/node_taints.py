@@ -6,8 +6,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from reactive_desched.api.args import exclusive_errors, raise_field_errors
-from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import PodPlugin, View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,

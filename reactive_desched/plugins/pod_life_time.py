@@ -15,8 +15,7 @@ from reactive_desched.api.args import (
     field_error,
     raise_field_errors,
 )
-from reactive_desched.api.places import POD_CHANGES_IN_ANY_PHASE, PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import POD_CHANGES_IN_ANY_PHASE, PodPlugin, View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (

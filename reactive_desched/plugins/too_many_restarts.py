@@ -7,8 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field, field_validator
 
 from reactive_desched.api.args import AnyOf, Int32, field_error
-from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import PodPlugin, View
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (

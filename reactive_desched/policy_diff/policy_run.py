@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.disruptions import as_past
 from reactive_desched.controller.readiness import SYNC_PREFIX, Readiness
+from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.controller_run import (

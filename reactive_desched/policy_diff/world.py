@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from reactive_desched.controller.controller import Controller
 from reactive_desched.fit.assumed_scheduler import NodeChance
 from reactive_desched.model.disruptions import disruption_mark
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.objects import (
     ClusterObject,
     ContainerStatus,

@@ -19,8 +19,7 @@ from reactive_desched.controller.readiness import BRAKE, JOURNAL, MANUAL, Readin
 from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.journal.history import History
 from reactive_desched.model.decisions import Decision, Defer, Evict
-from reactive_desched.model.evaluation import DecisionContext, Evaluation
-from reactive_desched.model.intents import EvictionResult, Intent
+from reactive_desched.model.evaluation import DecisionContext, Evaluation, EvictionResult, Intent
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.observer import Observer

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.pauses import EvictionPauses
+from reactive_desched.controller.pauses import SUSPEND_THRESHOLD_S, EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import (
     BRAKE,
     JOURNAL,
@@ -24,9 +24,8 @@ from reactive_desched.controller.readiness import (
     SYNC_PREFIX,
     Readiness,
 )
-from reactive_desched.controller.suspend import SUSPEND_THRESHOLD_S, SuspendDetector
 from reactive_desched.eviction.recorder import DecisionRecorder
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.usage import NodeUsage

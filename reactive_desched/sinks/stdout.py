@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.api.sink import SinkHost
 from reactive_desched.errors import ConfigError, EventRejected, SinkUnavailable
-from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.disk import DiskThread
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.policy.settings.recording import StdoutSettings
 from reactive_desched.sinks.type_filter import TypeFilter

@@ -13,9 +13,8 @@ from reactive_desched.errors import Malformed
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
-from reactive_desched.model.evaluation import DecisionContext, Trigger
+from reactive_desched.model.evaluation import DecisionContext, Intent, Trigger
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Annotations
 from reactive_desched.model.outcomes import Denied

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.testing.builders import node, pod

@@ -13,10 +13,9 @@ from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import (
     EvictionExecutor,
 )
-from reactive_desched.model.evaluation import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext, EvictionResult, Intent
 from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
     EVICTIONS_PAUSED,
     JOURNAL_UNAVAILABLE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reactive_desched.controller.suspend import SUSPEND_THRESHOLD_S, SuspendDetector
+from reactive_desched.controller.pauses import SUSPEND_THRESHOLD_S, SuspendDetector
 
 
 @pytest.fixture

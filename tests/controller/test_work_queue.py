@@ -3,14 +3,14 @@ from typing import Any
 import pytest
 
 from reactive_desched.controller.evaluator import RESYNC_TURN
-from reactive_desched.controller.flapping import (
+from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.work_queue import (
     MAX_OBJECTS,
     FlapDetector,
     FlappingConfig,
     FlappingObject,
+    WorkQueue,
 )
-from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.controller.work_queue import WorkQueue
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,

@@ -7,9 +7,8 @@ import pytest
 import trio.testing
 
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker
-from reactive_desched.model.evaluation import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext, Intent
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import pod

@@ -13,9 +13,8 @@ from reactive_desched.eviction.executor import (
     EvictionExecutor,
     confirm_by_reading,
 )
-from reactive_desched.model.evaluation import DecisionContext
+from reactive_desched.model.evaluation import DecisionContext, Intent
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.outcomes import (
     BY_EVICTION_API,
     EffectUnknown,

@@ -22,9 +22,8 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import DecisionContext, Evaluation
+from reactive_desched.model.evaluation import DecisionContext, Evaluation, Intent
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.objects import (
     ClusterObject,

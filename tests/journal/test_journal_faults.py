@@ -11,7 +11,8 @@ import pytest
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, JOURNAL_RESUMED
 from reactive_desched.errors import JournalUnavailable
-from reactive_desched.journal import journal, write_health
+from reactive_desched.journal import disk as disk_module
+from reactive_desched.journal import journal
 from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.records import AnyEvent
@@ -153,7 +154,7 @@ async def test_a_write_that_hangs_makes_the_journal_refuse_until_it_returns(
     monkeypatch: pytest.MonkeyPatch,
     requested: Requested,
 ) -> None:
-    monkeypatch.setattr(write_health, "STALLED_AFTER_S", 0.01)
+    monkeypatch.setattr(disk_module, "STALLED_AFTER_S", 0.01)
 
     async with running() as book, anyio.create_task_group() as group:
         disk.free.clear()
@@ -171,7 +172,7 @@ async def test_a_write_that_hangs_makes_the_journal_refuse_until_it_returns(
 async def test_a_hanging_disk_refuses_even_those_for_which_the_buffer_has_no_place(
     running: Running, intent: MakeIntent, disk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_health, "STALLED_AFTER_S", 0.01)
+    monkeypatch.setattr(disk_module, "STALLED_AFTER_S", 0.01)
     monkeypatch.setattr(journal, "MAX_BUFFERED", 1)
 
     async with running() as book, anyio.create_task_group() as group:
@@ -191,7 +192,7 @@ async def test_an_outcome_delayed_by_a_hanging_write_follows_it(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(write_health, "STALLED_AFTER_S", 0.01)
+    monkeypatch.setattr(disk_module, "STALLED_AFTER_S", 0.01)
 
     async with running() as book, anyio.create_task_group() as group:
         await book.append(intent("a"))

@@ -18,11 +18,10 @@ from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.decisions import Defer, Evict, Refuse
 from reactive_desched.model.disruptions import EndedPod
-from reactive_desched.model.evaluation import DecisionContext, Trigger
+from reactive_desched.model.evaluation import DecisionContext, Intent, Trigger
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.kube_events import Regarding
 from reactive_desched.model.migration_jobs import MigrationStep
 from reactive_desched.model.moves import MoveEnd

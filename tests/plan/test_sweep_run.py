@@ -6,8 +6,7 @@ import pytest
 from msgspec import structs
 
 from reactive_desched.api.args import PluginArgs
-from reactive_desched.api.places import PodPlugin
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import PodPlugin, View
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.findings import Finding

@@ -22,7 +22,7 @@ from reactive_desched.brakes.storm import StormBrake
 from reactive_desched.brakes.zones import ZoneBrake
 from reactive_desched.controller import controller as controller_module
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.suspend import SuspendDetector
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
 from reactive_desched.eviction import executor as executor_module
 from reactive_desched.eviction.executor import EvictionExecutor
@@ -38,7 +38,7 @@ from reactive_desched.journal.uptime import Moment
 from reactive_desched.ledger import ledger as ledger_module
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.ledger import EvictionLedger
-from reactive_desched.model.intents import EvictionResult
+from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.model.outcomes import POD_EVICTED
 from reactive_desched.model.read_back import outcome_from_lookup
 from reactive_desched.moves.limits import MovingLimits

@@ -26,8 +26,8 @@ from reactive_desched.app.recorder import run_recorder, standing_items
 from reactive_desched.app.recording import journal_config
 from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
-from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import ClusterError, JournalError
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recorder import RecorderSlot

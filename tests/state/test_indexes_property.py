@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import reactive_desched
 from reactive_desched.api.index import Cluster, Index
-from reactive_desched.fit.node_changes import NodeChanges
+from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
 from reactive_desched.model.gangs import gang_of

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reactive_desched.fit.node_changes import NodeChanges
+from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.model.objects import (
     ClusterObject,
     CSINode,

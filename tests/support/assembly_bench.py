@@ -5,9 +5,9 @@ from typing import Any
 
 import anyio
 
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import build_pipeline
 from reactive_desched.controller.subscriptions import AnyPlugin
-from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import Malformed
 from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.changes import Change

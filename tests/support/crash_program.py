@@ -27,9 +27,8 @@ from reactive_desched.eviction.executor import (
 from reactive_desched.eviction.recovery import resolve_open_intents
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 from reactive_desched.model.decisions import Defer, Evict
-from reactive_desched.model.evaluation import DecisionContext, Trigger
+from reactive_desched.model.evaluation import DecisionContext, Intent, Trigger
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.intents import Intent
 from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.outcomes import PDB_REFUSED
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings

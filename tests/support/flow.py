@@ -8,10 +8,10 @@ import anyio
 import msgspec
 
 from reactive_desched.api.event import EventData
+from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.controller.subscriptions import AnyPlugin
-from reactive_desched.controller.suspend import SuspendDetector
 from reactive_desched.errors import JournalUnavailable, Malformed, RecordUnwritable
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.fit.upstream import SCHEDULER
@@ -19,8 +19,7 @@ from reactive_desched.gate.rate_limits import TokenRate
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.disruptions import EndedPod, disruption_mark
-from reactive_desched.model.evaluation import DecisionContext, Evaluation
-from reactive_desched.model.intents import Intent
+from reactive_desched.model.evaluation import DecisionContext, Evaluation, Intent
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.observer import Observer

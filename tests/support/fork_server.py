@@ -31,7 +31,7 @@ __all__ = ["ForkServer", "ForkedProgram"]
 _PRELOADED: Final = (
     "anyio._backends._asyncio",
     "cryptography.hazmat.primitives.serialization",
-    "reactive_desched.api.places",
+    "reactive_desched.api.plugin",
     "reactive_desched.app.controller",
     "reactive_desched.app.run",
     "reactive_desched.app.run_once",

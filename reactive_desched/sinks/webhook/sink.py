@@ -14,7 +14,7 @@ from yarl import URL
 from reactive_desched._version import __version__
 from reactive_desched.api.sink import SinkHost
 from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
-from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.disk import DiskThread
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.primitives.client_tls import client_tls_context

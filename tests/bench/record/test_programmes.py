@@ -16,7 +16,7 @@ from bench.record.kafka import mock_cluster
 from bench.record.run import run_programme
 from bench.record.task import Task
 from reactive_desched.app.recording import journal_config, utc_now
-from reactive_desched.journal import write_health
+from reactive_desched.journal import disk
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments, read_records
@@ -130,7 +130,7 @@ def test_the_last_records_are_delivered_and_all_of_them_arrive(kept: Path) -> No
 def test_clients_that_read_get_everything_and_those_that_never_do_are_cut(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_health, "STALLED_AFTER_S", 60)  # a busy machine is no bad disk
+    monkeypatch.setattr(disk, "STALLED_AFTER_S", 60)  # a busy machine is no bad disk
     found = run(name, Task(tmp_path / "journal", count=3, silent=2, seconds=1.5))
 
     clients = found["clients"]

@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from reactive_desched.journal.disk_thread import DiskThread
+from reactive_desched.journal.disk import DiskThread
 
 pytestmark = pytest.mark.anyio
 
