@@ -113,6 +113,19 @@ class ReflectorStatus(Struct, gc=False):
     malformed: int = 0
 
 
+class _Cycle(Struct, gc=False):
+    """What one cycle has seen, from the resume point to the end of its watch.
+
+    `opened_at` is when the watch began (monotonic seconds), None before. `watch_s` is for how long
+    it was requested.
+    """
+
+    opened_at: float | None = None
+    watch_s: float = 0.0
+    got_bookmark: bool = False
+    got_event: bool = False
+
+
 class Reflector(WatchEventHandler[T]):
     """The list-watch loop of one resource; `run` never returns and raises nothing but bugs."""
 
@@ -158,9 +171,7 @@ class Reflector(WatchEventHandler[T]):
         self._relisted_at_once_at = float("-inf")
         self._was_synced_since_list = False
         self._streaming_off_until = float("-inf")
-        self._opened_at: float | None = None
-        self._watch_s = 0.0
-        self._got_bookmark = self._got_event = False
+        self._cycle = _Cycle()
         self._empty_watches = self._denials = 0
         self._probe = probe or ServerProbe(session, self._clock)
         self._late_watches = late_watches or LateWatches(self._clock)
@@ -182,11 +193,10 @@ class Reflector(WatchEventHandler[T]):
     async def run(self) -> None:
         """List and watch, until cancelled."""
         while True:
-            self._opened_at = None
-            self._got_event = False
+            self._cycle = _Cycle()
             recoveries = self._probe.recoveries
             ending = await self._list_or_watch()
-            if self._opened_at is not None:
+            if self._cycle.opened_at is not None:
                 recoveries = self._probe.recoveries
             await self._recover(ending, recoveries)
 
@@ -218,7 +228,7 @@ class Reflector(WatchEventHandler[T]):
         return True
 
     async def _list_and_watch(self) -> WatchEnd:
-        self._opened_at = None
+        self._cycle = _Cycle()
         self._begin_list()
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
@@ -240,7 +250,7 @@ class Reflector(WatchEventHandler[T]):
             async with self._open_watch(self._watch_params() | initial) as reply:
                 if not isinstance(reply, WatchStream):
                     return self._end_from_refusal(reply)
-                self._opened_at = self._clock.now()
+                self._cycle.opened_at = self._clock.now()
                 idle_timeout_s = self._settings.initial_idle_s
                 ending = await self._reader.read(reply, initial_list, lambda: idle_timeout_s)
                 if ending.reason is not StopReason.INITIAL_EVENTS_DONE:
@@ -274,8 +284,8 @@ class Reflector(WatchEventHandler[T]):
 
     async def _read_short_watch(self, stream: WatchStream, requested_at: float) -> WatchEnd:
         """Read a watch that the server ends soon; the objects are as of its end."""
-        self._opened_at = requested_at
-        self._got_event = True  # it counts whether it brings something or not
+        self._cycle.opened_at = requested_at
+        self._cycle.got_event = True  # it counts whether it brings something or not
         self.status.state = "watching"
         self.status.reconnects += self.status.watches > 0
         self.status.watches += 1
@@ -320,12 +330,11 @@ class Reflector(WatchEventHandler[T]):
         return WatchEnd(StopReason.REOPENED, self._epoch.reason) if self._is_outdated else ending
 
     async def _read_watch(self, stream: WatchStream) -> WatchEnd:
-        self._opened_at = self._clock.now()
-        self._got_bookmark = False
+        self._cycle.opened_at = opened_at = self._clock.now()
         self.status.reconnects += self.status.watches > 0
         self.status.watches += 1
         self.status.state = "watching"
-        is_confirmed = self._opened_at - self._last_list_at <= self._settings.sync_delay_s
+        is_confirmed = opened_at - self._last_list_at <= self._settings.sync_delay_s
         if is_confirmed:
             self._mark_synced()
 
@@ -366,22 +375,22 @@ class Reflector(WatchEventHandler[T]):
     def _watch_params(self) -> dict[str, str]:
         if self._late_watches.are_late:
             late = self._late_watches
-            self._watch_s = late.SHORT_S if self.status.synced else late.FIRST_S
+            self._cycle.watch_s = late.SHORT_S if self.status.synced else late.FIRST_S
         else:
-            self._watch_s = self._settings.watch_s * (1.0 + self._rng.random())
+            self._cycle.watch_s = self._settings.watch_s * (1.0 + self._rng.random())
         return {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(self._watch_s)),
+            "timeoutSeconds": str(int(self._cycle.watch_s)),
         }
 
     def _end_from_refusal(self, reply: ApiResponse) -> WatchEnd:
         return end_from_response(reply, f"watch {self._path}", self._clock.wall())
 
     def _idle_limit_s(self) -> float:
-        if self._got_bookmark:
+        if self._cycle.got_bookmark:
             return self._settings.idle_after_bookmark_s
-        return self._watch_s + self._settings.idle_slack_s
+        return self._cycle.watch_s + self._settings.idle_slack_s
 
     # --- events ---
 
@@ -400,7 +409,7 @@ class Reflector(WatchEventHandler[T]):
         else:
             self._store.upsert(event.object)
         resume_point.at_event(version)
-        self._got_event = True
+        self._cycle.got_event = True
         self.status.events += 1
         return None
 
@@ -408,7 +417,7 @@ class Reflector(WatchEventHandler[T]):
         if event.type == "ERROR":
             return end_from_status(event.status, f"watch {self._path}")
         if event.type == "BOOKMARK":
-            self._got_bookmark = self._got_event = True
+            self._cycle.got_bookmark = self._cycle.got_event = True
             self.status.bookmarks += 1
             self._resume_point.at_bookmark(event.resource_version)
             self.status.resource_version = self._resume_point.resource_version
@@ -477,9 +486,10 @@ class Reflector(WatchEventHandler[T]):
         self.status.resource_version = self._resume_point.resource_version
         if ending.reason is StopReason.REOPENED:
             return
-        lived_s = 0.0 if self._opened_at is None else self._clock.now() - self._opened_at
-        if self._opened_at is not None:
-            self._empty_watches = 0 if self._got_event else self._empty_watches + 1
+        cycle, lived_s = self._cycle, 0.0
+        if cycle.opened_at is not None:
+            lived_s = self._clock.now() - cycle.opened_at
+            self._empty_watches = 0 if cycle.got_event else self._empty_watches + 1
         self._reset_backoffs(lived_s)
         if ending.reason in _ANSWERS:
             self._probe.report_success()
@@ -523,7 +533,7 @@ class Reflector(WatchEventHandler[T]):
             if self._denials > TOLERATED_DENIALS:
                 self.status.is_dispensable = self._store.mark_denied(ending.message)
                 return self._settings.denied_retry_s * (1.0 + self._rng.random())
-        if ending.reason is StopReason.CLEAN and self._got_event:
+        if ending.reason is StopReason.CLEAN and self._cycle.got_event:
             return max(_MIN_WATCH_S - lived_s, 0.0) + self._rng.random() / 2
         if ending.reason is StopReason.GONE:
             return self._relist_wait_s(now)
