@@ -1,4 +1,4 @@
-"""What every event carries, computed in one place: its attributes, and the case it belongs to.
+"""Gives every event its envelope: the attributes that all events have, and the case it belongs to.
 
 A case is one pod under one plugin, from the finding to its end. Where a finding has a migration job
 made, the job's own finding, its eviction and what came of that belong to the same case.

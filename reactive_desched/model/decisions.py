@@ -77,7 +77,7 @@ def silent_end(at_s: float) -> WaitEnd:
 
 
 class _Reasoned(Struct, frozen=True, gc=False):
-    """Which gate lets the pod stay, and why.
+    """The gate that lets the pod stay, and its reason.
 
     `gate` and `reason`, a CamelCase code, identify the decision; `message` is for people, and true
     for as long as the decision stands.
@@ -90,7 +90,7 @@ class _Reasoned(Struct, frozen=True, gc=False):
 
 
 class _Blocked(_Reasoned, frozen=True, gc=False, kw_only=True):
-    """What Defer and Refuse have in common: a reason not to evict the pod now.
+    """A reason not to evict the pod now: all that Defer and Refuse have in common.
 
     `scope_exhausted` is "cluster", "node" or "namespace" when a limit of that scope is spent:
     further pods of the same scope get the same answer, so a balance plugin stops proposing them.

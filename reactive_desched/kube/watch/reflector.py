@@ -114,7 +114,7 @@ class ReflectorStatus(Struct, gc=False):
 
 
 class _Cycle(Struct, gc=False):
-    """What one cycle has seen, from the resume point to the end of its watch.
+    """One cycle so far, from the resume point to the end of its watch.
 
     `opened_at` is when the watch began (monotonic seconds), None before. `watch_s` is for how long
     it was requested.
