@@ -17,7 +17,7 @@ the state is not known, and `RecordedState.missing` says why, up to the end of t
 Raised is `NotRecorded` alone, whose text says what the recording has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice, pairwise
 from math import inf
@@ -120,6 +120,13 @@ def _segments_of(path: Path, on_damage: OnDamage) -> Iterator[RecordedSegment]:
 _OF_RECORDER: Final = ".rdrec"
 
 
+def times_of_frames(paths: Iterable[Path]) -> Iterator[Instant]:
+    """Yield the time of each frame of these files, without its rows; damage ends a segment."""
+    for _, each in _frames(paths, ignore_damage, 0):
+        if not isinstance(each, SegmentBegins):
+            yield each.at
+
+
 def read_items(
     paths: Sequence[Path], on_damage: OnDamage, until_s: float | None = None
 ) -> Iterator[Item]:
@@ -191,7 +198,7 @@ def _frame_items(rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage)
 
 
 def _frames(
-    paths: Sequence[Path], on_damage: OnDamage, offset: int
+    paths: Iterable[Path], on_damage: OnDamage, offset: int
 ) -> Iterator[tuple[Path, Frame | SegmentBegins]]:
     """Yield the frames of the files in turn; of the first those from the segment at `offset` on."""
     for path in paths:

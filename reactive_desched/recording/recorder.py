@@ -181,14 +181,14 @@ class ClusterRecorder:
         if self._following is None:
             return
         if len(self._notes) < MAX_NOTES:
-            self._notes.append((self._clock(), None, make))
+            self._notes.append((self._clock(), self._wall(), None, make))
         else:
             self._has_overflowed = True
 
     def _follow(self, old: Any, new: Any) -> tuple[Change, ...]:  # objects of any kind
         """Note a change of the state: this is on the way of each change."""
         if len(self._notes) < MAX_NOTES:
-            self._notes.append((self._clock(), old, new))
+            self._notes.append((self._clock(), self._wall(), old, new))
         else:
             self._has_overflowed = True
         return ()
@@ -389,19 +389,19 @@ class ClusterRecorder:
         """Turn notes into rows until the slice ends, in monotonic seconds."""
         notes, rows = self._notes, self._rows
         self._check_denied()
-        offset_s = self._wall() - self._clock()
-        if abs(offset_s - self._offset_s) > _CLOCK_ERROR_S:
-            self._offset_s = offset_s  # the time of day was set, or this is the beginning
         ahead_s, modify_pod, recorded = self._offset_s, rows.modify_pod, 0
         is_row = self._has_picture  # whether a change of a pod is a row, and no whole pod
         for number in range(1, len(notes) + 1):
-            seen_s, old, new = notes.popleft()
+            seen_s, wall_s, old, new = notes.popleft()
+            if not -_CLOCK_ERROR_S < wall_s - seen_s - ahead_s < _CLOCK_ERROR_S:
+                ahead_s = wall_s - seen_s  # the time of day was set, or this is the beginning
             if is_row and type(new) is Pod and type(old) is Pod:  # nearly all of them
                 recorded += modify_pod(seen_s, ahead_s, old, new)
             else:
                 self._write_note(rows, Instant(seen_s + ahead_s, seen_s), old, new)
             if number % _NOTES_PER_LOOK == 0 and self._clock() >= ends:
                 break
+        self._offset_s = ahead_s
         self.recorded += recorded
         rows.encode()
 
@@ -456,8 +456,8 @@ class ClusterRecorder:
         now = self._now()
         if not self._notes:
             return now
-        seen_s = self._notes[0][0]
-        return Instant(now.wall_s - now.monotonic_s + seen_s, seen_s)
+        seen_s, wall_s, *_ = self._notes[0]
+        return Instant(wall_s, seen_s)
 
     def _now(self) -> Instant:
         return Instant(self._wall(), self._clock())
@@ -487,7 +487,8 @@ def _with_time(item: Item, at: Instant) -> Item:
 _SLOW_DISK_S: Final = 20.0
 _LAST_WRITE_S: Final = 2.0
 
-_Note = tuple[float, Any, Any]
+_Note = tuple[float, float, Any, Any]
+"""When a change was seen, by both clocks, and what was there before and after it."""
 
 
 def _plain(obj: Any) -> Any:  # an object of any kind; a Node comes with its eligibility

@@ -45,8 +45,8 @@ def compare(
     """Compare decisions: the same pod, plugin, verdict and reason at a time within the tolerance.
 
     `is_unrecorded` says of a decision that the journal lacks whether its limit may have left it
-    out: it then counts as neither. Decisions about the ends of the `period` may be paired with
-    those just outside of it; what is outside is not counted.
+    out: it then counts as neither. Decisions about the ends of the `period`, which is in monotonic
+    seconds, may be paired with those just outside of it; what is outside is not counted.
     """
     by_journal, by_replay = _by_key(filter(_counts, journal)), _by_key(filter(_counts, replay))
     begins_s, ends_s = period
@@ -55,7 +55,7 @@ def compare(
     for key in {**by_journal, **by_replay}:
         left, right = by_journal.get(key, []), by_replay.get(key, [])
         pairs = list(_pairs(left, right, tolerance_s))
-        equal += sum(begins_s <= each.time_s <= ends_s for each, _ in pairs)
+        equal += sum(begins_s <= each.monotonic_s <= ends_s for each, _ in pairs)
         paired_left, paired_right = {id(a) for a, _ in pairs}, {id(b) for _, b in pairs}
         alone = [(each, True) for each in _lasting(left) if id(each) not in paired_left]
         for each in _lasting(right):
@@ -66,9 +66,9 @@ def compare(
         differences += (
             _difference(each, left, right, tolerance_s, of_journal=of_journal)
             for each, of_journal in alone
-            if begins_s <= each.time_s <= ends_s
+            if begins_s <= each.monotonic_s <= ends_s
         )
-    differences.sort(key=lambda each: each.decision.time_s)
+    differences.sort(key=lambda each: each.decision.monotonic_s)
     return Comparison(equal, tuple(differences), not_recorded)
 
 
@@ -95,9 +95,9 @@ def _pairs(
     begins = 0
     for each in left:
         for at in range(begins, len(right)):
-            if right[at].time_s > each.time_s + tolerance_s:
+            if right[at].monotonic_s > each.monotonic_s + tolerance_s:
                 break
-            if each.is_same(right[at]) and right[at].time_s >= each.time_s - tolerance_s:
+            if each.is_same(right[at]) and right[at].monotonic_s >= each.monotonic_s - tolerance_s:
                 yield each, right[at]
                 begins = at + 1
                 break
@@ -110,7 +110,7 @@ def _lasting(decisions: Sequence[MadeDecision]) -> Iterator[MadeDecision]:
     """
     for each, following in zip_longest(decisions, decisions[1:]):
         is_verdict = each.verdict in (DEFER, REFUSE)
-        is_passing = following is not None and following.time_s - each.time_s <= PASSING_S
+        is_passing = following is not None and following.monotonic_s - each.monotonic_s <= PASSING_S
         if not (is_verdict and is_passing):
             yield each
 
@@ -126,8 +126,8 @@ def _difference(
     return Difference(
         decision,
         of_journal,
-        tuple(_around(journal, decision.time_s, tolerance_s)),
-        tuple(_around(replay, decision.time_s, tolerance_s)),
+        tuple(_around(journal, decision.monotonic_s, tolerance_s)),
+        tuple(_around(replay, decision.monotonic_s, tolerance_s)),
     )
 
 
@@ -135,6 +135,6 @@ def _around(
     decisions: Sequence[MadeDecision], time_s: float, tolerance_s: float
 ) -> Iterator[MadeDecision]:
     """Yield the last decision before a time, and those about it."""
-    before = [each for each in decisions if each.time_s < time_s - tolerance_s]
+    before = [each for each in decisions if each.monotonic_s < time_s - tolerance_s]
     yield from before[-1:]
-    yield from (each for each in decisions if abs(each.time_s - time_s) <= tolerance_s)
+    yield from (each for each in decisions if abs(each.monotonic_s - time_s) <= tolerance_s)

@@ -32,6 +32,7 @@ from reactive_desched.recording.items import (
     HistoryRead,
     InheritedEnd,
     InheritedEvictionEnded,
+    Instant,
     Item,
     ObjectChanged,
     PauseSet,
@@ -63,9 +64,6 @@ from reactive_desched.telemetry.recent_evictions import RecentEvictions
 _DERIVED: Final = frozenset({MANUAL, BRAKE})
 """The pauses that follow from orders, files and the cluster: the replayed controller sets them."""
 
-MAX_CLOCK_ERROR_S: Final = 1.0
-"""By so much the time of day may be corrected."""
-
 LIMIT_ERROR_S: Final = 1.0
 """So exactly it is known when the journal's limit leaves out decisions."""
 
@@ -90,7 +88,7 @@ class _DecisionLog(NullRecorder):
             self.decisions.append(MadeDecision(*about, EVICT))
             return
         if not self._bucket.try_acquire(self._clock.now):
-            self.dropped_s.append(self._clock.wall())
+            self.dropped_s.append(self._clock.now)
         verdict = DEFER if isinstance(decision, Defer) else REFUSE
         message = decision.record(self._clock.moment())
         self.decisions.append(
@@ -108,9 +106,9 @@ class _DecisionLog(NullRecorder):
         """Note that a request may be sent, which the recorded process did not send."""
         self.decisions.append(MadeDecision(*self._about(intent.context), SEND))
 
-    def _about(self, context: DecisionContext) -> tuple[float, DecisionKey, str]:
-        pod = context.finding.pod
-        return self._clock.wall(), _key_of(context), f"{pod.namespace}/{pod.name}"
+    def _about(self, context: DecisionContext) -> tuple[Instant, DecisionKey, str]:
+        pod, clock = context.finding.pod, self._clock
+        return Instant(clock.wall(), clock.now), _key_of(context), f"{pod.namespace}/{pod.name}"
 
 
 def _key_of(context: DecisionContext) -> DecisionKey:
@@ -135,8 +133,8 @@ class _RecentObserver(Observer):
 class LifeRun:
     """One life, from its picture to its end. `decisions` has what the controller decides.
 
-    `was_stopped` says whether the process ended in order. It is replayed up to `clock_set_s`, when
-    the time of day was set: by their times the records after that may be of before.
+    It has been run up to `ended_s`, in monotonic seconds; `was_stopped` says whether the process
+    ended in order. `recorded` is on the same clock.
     """
 
     def __init__(
@@ -146,11 +144,11 @@ class LifeRun:
         read_history: Callable[[HistoryRead | None], History],
         recorded: RecordedDecisions,
         read_configuration: Callable[[ConfigurationInForce], Configuration],
-        tolerance_s: float,
         *,
         is_dry_run: bool = False,
     ) -> None:
         self.life = life
+        self.tolerance_s: Final = configuration.controller.debounce.max_wait_s
         self.is_dry_run = is_dry_run
         self.clock: Final = RecordedClock(life.began)
         limit = configuration.settings.journal.verdicts
@@ -166,7 +164,7 @@ class LifeRun:
                 recorded,
                 read_configuration,
                 read_history,
-                tolerance_s,
+                self.tolerance_s,
                 has_turns=life.process is not None,
             )
 
@@ -181,9 +179,8 @@ class LifeRun:
         )
         self._read_history = read_history
         self._recorded = recorded
-        self.ended_s = life.began.wall_s
+        self.ended_s = life.began.monotonic_s
         self.was_stopped = False
-        self.clock_set_s: float | None = None
 
     @property
     def decisions(self) -> list[MadeDecision]:
@@ -195,8 +192,8 @@ class LifeRun:
         if decision.verdict not in (DEFER, REFUSE):
             return False
         dropped = self._log.dropped_s
-        at = bisect_left(dropped, decision.time_s - LIMIT_ERROR_S)
-        return at < len(dropped) and dropped[at] <= decision.time_s + LIMIT_ERROR_S
+        at = bisect_left(dropped, decision.monotonic_s - LIMIT_ERROR_S)
+        return at < len(dropped) and dropped[at] <= decision.monotonic_s + LIMIT_ERROR_S
 
     @property
     def controller(self) -> Controller:
@@ -204,19 +201,15 @@ class LifeRun:
         return self._driven.controller
 
     def run(self, until_s: float = inf) -> None:
-        """Let the controller see the life up to a time of day, in seconds since the epoch."""
+        """Let the controller see the life up to a moment, in monotonic seconds."""
         driven, process = self._driven, self.life.process
         self._start(process)
         later = self.life.later
         items = with_next(later) if process is None else zip(later, repeat(None))
         for item, following in items:
-            if item.at.wall_s > until_s:
-                end = driven.advance_to_time if process is None else driven.pass_to
+            if item.at.monotonic_s > until_s:
+                end = driven.advance_to_moment if process is None else driven.pass_to
                 end(until_s)
-                self.ended_s = until_s
-                return
-            if self.clock.error_s(item.at) > MAX_CLOCK_ERROR_S:
-                self.clock_set_s = item.at.wall_s
                 break
             if process is None:
                 driven.advance_to(item, following)
@@ -224,7 +217,7 @@ class LifeRun:
             else:
                 driven.take_in_turn(item)
             self.was_stopped = self.was_stopped or isinstance(item, RecordingInterrupted)
-        self.ended_s = self.clock.wall()
+        self.ended_s = self.clock.now
 
     def _start(self, process: ProcessBegan | None) -> None:
         """Start as the recorded process did, or at its picture where it does not say how."""
@@ -232,7 +225,7 @@ class LifeRun:
         if process is None:
             history = self._read_history(None)
             driven.controller.restore(history.evictions, history.ends)
-            for each in self._recorded.open_at(life.began.wall_s):
+            for each in self._recorded.open_at(life.began.monotonic_s):
                 driven.controller.inherit_eviction(each.key.pod)
             driven.start(life.standing)
         elif process.evaluates_from_s is None:
@@ -274,7 +267,7 @@ class _RecordedSurroundings:
         self._steps: list[tuple[float, int, Callable[[], None]]] = []
         self._number = count()
         self._under_way: dict[PodKey, Intent] = {}
-        for each in () if has_turns else recorded.open_at(clock.wall()):
+        for each in () if has_turns else recorded.open_at(clock.now):
             if each.ended_s is not None and (ended := each.outcome) is not None:
                 end = InheritedEnd(each.key.pod, ended.result, ended.reason, ended.message)
                 self._at(each.ended_s, partial(self._end_inherited, end))
@@ -289,8 +282,8 @@ class _RecordedSurroundings:
         """Let happen the next step."""
         heappop(self._steps)[2]()
 
-    def _at(self, wall_s: float, step: Callable[[], None]) -> None:
-        due = max(self._clock.now, self._clock.monotonic_of(wall_s))
+    def _at(self, monotonic_s: float, step: Callable[[], None]) -> None:
+        due = max(self._clock.now, monotonic_s)
         heappush(self._steps, (due, next(self._number), step))
 
     # --- evictions ---
@@ -318,7 +311,7 @@ class _RecordedSurroundings:
 
     def send(self, intent: Intent) -> None:
         """Begin a decided eviction: it ends when that of the recorded process ended."""
-        now_s, key = self._clock.wall(), _key_of(intent.context)
+        now_s, key = self._clock.now, _key_of(intent.context)
         from_s, until_s = now_s - self._tolerance_s, now_s + self._tolerance_s
         if not self._recorded.has_eviction_decided(key, from_s, until_s):
             outcome = DECISION_OUTDATED.outcome("the recorded process did not decide so")

@@ -84,7 +84,7 @@ class RecordedClock(PreviewClock):
 
     def set_wall(self, at: Instant) -> None:
         """Go by the time of day that the process had at a moment."""
-        if self.error_s(at) > _CLOCK_ERROR_S:
+        if abs(at.wall_s - at.monotonic_s - self._began_s) > _CLOCK_ERROR_S:
             self._began_s = round(at.wall_s - at.monotonic_s, 6)
 
     @contextmanager
@@ -95,10 +95,6 @@ class RecordedClock(PreviewClock):
             yield
         finally:
             self.now = now
-
-    def error_s(self, at: Instant) -> float:
-        """Return by how much the time of day was set up to a moment."""
-        return abs(at.wall_s - at.monotonic_s - self._began_s)
 
     def monotonic_of(self, wall_s: float) -> float:
         """Return the monotonic seconds of a time of day."""
@@ -227,7 +223,11 @@ class DrivenController:
 
     def advance_to_time(self, wall_s: float) -> None:
         """Let happen what is due before a time of day, in seconds since the epoch."""
-        self._advance(self._clock.monotonic_of(wall_s), 0.0)
+        self.advance_to_moment(self._clock.monotonic_of(wall_s))
+
+    def advance_to_moment(self, monotonic_s: float) -> None:
+        """Let happen what is due before a moment, in monotonic seconds."""
+        self._advance(monotonic_s, 0.0)
 
     def take(self, item: Item, following: Item | None) -> None:
         """Take an item at its time, and evaluate what is due then."""
@@ -265,9 +265,9 @@ class DrivenController:
             case _:
                 self._take(item)
 
-    def pass_to(self, wall_s: float) -> None:
-        """Let pass the time up to a time of day at which the recorded process did nothing more."""
-        self._clock.now = max(self._clock.now, self._clock.monotonic_of(wall_s))
+    def pass_to(self, monotonic_s: float) -> None:
+        """Let pass the time up to a moment at which the recorded process did nothing more."""
+        self._clock.now = max(self._clock.now, monotonic_s)
         self.controller.pauses.check()
 
     def _take_turn(self, item: Worked) -> None:

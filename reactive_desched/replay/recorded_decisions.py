@@ -1,7 +1,7 @@
-"""The decisions and evictions that a journal has of a time, as a replay needs them."""
+"""The decisions and evictions that a journal has of one process, as a replay needs them."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -21,11 +21,9 @@ from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, JournalLine, list_segments, read_lines
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome, recorded_outcome
+from reactive_desched.recording.items import Instant
 
 EVICT, DEFER, REFUSE, CANCEL, SEND = "evict", "defer", "refuse", "cancel", "send"
-
-SET_BACK_S: Final = 1.0
-"""So much earlier than the record before it may one be: it waited to be written."""
 
 _VERDICTS: Final = {DECISION_EVICT: EVICT, DECISION_DEFER: DEFER, DECISION_REFUSE: REFUSE}
 _READ: Final = frozenset({*_VERDICTS, EVICTION_REQUESTED, *EVICTION_OUTCOME_TYPES})
@@ -40,15 +38,20 @@ class DecisionKey(Struct, frozen=True, gc=False):
 
 
 class MadeDecision(Struct, frozen=True, gc=False):
-    """A decision that a controller made, at `time_s` since the epoch; `pod` is NAMESPACE/NAME."""
+    """A decision that a controller made, and when; `pod` is NAMESPACE/NAME."""
 
-    time_s: float
+    at: Instant
     key: DecisionKey
     pod: str
     verdict: str
     gate: str = ""
     reason: str = ""
     message: str = ""
+
+    @property
+    def monotonic_s(self) -> float:
+        """Return when it was made, by the clock that nobody sets."""
+        return self.at.monotonic_s
 
     def is_same(self, other: "MadeDecision") -> bool:
         """Say whether both are the same but for their time and words."""
@@ -60,10 +63,30 @@ class MadeDecision(Struct, frozen=True, gc=False):
         return f"{self.verdict}{gate}"
 
 
+class _Requested(Struct, frozen=True, gc=False):
+    """A request for an eviction was written."""
+
+    at: Instant
+    id: str
+    key: DecisionKey
+
+
+class _Ended(Struct, frozen=True, gc=False):
+    """A request ended."""
+
+    at: Instant
+    request_id: str
+    outcome: Outcome
+
+
+JournalEntry = MadeDecision | _Requested | _Ended
+"""What a replay takes of a record. Its time has no monotonic seconds: it is placed by others."""
+
+
 class RecordedEviction(Struct):
     """An eviction request of a journal, when it was written, and its outcome, if there is one.
 
-    Times are seconds since the epoch.
+    Times are monotonic seconds of the process.
     """
 
     id: str
@@ -74,28 +97,31 @@ class RecordedEviction(Struct):
 
 
 class RecordedDecisions:
-    """The decisions and evictions of a period, in the order of the journal.
+    """The decisions and evictions of a process, in the order of the journal.
 
-    Where there is no journal it is not whole: any eviction may have been decided.
+    Where there is no journal it is not whole: any eviction may have been decided. Times are
+    monotonic seconds of the process.
     """
 
-    def __init__(
-        self,
-        decisions: list[MadeDecision],
-        evictions: list[RecordedEviction],
-        *,
-        is_whole: bool = True,
-    ) -> None:
+    def __init__(self, entries: Iterable[JournalEntry], *, is_whole: bool = True) -> None:
         self._is_whole = is_whole
-        self.decisions = decisions
-        self.evictions = evictions
+        self.decisions: list[MadeDecision] = []
+        evictions: dict[str, RecordedEviction] = {}
         self._requests: defaultdict[DecisionKey, deque[RecordedEviction]] = defaultdict(deque)
-        for each in evictions:
-            self._requests[each.key].append(each)
         self._decided: defaultdict[DecisionKey, list[float]] = defaultdict(list)
-        for decision in decisions:
-            if decision.verdict == EVICT:
-                self._decided[decision.key].append(decision.time_s)
+        for each in entries:
+            match each:
+                case MadeDecision():
+                    self.decisions.append(each)
+                    if each.verdict == EVICT:
+                        self._decided[each.key].append(each.monotonic_s)
+                case _Requested(at=at, id=id_, key=key):
+                    evictions[id_] = eviction = RecordedEviction(id_, at.monotonic_s, key)
+                    self._requests[key].append(eviction)
+                case _Ended(at=at, request_id=id_, outcome=outcome):
+                    if (begun := evictions.get(id_)) is not None:
+                        begun.ended_s, begun.outcome = at.monotonic_s, outcome
+        self.evictions = list(evictions.values())
 
     def has_eviction_decided(self, key: DecisionKey, from_s: float, to_s: float) -> bool:
         """Say whether the eviction was decided in this time."""
@@ -112,7 +138,7 @@ class RecordedDecisions:
 
     def last_of(self, from_s: float, to_s: float) -> float:
         """Return when the last record of a time was written; before it where there is none."""
-        of_decisions = (each.time_s for each in self.decisions)
+        of_decisions = (each.monotonic_s for each in self.decisions)
         of_evictions = (at for each in self.evictions for at in (each.time_s, each.ended_s))
         times = (at for at in chain(of_decisions, of_evictions) if at is not None)
         return max((at for at in times if from_s <= at <= to_s), default=from_s - 1.0)
@@ -124,32 +150,23 @@ class RecordedDecisions:
                 yield each
 
 
-def read_decisions(directory: Path, since_s: float, until_s: float) -> RecordedDecisions:
-    """Read what a journal has of a period; of an eviction that began before it, too.
+def read_entries(directory: Path) -> list[tuple[int, JournalEntry]]:
+    """Return what a journal has, with the sequence of each record.
 
-    Raises OSError where the folder cannot be read; damaged lines are left out. It ends where the
-    time of day was set back: what is behind that may have the times of what is before.
+    Raises OSError where the folder cannot be read; damaged lines are left out.
     """
-    decisions: list[MadeDecision] = []
-    evictions: dict[str, RecordedEviction] = {}
-    last_s = 0.0
-    for event in _events(directory):
-        time_s = event.time.timestamp()
-        if time_s < last_s - SET_BACK_S:
-            break
-        last_s = max(last_s, time_s)
-        if time_s > until_s:
-            continue
-        if event.type in _VERDICTS:
-            if time_s >= since_s:
-                decisions.append(_decision(event, time_s))
-        elif event.type == EVICTION_REQUESTED:
-            evictions[event.id] = RecordedEviction(event.id, time_s, _key(event))
-        elif (begun := evictions.get(event.causationid)) is not None:
-            ending = event.data.outcome
-            begun.ended_s = time_s
-            begun.outcome = recorded_outcome(ending.result, ending.reason, ending.message)
-    return RecordedDecisions(decisions, list(evictions.values()))
+    return [(int(event.sequence), _entry(event)) for event in _events(directory)]
+
+
+def _entry(event: AnyEvent) -> JournalEntry:
+    at = Instant(event.time.timestamp(), 0.0)
+    if event.type in _VERDICTS:
+        return _decision(event, at)
+    if event.type == EVICTION_REQUESTED:
+        return _Requested(at, event.id, _key(event))
+    ending = event.data.outcome
+    outcome = recorded_outcome(ending.result, ending.reason, ending.message)
+    return _Ended(at, event.causationid, outcome)
 
 
 def _events(directory: Path) -> Iterator[AnyEvent]:
@@ -170,11 +187,11 @@ def _key(event: AnyEvent) -> DecisionKey:
     return DecisionKey(data.who.uid, data.why.profile, data.why.plugin)
 
 
-def _decision(event: AnyEvent, time_s: float) -> MadeDecision:
+def _decision(event: AnyEvent, at: Instant) -> MadeDecision:
     data = event.data
     verdict = data.decision
     return MadeDecision(
-        time_s,
+        at,
         _key(event),
         f"{data.who.namespace}/{data.who.name}",
         _VERDICTS[event.type],

@@ -1,6 +1,6 @@
 """Replays a recording beside its journal, life by life, and compares what was decided."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -19,6 +19,7 @@ from reactive_desched.recording.items import (
     ConfigurationInForce,
     Damage,
     HistoryRead,
+    Item,
     PictureBegun,
 )
 from reactive_desched.recording.reader import (
@@ -31,11 +32,8 @@ from reactive_desched.recording.reader import (
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
-from reactive_desched.replay.recorded_decisions import (
-    MadeDecision,
-    RecordedDecisions,
-    read_decisions,
-)
+from reactive_desched.replay.process_clocks import ProcessClocks
+from reactive_desched.replay.recorded_decisions import MadeDecision, RecordedDecisions
 from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
@@ -92,21 +90,13 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     damages: list[Damage] = []
     not_compared: list[str] = []
     replayed: list[ReplayedLife] = []
-    last_s = 0.0
-    for life in lives(read_items(recording_paths(options.recording), damages.append)):
-        if life.began.wall_s > options.until_s:
+    paths = recording_paths(options.recording)
+    clocks = ProcessClocks(paths, lambda: read_items(paths, ignore_damage), options.journal)
+    for number, life in enumerate(lives(read_items(paths, damages.append))):
+        if clocks.are_one and life.began.wall_s > options.until_s:
             break
-        if life.began.wall_s < last_s:
-            not_compared.append(_after_setting(life.began.wall_s))
-            break
-        run, found = _replay_life(life, options, registry, not_compared)
-        last_s = max(last_s, life.began.wall_s)
-        if found is not None:
-            last_s = max(last_s, found.ended_s)
-            replayed.append(found)
-            if found.ended_s >= options.until_s:
-                break
-        if run is not None and run.clock_set_s is not None:
+        replayed += _replay_life(life, number, clocks, options, registry, not_compared)
+        if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
     return ReplayReport(tuple(replayed), tuple(dict.fromkeys(not_compared)), tuple(damages))
 
@@ -116,12 +106,9 @@ class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
 
 
 def _life_run(
-    life: Life, journal: Path | None, registry: Registry
-) -> tuple[LifeRun, RecordedDecisions, float]:
-    """Prepare the run of a life; return what the journal has of it, and the tolerance in seconds.
-
-    Raises _NotReplayed.
-    """
+    life: Life, journal: Path | None, recorded: RecordedDecisions, registry: Registry
+) -> LifeRun:
+    """Prepare the run of a life; raises _NotReplayed."""
     found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
     if (in_force := next(found, None)) is None:
         raise _NotReplayed("a time of which the recording does not say which policy was in force")
@@ -129,17 +116,9 @@ def _life_run(
     configuration = read(in_force)
     if configuration.controller.migration is not None:
         raise _NotReplayed("a time in which the settings had migration jobs, which need a server")
-    tolerance_s = configuration.controller.debounce.max_wait_s
-    began_s = life.began.wall_s
-    if journal is None:
-        recorded = RecordedDecisions([], [], is_whole=False)
-    else:
-        recorded = read_decisions(journal, began_s - tolerance_s, inf)
-    counts_for_s = configuration.controller.budgets.counts_for_s
-    past = partial(_past, journal, began_s, counts_for_s)
+    past = partial(_past, journal, life.began.wall_s, configuration.controller.budgets.counts_for_s)
     is_dry_run = in_force.flags.get("dryRun") == "true"
-    run = LifeRun(life, configuration, past, recorded, read, tolerance_s, is_dry_run=is_dry_run)
-    return run, recorded, tolerance_s
+    return LifeRun(life, configuration, past, recorded, read, is_dry_run=is_dry_run)
 
 
 def history_before(journal: Path, began_s: float, counts_for_s: float) -> History:
@@ -196,13 +175,17 @@ def controller_at(
     """
     recording, at_s = moment.path, moment.at_s
     paths = _from_start_of(recording, at_s)
-    if _bytes_before(paths, at_s) > NEAR_BYTES:
-        since_s = at_s - SETTLES_S
-        near = items_between(recording, since_s, None, ignore_damage)
-        run = _run_up_to(moment, lives(near), journal, registry)
-        return ReachedController(run, max(since_s, run.life.began.wall_s))
-    items = read_items(paths, ignore_damage)
-    return ReachedController(_run_up_to(moment, lives(items), journal, registry))
+    is_near = _bytes_before(paths, at_s) <= NEAR_BYTES
+    since_s = at_s - SETTLES_S
+
+    def read() -> Iterator[Item]:
+        if is_near:
+            return read_items(paths, ignore_damage)
+        return items_between(recording, since_s, None, ignore_damage)
+
+    clocks = ProcessClocks(paths if is_near else (), read, journal)
+    run = _run_up_to(moment, lives(read()), clocks, registry)
+    return ReachedController(run, None if is_near else max(since_s, run.life.began.wall_s))
 
 
 def _bytes_before(paths: Sequence[Path], at_s: float) -> int:
@@ -212,23 +195,25 @@ def _bytes_before(paths: Sequence[Path], at_s: float) -> int:
 
 
 def _run_up_to(
-    moment: RecordedMoment, found: Iterable[Life], journal: Path | None, registry: Registry
+    moment: RecordedMoment, found: Iterable[Life], clocks: ProcessClocks, registry: Registry
 ) -> LifeRun:
     """Run the controller of one life after the other up to a moment; return the last one."""
     recording, at_s = moment.path, moment.at_s
     reached: LifeRun | None = None
     why_not = "the recording has nothing of this time"
-    for life in found:
+    for number, life in enumerate(found):
         if life.began.wall_s > at_s:
             break
+        clock, recorded = clocks.of(number, life)
         try:
-            run, _, _ = _life_run(life, journal, registry)
+            run = _life_run(life, clocks.journal, recorded, registry)
         except _NotReplayed as error:
             reached, why_not = None, str(error)
             continue
-        run.run(at_s)
+        ends_s = clock.before(at_s)
+        run.run(ends_s)
         reached = run
-        if run.ended_s >= at_s:
+        if run.ended_s >= ends_s:
             break
     if reached is None:
         raise NotRecorded(
@@ -249,46 +234,49 @@ def _from_start_of(recording: Path, at_s: float) -> list[Path]:
 
 
 def _replay_life(
-    life: Life, options: ReplayOptions, registry: Registry, not_compared: list[str]
-) -> tuple[LifeRun | None, ReplayedLife | None]:
-    """Replay a life; return its run, if it could be replayed, and what was compared, if any."""
+    life: Life,
+    number: int,
+    clocks: ProcessClocks,
+    options: ReplayOptions,
+    registry: Registry,
+    not_compared: list[str],
+) -> Iterator[ReplayedLife]:
+    """Replay a life and yield what was compared, if any; a period is by the time of day.
+
+    Of a time that came twice, as the clock was set back, a period has both.
+    """
+    clock, recorded = clocks.of(number, life)
+    began_s, until_s = life.began.monotonic_s, clock.last_at(options.until_s)
+    if until_s < began_s:
+        return
     try:
-        run, recorded, tolerance_s = _life_run(life, options.journal, registry)
+        run = _life_run(life, options.journal, recorded, registry)
     except _NotReplayed as error:
         not_compared.append(str(error))
-        return None, None
-    began_s = life.began.wall_s
-    run.run(options.until_s)
+        return
+    run.run(until_s)
     ended_s = run.ended_s
-    if run.clock_set_s is not None:
-        not_compared.append(_after_setting(run.clock_set_s))
-    if not run.was_stopped and ended_s < options.until_s:  # a crash loses what was not written yet
+    if not run.was_stopped and ended_s < until_s:  # a crash loses what was not written yet
         ended_s = recorded.last_of(began_s, ended_s) - _ONE_SLICE_S
-    since_s, until_s = max(began_s, options.since_s), min(ended_s, options.until_s)
+    since_s, until_s = max(began_s, clock.first_at(options.since_s)), min(ended_s, until_s)
     if life.begins_in_midst and since_s < began_s + SETTLES_S:
         since_s = began_s + SETTLES_S
         not_compared.append(
-            f"the time up to {format_second(since_s)}: the recording begins in the midst of a "
-            "process, whose memory of then it does not have"
+            f"the time up to {format_second(clock.wall_of(since_s))}: the recording begins in the"
+            " midst of a process, whose memory of then it does not have"
         )
     if until_s <= since_s:
-        return run, None
+        return
 
     def is_of_life(decision: MadeDecision) -> bool:
-        return began_s - _JUST_BEFORE_S <= decision.time_s <= run.ended_s + tolerance_s
+        return began_s - _JUST_BEFORE_S <= decision.monotonic_s <= run.ended_s + run.tolerance_s
 
     comparison = compare(
         filter(is_of_life, recorded.decisions),
         run.decisions,
-        tolerance_s,
+        run.tolerance_s,
         run.may_be_unrecorded,
         (since_s - _JUST_BEFORE_S, until_s),
     )
-    return run, ReplayedLife(since_s, until_s, life.picture.version, comparison)
-
-
-def _after_setting(time_s: float) -> str:
-    return (
-        f"what came after the time of day was set at {format_second(time_s)}: the journal's"
-        " records go by that alone"
-    )
+    times = clock.wall_of(since_s), clock.wall_of(until_s)
+    yield ReplayedLife(*times, life.picture.version, comparison)

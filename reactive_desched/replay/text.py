@@ -53,7 +53,7 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
     key = decision.key
     whose = "the journal" if difference.is_of_journal else "the replay"
     yield (
-        f"{format_moment(decision.time_s)}  {decision.pod}, {key.plugin} of profile "
+        f"{format_moment(decision.at.wall_s)}  {decision.pod}, {key.plugin} of profile "
         f"{key.profile}: {whose} alone has {decision.verdict}"
     )
     yield from _story("journal", difference.journal)
@@ -61,7 +61,7 @@ def _difference_lines(difference: Difference) -> Iterator[str]:
 
 
 def _story(whose: str, decisions: Iterable[MadeDecision]) -> Iterator[str]:
-    rows = [f"{format_moment(each.time_s)}  {each}" for each in decisions]
+    rows = [f"{format_moment(each.at.wall_s)}  {each}" for each in decisions]
     for row in rows or ["nothing about then"]:
         yield f"  {whose:8} {row}"
 
@@ -98,7 +98,7 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
 
 def _decision(decision: MadeDecision) -> dict[str, str]:
     fields = {
-        "time": format_moment(decision.time_s),
+        "time": format_moment(decision.at.wall_s),
         "pod": decision.pod,
         "uid": decision.key.pod,
         "profile": decision.key.profile,

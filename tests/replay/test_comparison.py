@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from reactive_desched.recording.items import Instant
 from reactive_desched.replay.comparison import compare
 from reactive_desched.replay.recorded_decisions import (
     DEFER,
@@ -12,12 +13,15 @@ from reactive_desched.replay.recorded_decisions import (
 )
 
 WEB = DecisionKey("u1", "default", "NodeTaints")
-EVICTED = MadeDecision(100.0, WEB, "shop/web", EVICT)
-DEFERRED = MadeDecision(90.0, WEB, "shop/web", DEFER, "EvictionRateLimit", "EvictionRateLimited")
+EVICTED = MadeDecision(Instant(1100.0, 100.0), WEB, "shop/web", EVICT)
+DEFERRED = MadeDecision(
+    Instant(1090.0, 90.0), WEB, "shop/web", DEFER, "EvictionRateLimit", "EvictionRateLimited"
+)
 
 
 def moved(decision: MadeDecision, seconds: float) -> MadeDecision:
-    return replace(decision, time_s=decision.time_s + seconds)
+    at = decision.at
+    return replace(decision, at=Instant(at.wall_s + seconds, at.monotonic_s + seconds))
 
 
 def test_the_same_decisions_are_equal_whatever_the_words_and_in_whichever_order_pods_come() -> None:
