@@ -3,9 +3,11 @@
 The API server is the assumed world of that policy.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from heapq import heapreplace
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush, heapreplace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.controller import Controller
@@ -154,7 +156,8 @@ class _AssumedSurroundings:
         self._log = log
         self._world = world
         self._jobs = self._assumed_jobs(needs_place=keeps_places(run.configuration))
-        self._requests: deque[tuple[float, Intent]] = deque()
+        self._steps: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = count()
         self._sender_free_at = [0.0] * run.configuration.controller.evictions.max_in_flight
 
     def _assumed_jobs(self, *, needs_place: bool) -> "AssumedJobs | None":
@@ -192,7 +195,7 @@ class _AssumedSurroundings:
         due = earliest(
             self._world.next_due(),
             None if self._jobs is None else self._jobs.next_due(),
-            self._requests[0][0] if self._requests else None,
+            self._steps[0][0] if self._steps else None,
         )
         return None if due is None else max(due + TIMER_DELAY_S, self._clock.now)
 
@@ -201,25 +204,33 @@ class _AssumedSurroundings:
         self._world.advance()
         if self._jobs is not None:
             self._jobs.advance()
-        while self._requests and self._requests[0][0] <= self._clock.now:
-            self._execute(self._requests.popleft()[1])
+        while self._steps and self._steps[0][0] <= self._clock.now:
+            heappop(self._steps)[2]()
+
+    def _at(self, monotonic_s: float, step: Callable[[], None]) -> None:
+        heappush(self._steps, (monotonic_s, next(self._number), step))
 
     # --- evictions ---
 
     def send(self, intent: Intent) -> None:
         """Send a request soon."""
-        answered_at = max(self._clock.now, self._sender_free_at[0]) + REQUEST_S
-        heapreplace(self._sender_free_at, answered_at)
-        self._requests.append((answered_at, intent))
+        sent_at = max(self._clock.now, self._sender_free_at[0])
+        heapreplace(self._sender_free_at, sent_at + REQUEST_S)
+        self._at(sent_at, partial(self._request, intent))
 
-    def _execute(self, intent: Intent) -> None:
-        controller, run, sent_at = self._controller, self._run, self._clock.now
-        if (outcome := controller.cancelled(intent)) is not None:
-            controller.settle(EvictionResult(intent, outcome, sent_at))
+    def _request(self, intent: Intent) -> None:
+        """Send a request that was decided, unless it must not be any more."""
+        sent_at = self._clock.now
+        if (outcome := self._controller.cancelled(intent)) is not None:
+            self._controller.settle(EvictionResult(intent, outcome, sent_at))
             return
-        request_id = f"{len(run.evictions)}"
-        controller.requested(intent, request_id, sent_at)
-        pod = found_pod(intent.context, self._log.line_of(intent.pod.uid))
+        request_id = f"{next(self._number)}"
+        self._controller.requested(intent, request_id, sent_at)
+        self._at(sent_at + REQUEST_S, partial(self._answer, intent, request_id, sent_at))
+
+    def _answer(self, intent: Intent, request_id: str, sent_at: float) -> None:
+        """Let the request that was sent then be answered by this world."""
+        run, pod = self._run, found_pod(intent.context, self._log.line_of(intent.pod.uid))
         answer = self._world.evict(intent)
         result = EvictionResult(intent, answer.outcome, sent_at, request_id)
         if answer.outcome.result == EVICTED:
@@ -228,4 +239,4 @@ class _AssumedSurroundings:
             self._log.take_eviction(request_id, made)
             run.evictions.append(made)
             run.past.append(as_past(result, now_s))
-        controller.settle(result)
+        self._controller.settle(result)
