@@ -43,7 +43,7 @@ _WRITING = Worked | RequestWritten | EvictionSettled | InheritedEvictionEnded
 
 
 class ClockPiece(Struct):
-    """A time in which nobody set the time of day, in monotonic seconds of the process.
+    """A time in which the time of day was not set, in monotonic seconds of the process.
 
     `ahead_s` is what the time of day was more, `moments` are when records may have been written.
     """
@@ -124,13 +124,13 @@ class ProcessClocks:
 
     @property
     def are_one(self) -> bool:
-        """Say whether all lives have one time of day that nobody set."""
+        """Say whether all lives have one time of day that was never set."""
         return not self._clocks
 
     def of(self, number: int, life: Life) -> tuple[LifeClock, RecordedDecisions]:
         """Return the clock of a life, counted from 0, and what the journal has of it.
 
-        Where nobody set the time of day that is the whole journal.
+        Where the time of day was not set that is the whole journal.
         """
         is_whole = self.journal is not None
         if self._clocks:

@@ -50,7 +50,7 @@ class MadeDecision(Struct, frozen=True, gc=False):
 
     @property
     def monotonic_s(self) -> float:
-        """Return when it was made, by the clock that nobody sets."""
+        """Return when it was made, by the clock that cannot be set."""
         return self.at.monotonic_s
 
     def is_same(self, other: "MadeDecision") -> bool:
