@@ -10,11 +10,18 @@ from typing import Any
 
 import aiohttp
 import anyio
+import msgspec
 import pytest
 from anyio.to_thread import run_sync
 
-from reactive_desched.app import past_pages
-from reactive_desched.app.past_pages import MIN_BYTES, PastPages, RecordedPlaces, free_memory
+from reactive_desched.app import past_answers, past_pages
+from reactive_desched.app.past_pages import (
+    MIN_BYTES,
+    PastPages,
+    PastRequest,
+    RecordedPlaces,
+    free_memory,
+)
 from reactive_desched.cli import main
 from reactive_desched.errors import NotAnswered, NotRecorded
 from reactive_desched.primitives.listen_address import ListenAddress
@@ -70,16 +77,34 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     return lambda *words: run_sync(partial(run, *words))
 
 
-@pytest.mark.parametrize("page", ["status", "pending", "why"])
+@pytest.fixture
+def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer in this process, with what the process beside it runs: most of that is its imports."""
+
+    async def answer(request: PastRequest) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(await run_sync(past_answers._answer, request)))
+
+    monkeypatch.setattr(past_pages, "_answer_of", answer)
+
+
+@pytest.mark.parametrize("page", ["status", "pending"])
+@pytest.mark.usefixtures("answered_here")
 async def test_a_running_controller_answers_as_its_recording_does(
     page: str, journal: Path, ask: Callable[..., Any]
 ) -> None:
-    at: tuple[str, ...] = ("--at", middle(journal))
-    if page == "why":
-        when = datetime.fromisoformat(middle(journal)).timestamp()
-        nodes = state_at(journal / "recording", when, fail_on_damage)[0].objects["nodes"]
-        at = ("--node", next(iter(nodes)), *at)
-    words = (page, *at)
+    await answers_are_equal(journal, ask, page)
+
+
+async def test_the_process_beside_a_controller_answers_as_its_recording_does(
+    journal: Path, ask: Callable[..., Any]
+) -> None:
+    when = datetime.fromisoformat(middle(journal)).timestamp()
+    nodes = state_at(journal / "recording", when, fail_on_damage)[0].objects["nodes"]
+    await answers_are_equal(journal, ask, "why", "--node", next(iter(nodes)))
+
+
+async def answers_are_equal(journal: Path, ask: Callable[..., Any], *command: str) -> None:
+    words = (*command, "--at", middle(journal))
     async with controller(partial(places, journal)) as url:
         status, there, _ = await ask(*words, "--server", url, "-o", "json")
         _, table, _ = await ask(*words, "--server", url)
@@ -91,6 +116,7 @@ async def test_a_running_controller_answers_as_its_recording_does(
     assert url in table
 
 
+@pytest.mark.usefixtures("answered_here")
 async def test_one_answer_has_what_the_live_page_shows_of_a_moment(journal: Path) -> None:
     at = {"at": middle(journal)}
     async with (
