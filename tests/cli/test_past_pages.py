@@ -22,7 +22,7 @@ from reactive_desched.app.past_pages import (
     RecordedPlaces,
     free_memory,
 )
-from reactive_desched.cli import main
+from reactive_desched.cli import main, recorded_controller
 from reactive_desched.errors import NotAnswered, NotRecorded
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.recording.reader import state_at, summarize_recording
@@ -44,6 +44,13 @@ def places(journal: Path) -> RecordedPlaces:
 
 def no_places() -> RecordedPlaces:
     raise NotRecorded("this controller records nothing")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer than users do: the process gives way to all else, which here is six workers."""
+    monkeypatch.setattr(past_pages, "TIMEOUT_S", 280.0)
+    monkeypatch.setattr(recorded_controller, "PAST_TIMEOUT_S", 280.0)
 
 
 @asynccontextmanager
