@@ -243,7 +243,7 @@ async def test_a_process_that_gets_too_little_memory_says_so_wherever_it_lacks(
             return
         assert answer.status == 503
         assert answer.headers["Retry-After"]
-    assert "memory that is left is too little" in text
+    assert "left is too little" in text
     assert "recording export" in text
 
 
