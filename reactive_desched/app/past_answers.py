@@ -179,7 +179,9 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
 def _lacks_memory(error: BaseException | None) -> bool:
     """Say whether the kernel or Python refused memory; what was raised from that is so as well."""
     while error is not None:
-        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        # a SystemError is that of C code, pydantic's here, which lost the MemoryError it had
+        is_memory_error = isinstance(error, (MemoryError, SystemError))
+        if is_memory_error or getattr(error, "errno", None) == errno.ENOMEM:
             return True
         error = error.__cause__
     return False
@@ -192,7 +194,7 @@ def main(text: str) -> int:
     status, said = ANSWERED, b""
     try:
         said = msgspec.json.encode(_answer(request))
-    except (ReactiveDeschedError, OSError, MemoryError) as error:
+    except (ReactiveDeschedError, OSError, MemoryError, SystemError) as error:
         if _lacks_memory(error):
             status = NO_MEMORY
         else:

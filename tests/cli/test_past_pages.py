@@ -1,5 +1,6 @@
 """A running controller answers of an earlier moment, in a process beside it: --at and --server."""
 
+import errno
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from anyio.to_thread import run_sync
 from reactive_desched.app import past_answers, past_pages
 from reactive_desched.app.past_pages import (
     MIN_BYTES,
+    NO_MEMORY,
     PastPages,
     PastRequest,
     RecordedPlaces,
@@ -245,6 +247,27 @@ async def test_a_process_that_gets_too_little_memory_says_so_wherever_it_lacks(
         assert answer.headers["Retry-After"]
     assert "left is too little" in text
     assert "recording export" in text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        pytest.param(SystemError("error return without exception set"), id="C code that lost it"),
+    ],
+    ids=repr,
+)
+async def test_a_lack_of_memory_is_the_status_of_the_process(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(_: PastRequest) -> None:
+        raise error
+
+    monkeypatch.setattr(past_answers, "_answer", lack)
+    monkeypatch.setattr(past_answers, "_give_way", lambda _: None)
+    request = msgspec.json.encode(PastRequest("recording", "status")).decode()
+    assert past_answers.main(request) == NO_MEMORY
 
 
 async def test_an_answer_that_takes_too_long_is_given_up(
