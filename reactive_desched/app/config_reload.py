@@ -25,6 +25,7 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
+from reactive_desched.primitives.shortage import shortage_remedy
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
@@ -174,6 +175,7 @@ class ConfigReloader:
         self._controller = controller
         self._listener = listener
         self._log = log
+        self._shortage = ""
         self._settings_at_start = active.configuration.settings
 
     async def run(self) -> None:
@@ -196,8 +198,9 @@ class ConfigReloader:
     async def _load_and_apply(self, fingerprint: Fingerprint) -> None:
         """Read what the files hold and judge it, unless it changed while it was read."""
         result = await self._read()
-        if await self._source.fingerprint() != fingerprint:
+        if result is None or await self._source.fingerprint() != fingerprint:
             return
+        self._shortage = ""
         self._checked_fingerprint = fingerprint
         if isinstance(result, Configuration):
             self._good_fingerprint = fingerprint
@@ -205,7 +208,11 @@ class ConfigReloader:
         else:
             self._reject(result)
 
-    async def _read(self) -> Configuration | tuple[str, ...]:
+    async def _read(self) -> Configuration | tuple[str, ...] | None:
+        """Return what the files hold, or what is wrong.
+
+        None where this process lacks memory or open files: then they are read again.
+        """
         try:
             return await self._source.read()
         except PolicyErrors as error:
@@ -213,6 +220,12 @@ class ConfigReloader:
         except ConfigError as error:
             return (str(error),)
         except Exception as error:  # noqa: BLE001 -- no text may end what runs on the last good one
+            if remedy := shortage_remedy(error):
+                if remedy != self._shortage:
+                    text = "the policy cannot be read now"
+                    self._log.warning(text, message=f"{error}; {remedy}")
+                self._shortage = remedy
+                return None
             return (f"cannot be read: {error!r}",)
 
     def _apply(self, new: Configuration) -> None:

@@ -20,6 +20,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal import atomic_files
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.shortage import lacking
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.web.operator import Order
 
@@ -93,7 +94,8 @@ class Pausing:
 
         They are in the journal's directory.
 
-        A file that cannot be read may hold a pause: then the controller is paused.
+        A file that cannot be read may hold a pause: then the controller is paused. Raises OSError
+        where this process lacks what it takes to read it.
         """
         path = self._path = directory / FILE
         try:
@@ -102,6 +104,8 @@ class Pausing:
         except FileNotFoundError:
             pass
         except (OSError, *DECODE_ERRORS) as error:
+            if lacking(error):
+                raise
             reason = f"{path} cannot be read, which may hold a pause: {error}"
             self._log.warning("the controller is paused until resumed", message=reason)
             self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))

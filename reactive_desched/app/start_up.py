@@ -26,6 +26,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.moves import MaxMovingSettings
+from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.items import HistoryRead
 from reactive_desched.telemetry.logs import Logger
 
@@ -94,10 +95,15 @@ async def _restore(
     read_history: Callable[[], Awaitable[History]],
     log: Logger,
 ) -> bool:
-    """Restore what limits and gates count of past evictions; say whether they could be read."""
+    """Restore what limits and gates count of past evictions; say whether they could be read.
+
+    Raises OSError where this process lacks what it takes to read them.
+    """
     try:
         history = await read_history()
     except OSError as error:
+        if lacking(error):
+            raise
         text = "cannot read past evictions: limits count from now on, without them"
         log.warning(text, message=str(error))
         return False

@@ -18,6 +18,7 @@ from reactive_desched.cli.commands import (
     with_hyphens,
 )
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
+from reactive_desched.primitives.shortage import lacking, shortage_remedy
 from reactive_desched.text.terminal import wants_colours
 
 _COMMANDS = (
@@ -74,13 +75,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `audit query | head`: the reader has closed the pipe
         _discard_stdout()
         return BROKEN_PIPE
-    except ReactiveDeschedError as error:
-        return _report_error(error)
-    except ExceptionGroup as group:
-        if (own_errors := group.subgroup(ReactiveDeschedError)) is None:
+    except Exception as error:
+        if (told := _told_error(error)) is None:
             raise
-        return _report_error(_first_error(own_errors))
+        return _report_error(told)
     return status
+
+
+def _told_error(error: Exception) -> Exception | None:
+    """Return the error that a person is told of; None for a fault of ours, which is raised."""
+    if isinstance(error, ExceptionGroup):
+        return next(filter(None, map(_told_error, error.exceptions)), None)
+    return error if isinstance(error, ReactiveDeschedError) or lacking(error) else None
 
 
 def _names_no_command(described: CommandParser, args: Sequence[str]) -> bool:
@@ -109,6 +115,10 @@ def _discard_stdout() -> None:
 
 def _report_error(error: BaseException) -> int:
     """Say what went wrong on stderr and return the exit status."""
+    if remedy := shortage_remedy(error):  # which says nothing of the input
+        what = f"{error}; " if str(error) else ""
+        sys.stderr.write(f"reactive-desched: {what}{remedy}\n")
+        return FAILED
     if isinstance(error, ConfigError):
         sys.stderr.write(f"{_config_error_text(error)}\n")
         return INVALID_INPUT
@@ -125,12 +135,6 @@ def _config_error_text(error: ConfigError) -> str:
     from reactive_desched.policy.report import error_report
 
     return error_report(error, colours=wants_colours(sys.stderr))
-
-
-def _first_error(group: ExceptionGroup[Exception]) -> Exception:
-    """Return the first plain error of a group."""
-    error = group.exceptions[0]
-    return _first_error(error) if isinstance(error, ExceptionGroup) else error
 
 
 def parser(argv: Sequence[str] = ()) -> CommandParser:

@@ -47,6 +47,10 @@ _SOON_S: Final = 0.05
 
 RENEWALS: Final = counter("lease_renewals", "Attempts to take or renew the Lease.", "result")
 TRANSITIONS: Final = gauge("lease_transitions", "The Lease's leaseTransitions, as last read.")
+FOLLOWS: Final = gauge(
+    "lease_held_by_another",
+    "1 while another replica holds the Lease and renews it in time, else 0.",
+)
 
 
 class ElectionTiming(Struct, frozen=True):
@@ -120,8 +124,9 @@ class LeaderElector:
         self._results = {"ok": 0, "failed": 0}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how attempts ended, and how often the Lease changed hands."""
+        """Yield how attempts ended, who holds the Lease, and how often it changed hands."""
         yield RENEWALS.by_label(self._results)
+        yield FOLLOWS.value(int(self._is_held_by_another() and not self._has_expired()))
         if self._lease is not None:
             yield TRANSITIONS.value(self.transitions)
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from reactive_desched.errors import JournalError
 from reactive_desched.journal import atomic_files
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.shortage import lacking
 
 MARK: Final = "cluster.json"
 """The file in the journal's folder that says which cluster the records are of."""
@@ -59,10 +60,15 @@ UNKNOWN_CLUSTER: Final = ClusterIdentity()
 
 
 def kept_cluster(directory: Path) -> ClusterIdentity:
-    """Return the cluster of a journal's records; all of it is empty where no mark can be read."""
+    """Return the cluster of a journal's records; all of it is empty where no mark can be read.
+
+    Raises OSError where this process lacks what it takes to read it.
+    """
     try:
         return msgspec.json.decode((directory / MARK).read_bytes(), type=ClusterIdentity)
-    except (OSError, *DECODE_ERRORS):
+    except (OSError, *DECODE_ERRORS) as error:
+        if lacking(error):
+            raise
         return UNKNOWN_CLUSTER
 
 

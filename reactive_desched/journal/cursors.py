@@ -12,6 +12,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.journal import atomic_files
 from reactive_desched.journal.paths import CURSORS_DIR
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.shortage import lacking
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _SUFFIX: Final = ".json"
@@ -38,10 +39,15 @@ class Cursors:
         self._write_lock = Lock()
 
     def read(self, name: str) -> Cursor | None:
-        """Return the position; None when none was kept, or its file cannot be read. Blocks."""
+        """Return the position; None when none was kept, or its file cannot be read. Blocks.
+
+        Raises OSError where this process lacks what it takes to read it.
+        """
         try:
             found = _decoder.decode(self._path(name).read_bytes())
-        except (OSError, *DECODE_ERRORS):
+        except (OSError, *DECODE_ERRORS) as error:
+            if lacking(error):
+                raise
             return None
         return found if found.seq >= 0 else None
 
@@ -59,10 +65,12 @@ class Cursors:
             atomic_files.replace(path, msgspec.json.encode(Cursor(seq, time)))
 
     def all(self) -> dict[str, Cursor]:
-        """Return every position that can be read, by name in order. Blocks."""
+        """Return every position that can be read, by name in order; raises as `read`. Blocks."""
         try:
             names = sorted(path.name for path in self._directory.iterdir())
-        except OSError:
+        except OSError as error:
+            if lacking(error):
+                raise
             return {}
         stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
         read = {stem: self.read(stem) for stem in stems if _NAME.fullmatch(stem)}

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from reactive_desched.journal.cluster import ClusterIdentity, kept_cluster
 from reactive_desched.journal.segments import list_segments
+from reactive_desched.primitives.shortage import lacking, shortage_remedy
 
 _HINTS: Final = {
     errno.ENOSPC: "free some space, or keep less of it (journal.retention)",
@@ -19,8 +20,8 @@ _HINTS: Final = {
 
 
 def os_error_hint(error: OSError, default: str) -> str:
-    """Return a hint for a full or failing disk, else the caller's."""
-    return _HINTS.get(error.errno or 0, default)
+    """Return a hint for a full or failing disk or a lack of this process, else the caller's."""
+    return shortage_remedy(error) or _HINTS.get(error.errno or 0, default)
 
 
 CURSORS_DIR: Final = "positions"
@@ -77,7 +78,12 @@ def known_journals(environ: Mapping[str, str]) -> tuple[KnownJournal, ...]:
 
 def _clusters_directories(environ: Mapping[str, str]) -> tuple[Path, ...]:
     clusters = _state_directory(environ) / _CLUSTERS_DIR
-    return tuple(sorted(clusters.glob("*/journal")))
+    try:
+        return tuple(sorted(each / "journal" for each in clusters.iterdir()))
+    except OSError as error:
+        if lacking(error):
+            raise
+        return ()
 
 
 def _written_at(directory: Path) -> float:
@@ -90,7 +96,9 @@ def _written_at(directory: Path) -> float:
 def _holds_journal(directory: Path) -> bool:
     try:
         return bool(list_segments(directory))
-    except OSError:
+    except OSError as error:
+        if lacking(error):
+            raise
         return False
 
 

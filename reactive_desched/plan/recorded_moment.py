@@ -20,6 +20,7 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
+from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
 from reactive_desched.recording.items import ConfigurationInForce, Damage
 from reactive_desched.recording.reader import (
@@ -122,9 +123,12 @@ def find_recording(named: Path) -> Path:
 
 def journal_beside(recording: Path) -> Path | None:
     """Return the journal in whose folder a recording lies; None where there is none."""
-    with suppress(OSError):
+    try:
         if recording.is_dir() and list_segments(recording.parent):
             return recording.parent
+    except OSError as error:
+        if lacking(error):
+            raise
     return None
 
 

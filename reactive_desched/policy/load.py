@@ -26,6 +26,7 @@ from reactive_desched.policy.yaml.diagnostics import (
     PolicyErrors,
 )
 from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
+from reactive_desched.primitives.shortage import lacking
 
 if TYPE_CHECKING:
     from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
@@ -132,13 +133,18 @@ def check_source(
 
 
 def read_source(path: Path | str, diagnostics: DiagnosticList) -> SourceText | None:
-    """Read one file, at most one byte more than is allowed; add an error if it cannot be read."""
+    """Read one file, at most one byte more than is allowed; add an error if it cannot be read.
+
+    Raises OSError where this process lacks what it takes to read it.
+    """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
                 _wait_for_writer(file.fileno())
             return SourceText(file.read(MAX_TEXT_BYTES + 1), str(path))
     except (OSError, ValueError) as error:
+        if lacking(error):
+            raise
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         diagnostics.add(
             Diagnostic(

@@ -24,6 +24,8 @@ def client_tls_context(
     are off. As in Go, a certificate to trust need not sign itself: an intermediate authority is
     enough. Raises OSError for what cannot be read, or holds no certificate.
     """
+    if ca_data is None and not ca_file:
+        _require_open_file()
     if ca_data is None:
         context = ssl.create_default_context(cafile=ca_file or None)
     else:  # beside the certificates a file may hold words in any language
@@ -42,6 +44,12 @@ def load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: by
     with _private_file(certificate.rstrip() + b"\n" + key) as path:
         # An empty password: an encrypted key must not ask for one at the terminal.
         context.load_cert_chain(path, password="")
+
+
+def _require_open_file() -> None:
+    """Raise OSError where no file can be opened: OpenSSL would trust no authority, in silence."""
+    with Path(os.devnull).open("rb"):
+        pass
 
 
 def _certificates(data: bytes) -> str:

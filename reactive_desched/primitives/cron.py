@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from cronsim import CronSim, CronSimError
 
 from reactive_desched.primitives.hints import quote, same_ignoring_case, sole_near_name
+from reactive_desched.primitives.shortage import lacking
 
 _FIELDS: Final = 5
 _FORM: Final = "write minute, hour, day of month, month and day of week: 0 9 * * mon-fri"
@@ -65,10 +66,15 @@ def check_cron(text: str) -> None:
 
 
 def parse_time_zone(name: str) -> ZoneInfo:
-    """Return a time zone of the IANA database; raises CronError."""
+    """Return a time zone of the IANA database; raises CronError.
+
+    Raises OSError where this process lacks what it takes to read it.
+    """
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        if lacking(error):
+            raise
         raise CronError(f"there is no time zone {quote(name)}", _zone_hint(name)) from error
 
 

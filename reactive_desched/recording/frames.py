@@ -8,6 +8,7 @@ those before it in its segment (`rows.py`), and on no other segment: what is beh
 is read again from the next segment on.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import Final, Protocol
 import cramjam
 from msgspec import Struct
 
+from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.items import Damage, Instant
 
 RECORDING_FOLDER: Final = "recording"
@@ -34,6 +36,7 @@ NO_FRAME: Final = 0
 _BEGIN: Final = struct.Struct(f"<{len(MAGIC)}sI")
 _HEADER: Final = struct.Struct("<IIIdd")
 _LEVEL: Final = 3
+_SEGMENT_NAME: Final = re.compile(r"[0-9].*\.rdrec")
 _NO_MEMORY: Final = "not enough memory", "returned null pointer"
 """What zstd says where it gets none."""
 
@@ -208,5 +211,14 @@ def _find_segment(file: Readable, at: int) -> int | None:
 
 
 def segment_paths(folder: Path) -> list[Path]:
-    """Return the segments of a folder in their order; their names begin with a number."""
-    return sorted(each for each in folder.glob("[0-9]*.rdrec") if each.is_file())
+    """Return the segments of a folder in their order; their names begin with a number.
+
+    Raises OSError where this process lacks what it takes to list them.
+    """
+    try:
+        named = [each for each in folder.iterdir() if _SEGMENT_NAME.fullmatch(each.name)]
+    except OSError as error:
+        if lacking(error):
+            raise
+        return []
+    return sorted(each for each in named if each.is_file())

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from reactive_desched.errors import NotRecorded
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.usage import NodeUsage
+from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.frames import (
     NO_FRAME,
     Frame,
@@ -207,6 +208,8 @@ def _frames(
                 for frame in read_frames(file, path.name, on_damage, offset):
                     yield path, frame
         except OSError as error:
+            if lacking(error):
+                raise
             on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
         offset = 0
 

@@ -1,5 +1,6 @@
 """A new text is in force or refused as a whole, and either way somebody hears of it."""
 
+import errno
 from pathlib import Path
 
 import anyio
@@ -67,6 +68,28 @@ async def test_a_bad_text_is_reported_once_and_another_one_again(path: Path) -> 
         await anyio.sleep(30)
 
     assert [kind for kind, _ in bench.notifications] == ["rejected", "rejected"]
+
+
+@pytest.mark.parametrize(
+    "lack", [OSError(errno.EMFILE, "Too many open files"), MemoryError()], ids=["files", "memory"]
+)
+async def test_a_text_for_which_the_process_lacks_something_is_read_again(
+    path: Path, lack: Exception
+) -> None:
+    def raise_lack() -> None:
+        raise lack
+
+    async with ReloaderBench(path).running() as bench:
+        bench.before_read = raise_lack
+        bench.write(policy_text("second"))
+        await anyio.sleep(30)
+        assert (bench.names, bench.active.problems) == ([], ())
+        bench.before_read = lambda: None
+        await anyio.sleep(3)
+
+    assert bench.names == ["second"]
+    told = [line for line in bench.logger.lines if line.event == "the policy cannot be read now"]
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from reactive_desched.election.lease import LeaseRecord, micro_time
 from reactive_desched.errors import LeadershipLost
 from reactive_desched.policy.settings.leader_election import JITTER_FACTOR
+from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.candidates import TIMING, Candidate, LeaseServer, held_by, renewed
+from tests.support.exposition import samples_of
 from tests.support.golden import Golden
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -436,3 +438,29 @@ async def test_the_process_must_end_before_the_lease_may_pass_to_another(world: 
     began = leader.now()
     assert times == [began + 14.0, float("inf")]
     assert began + TIMING.renew_deadline_s < times[0] < began + TIMING.lease_duration_s
+
+
+async def test_a_candidate_shows_whether_another_one_renews_the_lease(world: World) -> None:
+    leader, follower = world.candidate("a"), world.candidate("b")
+
+    def followed() -> list[float]:
+        return [read_follows(one) for one in (leader, follower)]
+
+    assert followed() == [0, 0]
+    async with anyio.create_task_group() as group:
+        group.start_soon(leader.run)
+        await anyio.sleep(1)
+        group.start_soon(follower.run)
+        await anyio.sleep(60)
+        assert followed() == [0, 1]
+        for one in (leader, follower):
+            one.link.cut_until = anyio.current_time() + 1000
+        await anyio.sleep(60)
+        assert followed() == [0, 0]
+        group.cancel_scope.cancel()
+
+
+def read_follows(candidate: Candidate) -> float:
+    metrics = MetricsRegistry()
+    metrics.register(candidate.elector)
+    return samples_of(metrics)["reactive_desched_lease_held_by_another"]

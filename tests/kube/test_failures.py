@@ -1,3 +1,5 @@
+import errno
+import socket
 import ssl
 
 import aiohttp
@@ -56,3 +58,12 @@ def test_a_broken_chunk_is_a_broken_connection(golden: Golden) -> None:
     error = aiohttp.ClientPayloadError("Response payload is not completed: <TransferEncodingError>")
     error.__cause__ = ValueError()
     assert describe_error(error) == golden()
+
+
+def test_a_process_that_lacks_open_files_is_not_told_that_a_name_is_unknown() -> None:
+    lack = aiohttp.ClientConnectorDNSError(KEY, OSError(errno.EMFILE, "x"))
+    assert "open files" in describe_error(lack)
+    assert "resolved" not in describe_error(lack)
+    assert "resolved" in describe_error(
+        aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(-2, "x"))
+    )

@@ -33,7 +33,9 @@ def load(path: Path) -> "Ed25519PrivateKey":
     try:
         return _parse(_read_limited(path))
     except OSError as error:
-        what_to_do = "name a file that this process can read, or leave keyFile empty"
+        what_to_do = os_error_hint(
+            error, "name a file that this process can read, or leave keyFile empty"
+        )
         text = f"{path}: cannot read the key: {error.strerror}; {what_to_do}"
         raise ConfigError(text) from error
     except ValueError as error:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from reactive_desched.journal import atomic_files
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.shortage import lacking
 
 _FILE: Final = "retention.json"
 
@@ -30,8 +31,13 @@ def write(directory: Path, limits: RetentionLimits) -> None:
 
 
 def read(directory: Path) -> RetentionLimits | None:
-    """Return the limits; None when there is no such file, or it cannot be read. Blocks."""
+    """Return the limits; None when there is no such file, or it cannot be read. Blocks.
+
+    Raises OSError where this process lacks what it takes to read it.
+    """
     try:
         return _decoder.decode((directory / _FILE).read_bytes())
-    except (OSError, *DECODE_ERRORS):
+    except (OSError, *DECODE_ERRORS) as error:
+        if lacking(error):
+            raise
         return None

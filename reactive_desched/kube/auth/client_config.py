@@ -28,6 +28,7 @@ from reactive_desched.kube.auth.user_credentials import (
 )
 from reactive_desched.primitives.client_tls import client_tls_context, load_client_certificate
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy, make_proxy
+from reactive_desched.primitives.shortage import lacking
 from reactive_desched.primitives.url import split_url
 
 __all__ = ["CancellableRunner", "ClientConfig", "ClientConfigLoader", "describe_source"]
@@ -226,6 +227,8 @@ class ClientConfigLoader:
         try:
             context = client_tls_context(ca_data=authority or None)
         except OSError as error:
+            if lacking(error):
+                raise
             raise ConfigError(
                 f"{self._name}: its certificate authority cannot be used: {_os_error_text(error)}:"
                 " it is PEM, with CERTIFICATE in its first line"
@@ -234,6 +237,8 @@ class ClientConfigLoader:
             if credential.certificate:
                 load_client_certificate(context, credential.certificate, credential.key)
         except OSError as error:
+            if lacking(error):
+                raise
             raise ConfigError(
                 f"{self._name}: its client certificate and key cannot be used:"
                 f" {_os_error_text(error)}: they are PEM, belong together, and the key is not"

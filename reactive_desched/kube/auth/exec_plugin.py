@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from reactive_desched.kube.auth.certificates import certificate_end
 from reactive_desched.kube.auth.credential import LOAD_LIMIT_S, LOG_IN_LIMIT_S, Credential
+from reactive_desched.primitives.shortage import lacking
 
 __all__ = ["ExecCredentials", "ExecPlugin", "ExecStatus"]
 
@@ -165,6 +166,8 @@ class ExecPlugin:
                 process_group=None if self.is_interactive else 0,
             )
         except OSError as error:
+            if lacking(error):
+                raise
             raise ValueError(
                 f"{self._display_name} cannot be run: {error.strerror}; {self._install_remedy()}"
             ) from error
@@ -277,6 +280,8 @@ def _decode(output: bytes) -> _ExecCredential:
     except msgspec.DecodeError as error:
         try:
             return msgspec.yaml.decode(output, type=_ExecCredential)
+        except MemoryError:
+            raise
         except Exception:  # noqa: BLE001 -- the YAML loader raises whatever a number or date does
             raise error from None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.primitives.shortage import lacking
 
 __all__ = ["InCluster", "KubeConfigOptions", "KubeconfigFiles", "describe_files", "locate_config"]
 
@@ -118,7 +119,9 @@ def _is_file(path: Path) -> bool:
     """Say whether the path is a file, as far as our permissions show it."""
     try:
         return path.is_file()
-    except OSError:  # a folder on the way is closed to us
+    except OSError as error:  # a folder on the way is closed to us
+        if lacking(error):
+            raise
         return False
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.shortage import lacking
 
 __all__ = ["ClusterEntry", "ContextEntry", "Kubeconfig", "Scalar", "UserEntry", "read_kubeconfig"]
 
@@ -114,6 +115,8 @@ def _read(path: str) -> Kubeconfig | None:
     except FileNotFoundError:
         raise
     except OSError as error:
+        if lacking(error):
+            raise
         remedy = "let this process read it, or pass another file with --kubeconfig"
         raise ConfigError(
             f"kubeconfig {path} cannot be read: {error.strerror}: {remedy}"
@@ -126,6 +129,8 @@ def _read(path: str) -> Kubeconfig | None:
         mark = getattr(error.__context__, "problem_mark", None)
         position = f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "at all"
         raise ConfigError(f"kubeconfig {path} is not valid YAML {position}: {_REMEDY}") from None
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 -- the YAML loader raises whatever making a number or date does
         raise ConfigError(
             f"kubeconfig {path} holds a number, date or tag that YAML cannot read:"

@@ -15,6 +15,7 @@ from reactive_desched.kube.auth.credential import (
 from reactive_desched.kube.auth.exec_plugin import ExecCredentials, ExecPlugin
 from reactive_desched.kube.auth.kubeconfig_merge import ChosenContext
 from reactive_desched.kube.auth.oidc import OidcCredentials
+from reactive_desched.primitives.shortage import lacking
 
 __all__ = ["FileCredentials", "credential_source", "file_or_data", "read_token"]
 
@@ -52,7 +53,9 @@ class FileCredentials:
         if self._token_file is not None:
             try:
                 return f"Bearer {read_token(self._token_file)}"
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
+                if lacking(error):
+                    raise
                 return f"Bearer {user['token']}"
         if "token" in user:
             return f"Bearer {user['token']}".strip()

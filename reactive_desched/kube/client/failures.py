@@ -5,6 +5,7 @@ import os
 import aiohttp
 
 from reactive_desched.primitives.proxies import Proxy
+from reactive_desched.primitives.shortage import lacking
 
 __all__ = [
     "CONNECTION_ERRORS",
@@ -75,7 +76,7 @@ def _describe(error: Exception, role: str) -> str:
                 else "does it serve plain HTTP, or is it a proxy?"
             )
             return f"cannot speak TLS with {_host(error, role)}: {is_plain}"
-        case aiohttp.ClientConnectorDNSError():
+        case aiohttp.ClientConnectorDNSError() if not lacking(error.os_error):
             return f"the name of the {role or 'server'} cannot be resolved: {error.host}"
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno

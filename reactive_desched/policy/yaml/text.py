@@ -36,9 +36,11 @@ class YamlText:
         self._text = self._decode(text)
 
     def events(self) -> Iterator[Event]:
-        """Yield the parser's events; whatever the parser raises becomes PolicyErrors."""
+        """Yield the parser's events; whatever the parser raises of a text becomes PolicyErrors."""
         try:
             yield from yaml.parse(_for_libyaml(self._text), Loader=_LOADER)
+        except MemoryError:
+            raise
         except Exception as error:  # the parser raises errors of Python on odd input, too
             lines = TextLines(partial(self._text.splitlines, keepends=True))
             raise PolicyErrors([explain(error, self._source, lines)]) from error
