@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from reactive_desched.election.lease import LeaseRecord, micro_time
 from reactive_desched.errors import LeadershipLost
 from reactive_desched.policy.settings.leader_election import JITTER_FACTOR
-from reactive_desched.telemetry.registry import MetricsRegistry
 from tests.support.candidates import TIMING, Candidate, LeaseServer, held_by, renewed
-from tests.support.exposition import samples_of
+from tests.support.exposition import exposed
 from tests.support.golden import Golden
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -444,7 +443,7 @@ async def test_a_candidate_shows_whether_another_one_renews_the_lease(world: Wor
     leader, follower = world.candidate("a"), world.candidate("b")
 
     def followed() -> list[float]:
-        return [read_follows(one) for one in (leader, follower)]
+        return [exposed(one.elector)["lease_held_by_another"] for one in (leader, follower)]
 
     assert followed() == [0, 0]
     async with anyio.create_task_group() as group:
@@ -458,9 +457,3 @@ async def test_a_candidate_shows_whether_another_one_renews_the_lease(world: Wor
         await anyio.sleep(60)
         assert followed() == [0, 0]
         group.cancel_scope.cancel()
-
-
-def read_follows(candidate: Candidate) -> float:
-    metrics = MetricsRegistry()
-    metrics.register(candidate.elector)
-    return samples_of(metrics)["reactive_desched_lease_held_by_another"]
