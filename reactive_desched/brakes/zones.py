@@ -17,11 +17,17 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
-from reactive_desched.model.zone_status import Disruption, ZoneStatus, zone_key
+from reactive_desched.model.zone_status import (
+    Disruption,
+    ZoneStatus,
+    ready_until_released,
+    zone_key,
+)
 from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
 from reactive_desched.primitives.token_bucket import TokenBucket
 from reactive_desched.state.indexes.zone_health import WakeOnZone, ZoneHealth
 from reactive_desched.state.view import ClusterView
+from reactive_desched.text.counts import agree
 
 _GATE: Final = "ZoneBrake"
 ZONE_DISRUPTED: Final = GateReason(
@@ -96,9 +102,14 @@ class ZoneBrake(EvictionParticipant):
     def reason_to_keep(self, pod: Pod) -> str:
         """Return why the pod's zone forbids its eviction, whatever tokens there are; else empty."""
         disrupted = self._disrupted_zone(pod)
-        if disrupted is None or _is_slowed(disrupted[1]):
+        if disrupted is None or self._rule is None or _is_slowed(disrupted[1]):
             return ""
-        return f"{_describe(*disrupted)}: nothing is evicted there until that changes"
+        more = ready_until_released(disrupted[1], self._rule)
+        return (
+            f"{_describe(*disrupted)}: nothing is evicted there until"
+            f" {more:,} more of them {agree(more, 'is', 'are')} Ready;"
+            " `kubectl get nodes` shows which are not"
+        )
 
     def decided(self, eviction: Eviction) -> None:
         """Hold a token of the pod's zone, if that is slowed."""

@@ -76,16 +76,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return BROKEN_PIPE
     except Exception as error:
-        if (told := _told_error(error)) is None:
+        if (expected := _expected_error(error)) is None:
             raise
-        return _report_error(told)
+        return _report_error(expected)
     return status
 
 
-def _told_error(error: Exception) -> Exception | None:
-    """Return the error that a person is told of; None for a fault of ours, which is raised."""
+def _expected_error(error: Exception) -> Exception | None:
+    """Return the error that is printed without a traceback; None for a fault of ours."""
     if isinstance(error, ExceptionGroup):
-        return next(filter(None, map(_told_error, error.exceptions)), None)
+        return next(filter(None, map(_expected_error, error.exceptions)), None)
     return error if isinstance(error, ReactiveDeschedError) or lacking(error) else None
 
 

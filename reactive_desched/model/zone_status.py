@@ -5,6 +5,7 @@ while many nodes of a zone are not Ready: it may be its own view that is broken.
 brake evictions here.
 """
 
+import math
 from enum import StrEnum
 from typing import Final
 
@@ -61,6 +62,17 @@ def zone_status(ready: int, not_ready: int, rule: ZoneRule) -> ZoneStatus:
     elif not_ready > TOLERATED_NOT_READY and 100 * not_ready >= rule.unhealthy_percent * nodes:
         disruption = Disruption.PARTIAL
     return ZoneStatus(ready, not_ready, disruption, nodes > rule.large_zone_nodes)
+
+
+def ready_until_released(status: ZoneStatus, rule: ZoneRule) -> int:
+    """Return how many more nodes of a disrupted zone must be Ready until it gives pods again.
+
+    A large zone gives some while it is disrupted in part.
+    """
+    if status.is_large:
+        return 1
+    may_fail = math.ceil(rule.unhealthy_percent * status.nodes / 100) - 1
+    return max(1, status.not_ready - max(TOLERATED_NOT_READY, may_fail))
 
 
 def zone_key(node: Node) -> str:

@@ -1,7 +1,7 @@
 """Recognizes that this process lacks memory or open files: an error then says nothing of a file.
 
-What could not be read for that may be there, and whole: nobody concludes from it that a file is
-missing or damaged, that a cluster is unknown or a policy wrong.
+What cannot be read for that may be there, and whole: no file counts as missing or damaged, no
+cluster as unknown, and no policy as wrong for such an error.
 """
 
 import errno

@@ -60,7 +60,7 @@ def test_a_broken_chunk_is_a_broken_connection(golden: Golden) -> None:
     assert describe_error(error) == golden()
 
 
-def test_a_process_that_lacks_open_files_is_not_told_that_a_name_is_unknown() -> None:
+def test_a_lack_of_open_files_is_not_described_as_an_unknown_name() -> None:
     lack = aiohttp.ClientConnectorDNSError(KEY, OSError(errno.EMFILE, "x"))
     assert "open files" in describe_error(lack)
     assert "resolved" not in describe_error(lack)

@@ -10,6 +10,7 @@ from reactive_desched.model.zone_status import (
     EXCLUDE_DISRUPTION_LABEL,
     Disruption,
     ZoneRule,
+    ready_until_released,
     zone_key,
     zone_status,
 )
@@ -67,6 +68,23 @@ def test_the_states_are_those_of_the_node_lifecycle_controller(
     ready: int, not_ready: int, expected: Disruption
 ) -> None:
     assert zone_status(ready, not_ready, ZoneRule()).disruption is expected
+
+
+@given(st.integers(0, 130), st.integers(1, 130), st.floats(1, 100))
+def test_a_disrupted_zone_gives_pods_again_with_so_many_more_nodes_ready_and_not_with_fewer(
+    ready: int, not_ready: int, percent: float
+) -> None:
+    rule = ZoneRule(percent)
+
+    def gives_pods(more: int) -> bool:
+        status = zone_status(ready + more, not_ready - more, rule)
+        is_slowed = status.is_large and status.disruption is Disruption.PARTIAL
+        return is_slowed or status.disruption is Disruption.NORMAL
+
+    if not gives_pods(0):
+        more = ready_until_released(zone_status(ready, not_ready, rule), rule)
+        assert gives_pods(more)
+        assert not any(map(gives_pods, range(more)))
 
 
 def test_a_zone_is_named_with_its_region() -> None:
