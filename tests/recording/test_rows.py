@@ -314,9 +314,9 @@ def test_a_field_that_a_later_version_has_is_left_out() -> None:
 def test_a_change_that_lacks_the_value_of_a_field_is_damage() -> None:
     generation = 1 << [name for name, _, _ in rows._FIELDS].index("generation")
     reader, damaged = changed_with(generation)
-    with pytest.raises(ValueError, match="lacks the value of a field"):
+    with pytest.raises(ValueError, match="lacks the value"):
         list(reader.read(AT, damaged))
 
     reader.fold(AT, damaged, AT.wall_s)
-    with pytest.raises(ValueError, match="lacks the value of a field"):
+    with pytest.raises(ValueError, match="lacks the value"):
         list(reader.settle())
