@@ -5,7 +5,6 @@ It is a process of its own as well, so that the event loop of a controller does 
 answer, or what is wrong where its exit status is not 0.
 """
 
-import errno
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,6 +33,7 @@ from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.primitives.hints import refuse_filters
+from reactive_desched.primitives.shortage import MEMORY, lacking
 from reactive_desched.recording.items import Damage
 from reactive_desched.recording.reader import covered_times
 from reactive_desched.replay.replaying import ReachedController, controller_at
@@ -176,17 +176,6 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
     return past_answer(moment, journal, request.page, request.query).answer
 
 
-def _lacks_memory(error: BaseException | None) -> bool:
-    """Say whether the kernel or Python refused memory; what was raised from that is so as well."""
-    while error is not None:
-        # a SystemError is that of C code, pydantic's here, which lost the MemoryError it had
-        is_memory_error = isinstance(error, (MemoryError, SystemError))
-        if is_memory_error or getattr(error, "errno", None) == errno.ENOMEM:
-            return True
-        error = error.__cause__
-    return False
-
-
 def main(text: str) -> int:
     """Answer a request on standard output; return the exit status."""
     request = msgspec.json.decode(text, type=PastRequest)
@@ -195,7 +184,8 @@ def main(text: str) -> int:
     try:
         said = msgspec.json.encode(_answer(request))
     except (ReactiveDeschedError, OSError, MemoryError, SystemError) as error:
-        if _lacks_memory(error):
+        # a SystemError is that of C code, pydantic's here, which lost the MemoryError it had
+        if isinstance(error, SystemError) or lacking(error) == MEMORY:
             status = NO_MEMORY
         else:
             status = WRONG if isinstance(error, ConfigError) else FAILED
