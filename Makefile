@@ -63,7 +63,7 @@ test: $(STAMP) ## everything that needs nothing but Python (four minutes on two 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
 
-simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, and check what must hold
+simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, check what must hold, and replay each
 	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
 
 real-tools: $(STAMP) ## build the control plane and KWOK, fetch Kafka and Prometheus, into a cache folder; install Chromium

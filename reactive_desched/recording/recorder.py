@@ -66,6 +66,8 @@ _SHORT_PAUSE_S: Final = 0.001
 _BEHIND: Final = 2_000
 """With more changes that wait the pauses between slices are short: before they are too many."""
 _TICK_S: Final = 0.25
+_IDLE_S: Final = 2.0
+"""So often what holds besides the objects is looked at where nothing is noted."""
 _NOTES_PER_LOOK: Final = 16
 _CLOCK_ERROR_S: Final = 0.001
 
@@ -151,6 +153,7 @@ class ClusterRecorder:
         self._file = SegmentFile(folder, bounds.max_bytes, bounds.max_age_s)
         self._run_blocking = run_blocking or _DiskWorker()
         self._notes: deque[_Note] = deque()
+        self._first_note: anyio.Event | None = None  # set by a note, while `run` waits for one
         self._denied: frozenset[str] = frozenset()
         self._rows = RowWriter()
         self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
@@ -184,6 +187,8 @@ class ClusterRecorder:
             self._notes.append((self._clock(), self._wall(), None, make))
         else:
             self._has_overflowed = True
+        if self._first_note is not None:
+            self._first_note.set()
 
     def _follow(self, old: Any, new: Any) -> tuple[Change, ...]:  # objects of any kind
         """Note a change of the state: this is on the way of each change."""
@@ -191,6 +196,8 @@ class ClusterRecorder:
             self._notes.append((self._clock(), self._wall(), old, new))
         else:
             self._has_overflowed = True
+        if self._first_note is not None:
+            self._first_note.set()
         return ()
 
     def begin(self) -> None:
@@ -278,7 +285,7 @@ class ClusterRecorder:
             self._log.info("what the controller sees is recorded", folder=str(self._folder))
         began, written, flushed = self._clock(), 0, self._clock()
         while written < self._bounds.segment_bytes:
-            await anyio.sleep(_TICK_S)
+            await self._wait_for_notes()
             written += await self._drain()
             self._write_standing()
             now = self._clock()
@@ -366,6 +373,15 @@ class ClusterRecorder:
             return ()
         pods = [(pod.namespace, pod.name) for pod in info.active.values()]
         return () if pods == sorted(pods) else tuple(info.active)
+
+    async def _wait_for_notes(self) -> None:
+        """Wait for a note, but `_IDLE_S` at most, and then for those that come shortly after it."""
+        if not self._notes:
+            self._first_note = anyio.Event()
+            with anyio.move_on_after(_IDLE_S):
+                await self._first_note.wait()
+            self._first_note = None
+        await anyio.sleep(_TICK_S)
 
     async def _drain(self) -> int:
         """Turn the notes into rows, in slices; return how many bytes were written meanwhile."""

@@ -27,6 +27,7 @@ from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome, recorded
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 from reactive_desched.recording.items import (
+    BrakesHeld,
     ConfigurationInForce,
     EvictionSettled,
     HistoryRead,
@@ -173,7 +174,13 @@ class LifeRun:
             self.clock,
             self._log,
             _RecentObserver(self.recent),
-            Picture(life.picture.denied, life.objects, life.samples, life.nodes_seen),
+            Picture(
+                life.picture.denied,
+                life.objects,
+                life.samples,
+                life.nodes_seen,
+                () if life.process is None else _brakes_of(life),
+            ),
             surround,
             is_dry_run=is_dry_run,
         )
@@ -232,6 +239,10 @@ class LifeRun:
             driven.take_standing(life.standing)
         else:
             driven.start_in_midst(life.standing, process.evaluates_from_s)
+
+
+def _brakes_of(life: Life) -> tuple[BrakesHeld, ...]:
+    return tuple(each for each in life.standing if isinstance(each, BrakesHeld))
 
 
 class _RecordedSurroundings:

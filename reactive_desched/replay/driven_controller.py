@@ -125,12 +125,14 @@ class Picture(Struct, frozen=True):
     """The cluster at the beginning: what is denied, the objects of each resource, measured use.
 
     `nodes_seen` has since when the recorded process saw the nodes, in the order in which it did.
+    `brakes` are those that it had before it saw any node: it lost none then.
     """
 
     denied: Collection[str]
     objects: Mapping[str, Mapping[str, ClusterObject]]
     samples: Sequence[NodeUsage]
     nodes_seen: Sequence[NodeSeen] = ()
+    brakes: Sequence[BrakesHeld] = ()
 
 
 class DrivenController:
@@ -164,7 +166,10 @@ class DrivenController:
             wall_clock=clock.wall,
             dry_run=is_dry_run,
         )
+        for held in picture.brakes:
+            self._hold(held)
         self._load(picture)
+        self._held = picture.brakes
         self._surroundings = surround(self.controller, self._readiness)
         self._is_adopted = False
         self._looked_s = clock.now
@@ -205,9 +210,14 @@ class DrivenController:
     def take_standing(self, standing: Iterable[Item]) -> None:
         """Take the items that hold at the beginning of the picture."""
         for item in standing:
-            if isinstance(item, BrakesHeld):
-                self.controller.pauses.restore(item.saved)
-            self._take(item)
+            if not isinstance(item, BrakesHeld):
+                self._take(item)
+            elif item not in self._held:
+                self._hold(item)
+
+    def _hold(self, item: BrakesHeld) -> None:
+        self.controller.pauses.restore(item.saved)
+        self._take(item)
 
     def start_in_midst(self, standing: Iterable[Item], evaluates_from_s: float) -> None:
         """Start where the recorded process had evaluated since an earlier moment."""

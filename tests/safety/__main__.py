@@ -1,6 +1,7 @@
 """`python -m tests.safety --seeds 10000`: play many stories, and print those that fail.
 
-`--mutation NAME` switches one rule of the program off and plays until the referee finds it.
+Each story records itself, and its recording must replay equal. `--mutation NAME` switches one rule
+of the program off and plays until the referee finds it.
 """
 
 import argparse
@@ -8,10 +9,10 @@ import sys
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.frames import RECORDING_FOLDER
@@ -19,27 +20,33 @@ from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, repla
 from reactive_desched.replay.text import report_lines
 from tests.safety.mutations import MUTATIONS, mutated
 from tests.safety.referee import Violation
-from tests.safety.story import ACTIONS, STEADY, play_story
+from tests.safety.story import play_story
 
 ALL = "all"
 
 
-def play(seed: int, steps: int, *, replays: bool = False) -> tuple[int, int, str]:
-    """Play one story; return its seed, its evictions, and what went wrong.
+class Played(NamedTuple):
+    """What came of one story: `replayed` decisions are equal; `error` says what went wrong."""
 
-    One that is to be replayed records itself, and must be decided the same again.
-    """
+    seed: int
+    evictions: int = 0
+    replayed: int = 0
+    not_compared: int = 0
+    error: str = ""
+
+
+def play(seed: int, steps: int) -> Played:
+    """Play one story, which records itself, and replay it: it must be decided the same again."""
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         try:
-            actions = STEADY if replays else ACTIONS
-            world = play_story(
-                Random(seed), Path(folder), steps=steps, records=replays, actions=actions
-            )
-            if replays and (report := replayed(Path(folder))).differences:
-                return seed, len(world.referee.evictions), "\n".join(report_lines(report))
+            world = play_story(Random(seed), Path(folder), steps=steps, records=True)
+            report = replayed(Path(folder))
         except Exception:  # noqa: BLE001  every failure is reported with its seed
-            return seed, 0, traceback.format_exc()
-    return seed, len(world.referee.evictions), ""
+            return Played(seed, error=traceback.format_exc())
+    is_same = not (report.differences or report.damages)
+    error = "" if is_same else "\n".join(report_lines(report))
+    evictions = len(world.referee.evictions)
+    return Played(seed, evictions, report.equal, len(report.not_compared), error)
 
 
 def replayed(folder: Path) -> ReplayReport:
@@ -88,9 +95,6 @@ def main() -> int:
         help="switch this rule off, and play until the referee finds that; all: one after another",
     )
     parser.add_argument("--mutations", action="store_true", help="list the mutations")
-    parser.add_argument(
-        "--replay", action="store_true", help="have each story recorded, and replay it"
-    )
     arguments = parser.parse_args()
     if arguments.mutations:
         sys.stdout.write("".join(f"{name}\n" for name in MUTATIONS))
@@ -99,17 +103,19 @@ def main() -> int:
     if arguments.mutation:
         names = list(MUTATIONS) if arguments.mutation == ALL else [arguments.mutation]
         return play_mutations(names, seeds, arguments.steps)
-    began, evictions, failed = time.monotonic(), 0, []
+    began, evictions, equal, left_out, failed = time.monotonic(), 0, 0, 0, []
     with ProcessPoolExecutor() as pool:
-        playing = partial(play, replays=arguments.replay)
-        for seed, count, error in pool.map(playing, seeds, [arguments.steps] * len(seeds)):
-            evictions += count
-            if error:
-                failed.append(seed)
-                sys.stdout.write(f"seed {seed} fails:\n{error}\n")
+        for story in pool.map(play, seeds, [arguments.steps] * len(seeds)):
+            evictions += story.evictions
+            equal += story.replayed
+            left_out += story.not_compared
+            if story.error:
+                failed.append(story.seed)
+                sys.stdout.write(f"seed {story.seed} fails:\n{story.error}\n")
                 sys.stdout.flush()
     took_s = time.monotonic() - began
     sys.stdout.write(f"{len(seeds)} stories, {evictions} evictions, {took_s:.0f} s\n")
+    sys.stdout.write(f"{equal} decisions are replayed equal; times not compared: {left_out}\n")
     if failed:
         sys.stdout.write(f"failed seeds: {', '.join(map(str, failed))}\n")
     return 1 if failed else 0

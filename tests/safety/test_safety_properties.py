@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.safety.__main__ import play_mutations
+from tests.safety.__main__ import play_mutations, replayed
 from tests.safety.machine import ClusterInTrouble
 from tests.safety.mutations import MUTATIONS, mutated
 from tests.safety.referee import Violation
@@ -43,14 +43,18 @@ def test_the_properties_hold_in_the_stories_of_the_first_seeds(tmp_path: Path) -
 
 
 def story_of(seed: int, folder: Path) -> World:
-    """Play a story in a folder of its own; a failure names how to replay it."""
+    """Play a story in a folder of its own, and replay it; a failure names how to play it again."""
     directory = folder / str(seed)
     directory.mkdir()
     try:
-        return play_story(Random(seed), directory)
+        world = play_story(Random(seed), directory, records=True)
+        report = replayed(directory)
+        assert report.differences == ()
+        assert report.not_compared == ()
     except BaseException as error:
         error.add_note(f"replay: make simulate FIRST={seed} SEEDS=1")
         raise
+    return world
 
 
 TestClusterInTrouble = ClusterInTrouble.TestCase
