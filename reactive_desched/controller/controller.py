@@ -15,6 +15,7 @@ from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import Readiness
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
@@ -74,6 +75,8 @@ class Controller(IntentOwner):
         dry_run: bool = False,
     ) -> None:
         self._dry_run = dry_run
+        self._clocks = TurnClocks(clock, wall_clock)
+        plugin_clock, clock, wall_clock = clock, self._clocks.monotonic, self._clocks.wall
         self.readiness = readiness
         self.state = ClusterState(config.policy.node_selector, clock, wall_clock)
         self.view = ClusterView(self.state, wall_clock)
@@ -89,7 +92,7 @@ class Controller(IntentOwner):
             config, self.state, self.gates, wall_clock, self.migrations, dry_run=dry_run
         )
         self.evaluator = Evaluator(
-            instances, self._backoff, self.node_fit, flapping_config(config), clock
+            instances, self._backoff, self.node_fit, flapping_config(config), plugin_clock
         )
         self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator)
         self.pauses = EvictionPauses(
@@ -188,12 +191,16 @@ class Controller(IntentOwner):
     def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`.
 
-        After that, record how pods ended that nothing explained in time.
+        After that, record how pods ended that nothing explained in time. All of it is at `now`.
         """
-        yield from self._evaluate(now, should_yield)
-        if self.disruptions.is_due(now):
-            is_in_sync = self.readiness.is_in_sync(CAUSES_READ)
-            self.disruptions.expire(now, should_yield, is_in_sync=is_in_sync)
+        self._clocks.stop_at(now)
+        try:
+            yield from self._evaluate(now, should_yield)
+            if self.disruptions.is_due(now):
+                is_in_sync = self.readiness.is_in_sync(CAUSES_READ)
+                self.disruptions.expire(now, should_yield, is_in_sync=is_in_sync)
+        finally:
+            self._clocks.go_on()
 
     def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()

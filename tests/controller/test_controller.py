@@ -1,6 +1,6 @@
 """What a plan comes down to: who is asked in which order, what is shared, when it begins."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import anyio
@@ -16,10 +16,11 @@ from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
 from reactive_desched.model.evaluation import DecisionContext, Intent, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import parse_selector
-from reactive_desched.model.objects import Annotations
+from reactive_desched.model.objects import Annotations, StatefulSet
 from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.policy.settings.controller_settings import RetrySettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, TAINTS, ControllerBench, make_profile
@@ -27,6 +28,7 @@ from tests.support.assembly_bench import TAINTED, TAINTS, ControllerBench, make_
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 AFFINITY = NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(PREFERRED,)))
+ORDERED = GuardSettings(disabled=tuple(set(GuardName) - {GuardName.STATEFUL_SET_ORDER}))
 
 
 def instances(bench: ControllerBench) -> tuple[PluginInstance, ...]:
@@ -128,6 +130,25 @@ async def test_an_observer_learns_of_the_decision_and_of_its_outcome() -> None:
     assert bench.observer.of_kind("judged") == [("day", "Evict")]
     [(_, sent_at)] = bench.server.calls
     assert bench.observer.of_kind("ended") == [("web", "evicted", sent_at)]
+
+
+async def test_all_of_a_turn_is_decided_at_one_moment_however_long_it_takes() -> None:
+    ticks = count()
+    bench = ControllerBench(clock=lambda: next(ticks) / 500, guards=ORDERED)
+    pods = [pod(f"db-{ordinal}", on="n1", owner="StatefulSet/db") for ordinal in range(3)]
+    db = StatefulSet("default", "db", "owner-db", replicas=3)
+
+    def work() -> None:
+        for _ in range(20):
+            bench.pipeline.worker.wake()
+
+    bench.sync_and_resume(node("n1"), node("n2"), db, *pods)
+    work()
+    bench.deliver(TAINTED)
+    work()
+
+    waits = [each.until for each in bench.controller.evaluator.pending()]
+    assert waits == [pytest.approx(waits[0], abs=0.001)] * 3
 
 
 async def test_changes_are_reported_once_the_initial_sync_is_done() -> None:

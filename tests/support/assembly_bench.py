@@ -96,6 +96,7 @@ class ControllerBench(FedController):
         self,
         *profiles: Profile,
         suspend: SuspendDetector | None = None,
+        clock: Callable[[], float] = anyio.current_time,
         wall_clock: Callable[[], float] = lambda: 0.0,
         **settings: Any,  # as make_config takes them
     ) -> None:
@@ -110,7 +111,7 @@ class ControllerBench(FedController):
             observer=self.observer,
             work_available=self.work_available,
             suspend=suspend or never_suspended(),
-            clock=anyio.current_time,
+            clock=clock,
             wall_clock=wall_clock,
         )
         super().__init__(pipeline)
