@@ -7,11 +7,10 @@ from msgspec import Struct
 from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
-from reactive_desched.controller.evictions import EvictionPool
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.sync import ResourceEventHandler
-from reactive_desched.controller.worker import Worker
+from reactive_desched.controller.worker import EvictionPool, Worker
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.executor import (
     EvictionExecutor,

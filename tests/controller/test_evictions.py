@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reactive_desched.controller.evictions import EVICTIONS_UNDER_WAY, EvictionPool
+from reactive_desched.controller.worker import EVICTIONS_UNDER_WAY, EvictionPool
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import (
     EvictionExecutor,
