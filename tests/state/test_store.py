@@ -18,10 +18,9 @@ from reactive_desched.model.objects import (
     PodDisruptionBudget,
     PriorityClass,
 )
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, Store
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.indexes.pdb import PdbIndex
-from reactive_desched.state.store import Store
 from reactive_desched.testing.builders import pod
 
 
