@@ -101,7 +101,13 @@ def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_running_controller_answers_as_its_recording_does(
     page: str, journal: Path, ask: Callable[..., Any]
 ) -> None:
-    await answers_are_equal(journal, ask, page)
+    words = (page, "--at", middle(journal))
+    async with controller(partial(places, journal)) as url:
+        await answers_as_here(journal, ask, url, *words)
+        _, table, _ = await ask(*words, "--server", url)
+
+    assert table.startswith(f"as of {middle(journal)}: cluster")
+    assert url in table
 
 
 async def test_the_process_beside_a_controller_answers_as_its_recording_does(
@@ -109,20 +115,17 @@ async def test_the_process_beside_a_controller_answers_as_its_recording_does(
 ) -> None:
     when = datetime.fromisoformat(middle(journal)).timestamp()
     nodes = state_at(journal / "recording", when, fail_on_damage)[0].objects["nodes"]
-    await answers_are_equal(journal, ask, "why", "--node", next(iter(nodes)))
-
-
-async def answers_are_equal(journal: Path, ask: Callable[..., Any], *command: str) -> None:
-    words = (*command, "--at", middle(journal))
+    words = ("why", "--node", next(iter(nodes)), "--at", middle(journal))
     async with controller(partial(places, journal)) as url:
-        status, there, _ = await ask(*words, "--server", url, "-o", "json")
-        _, table, _ = await ask(*words, "--server", url)
+        await answers_as_here(journal, ask, url, *words)
+
+
+async def answers_as_here(journal: Path, ask: Callable[..., Any], url: str, *words: str) -> None:
+    status, there, _ = await ask(*words, "--server", url, "-o", "json")
     _, here, _ = await ask(*words, "--journal", str(journal), "-o", "json")
 
     assert status == 0
     assert json.loads(there) == json.loads(here)
-    assert table.startswith(f"as of {middle(journal)}: cluster")
-    assert url in table
 
 
 @pytest.mark.usefixtures("answered_here")
