@@ -193,13 +193,15 @@ def test_a_replica_set_takes_two_hundred_bytes_and_one_without_a_controller_half
     made = make_codecs(shared).replica_sets
 
     def take(controlled: bool) -> float:  # noqa: FBT001 -- one word of the sentence
-        gc.collect()
-        tracemalloc.start()
+        lines = []
         for number in range(sets):
             name, uid = f"web-{number // siblings}", f"00000000-0000-4000-a000-{number:012}"
             above = DEPLOYMENT | {"name": name, "uid": f"11111111-0000-4000-a000-{name:>12}"}
-            obj = partial(above if controlled else HELPER, uid=uid)
-            state.upsert(made.decode_object(text(obj)))
+            lines.append(text(partial(above if controlled else HELPER, uid=uid)))
+        gc.collect()
+        tracemalloc.start()
+        for line in lines:
+            state.upsert(made.decode_object(line))
         grown = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         return grown / sets
