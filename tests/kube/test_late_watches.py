@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits, open_session
@@ -21,7 +22,7 @@ from tests.support.misbehaving_proxy import (
     MisbehavingProxy,
 )
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
-from tests.support.scripted_api import ReceivedRequest, ScriptedApi, failing
+from tests.support.scripted_api import ReceivedRequest, ScriptedApi, error_line, failing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.waits]
 
@@ -94,6 +95,51 @@ async def test_a_change_that_a_proxy_delays_is_known_within_half_a_minute(
             took_s = await seconds_until(mirror, partial(mirror.holds, a=value))
             assert took_s <= KNOWN_WITHIN_S
         await seconds_until(mirror, lambda: mirror.is_fresh)
+
+
+@pytest.mark.parametrize("fault", [Buffered(), Buffered(holds_headers=False)])
+async def test_a_start_behind_a_proxy_that_buffers_awaits_no_time_limit_of_a_watch(
+    api: ScriptedApi, kubeconfig: Callable[..., Path], fault: Buffered
+) -> None:
+    api.streaming = True
+    api.put("a", "1")
+    async with behind(api, kubeconfig, fault) as mirror, passing_time(mirror.clock):
+        late = LateWatches(mirror.clock)
+        soon = replace(STREAMING_LIST, first_byte_s=0.5)
+        async with mirror.running(soon, late_watches=late):
+            await seconds_until(mirror, lambda: mirror.is_fresh)
+        assert late.are_late is fault.holds_headers
+        streamed, listed, watched = [each.query for each in api.requests[:3]]
+        assert streamed["sendInitialEvents"] == "true"
+        assert "watch" not in listed
+        assert watched["timeoutSeconds"] == str(LateWatches.FIRST_S)
+
+
+async def test_a_busy_server_whose_streaming_list_begins_late_is_asked_for_pages_once(
+    api: ScriptedApi, kubeconfig: Callable[..., Path]
+) -> None:
+    api.streaming = True
+    api.put("a", "1")
+
+    async def be_busy() -> None:
+        if api.requests[-1].query.get("watch") == "true":
+            await anyio.sleep(0.7)
+
+    api.before_answering = be_busy
+    config = KubeConfigOptions(kubeconfig=str(kubeconfig(api.url)))
+    async with open_session(config) as session:
+        mirror = ReflectorHarness(session)
+        late = LateWatches(mirror.clock)
+        soon = replace(STREAMING_LIST, first_byte_s=0.5)
+        async with passing_time(mirror.clock), mirror.running(soon, late_watches=late):
+            await seconds_until(mirror, lambda: mirror.is_fresh)
+            await seconds_until(mirror, lambda: any(map(is_long, api.requests[2:])))
+            await seconds_until(mirror, lambda: api.open_watches == 1)
+            assert not late.are_late
+            api.before_answering = None
+            api.send_raw(error_line(410, "Expired", "too old"))
+            await seconds_until(mirror, lambda: api.count("list") == 2 and mirror.is_fresh)
+    assert sum("sendInitialEvents" in asked.query for asked in api.requests) == 1
 
 
 async def test_objects_that_missed_a_change_are_not_in_sync_over_a_watch_that_brings_none(

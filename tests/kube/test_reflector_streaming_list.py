@@ -3,6 +3,7 @@
 import pytest
 
 from reactive_desched.kube.watch.settings import ReflectorSettings
+from reactive_desched.kube.watch.silence import LateWatches
 from tests.support.manual_clock import wait_until
 from tests.support.reflector_harness import STREAMING_LIST, ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line, failing
@@ -88,11 +89,12 @@ class TestStreamingList:
     ) -> None:
         api.answer_next("watch", ScriptedReply(after_body="hang"))
         async with mirror.running(STREAMING_LIST):
-            for _ in range(6):
-                await wait_until(lambda: LOOK_FOR_SILENCE_S in mirror.clock.pending_waits_s)
-                assert api.count("list") == 0
-                mirror.clock.advance(LOOK_FOR_SILENCE_S)
-            await mirror.wait_until_fresh()
+            await wait_until(lambda: LOOK_FOR_SILENCE_S in mirror.clock.pending_waits_s)
+            assert api.count("list") == 0
+            mirror.clock.advance(LOOK_FOR_SILENCE_S)
+            await wait_until(lambda: api.count("watch") == 2)
+            mirror.clock.advance(LateWatches.FIRST_S)
+            await wait_until(lambda: api.count("watch") == 3 and mirror.is_fresh)
             mirror.clock.advance(40)
             api.send_raw(error_line(410, "Expired", "too old"))
             await wait_until(lambda: api.count("list") == 2 and mirror.is_fresh)

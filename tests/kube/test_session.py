@@ -246,7 +246,7 @@ class TestAStream:
 
         api.before_answering = never
         with pytest.raises(Unreachable):
-            async with session.stream(api.path, {"watch": "true"}, limits=QUICK):
+            async with session.stream(api.path, {"watch": "true"}, open_s=0.2):
                 pass
         release.set()
 

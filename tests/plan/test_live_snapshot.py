@@ -56,7 +56,7 @@ class Server:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, accept: str = "", limits: object = None
+        self, path: str, params: Mapping[str, str], *, accept: str = "", open_s: float | None = None
     ) -> AsyncIterator[WatchStream | ApiResponse]:
         raise AssertionError(f"nothing is to be watched, and {path} was")
         yield  # a generator, as the contract wants

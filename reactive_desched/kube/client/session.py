@@ -124,9 +124,12 @@ class Transport(Protocol):
         params: Mapping[str, str],
         *,
         accept: str = _JSON,
-        limits: RequestLimits | None = None,
+        open_s: float | None = None,
     ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
-        """Open a watch; a response that is no 200 with JSON is returned as ApiResponse."""
+        """Open a watch, in `open_s` or the time of the session's limits.
+
+        A response that is no 200 with JSON is returned as ApiResponse.
+        """
         ...
 
 
@@ -263,14 +266,17 @@ class Session:
         params: Mapping[str, str],
         *,
         accept: str = _JSON,
-        limits: RequestLimits | None = None,
+        open_s: float | None = None,
     ) -> AsyncIterator[WatchStream | ApiResponse]:
-        """Open a watch; a response that is no 200 with JSON is returned as ApiResponse."""
-        limits = limits or self.limits
+        """Open a watch, in `open_s` or the time of the session's limits.
+
+        A response that is no 200 with JSON is returned as ApiResponse.
+        """
+        limits = self.limits
         await self.rate_limiter.wait(RequestPriority.WATCH)
         call = _Request("GET", path, params, None, _JSON, accept, _stream_timeout(limits))
         access = self.credentials.config
-        reply = await self._open(call, limits.open_s)
+        reply = await self._open(call, open_s or limits.open_s)
         try:
             if reply.status == HTTPStatus.OK and _is_json(reply):
                 self.credentials.accept()

@@ -67,6 +67,8 @@ _LONG_ENOUGH_S, _FIRST_WAIT_S = 5.0, 0.2
 _MOST_OF_RETRY_AFTER = 2.0
 """A call waits for at most so many times the wait that the server asks for."""
 _MAX_EMPTY_WATCHES = 3
+_AT_ITS_END_S = 0.5
+"""Headers that come so shortly before the end of a watch were kept back until then."""
 _RELIST_REASONS = frozenset({StopReason.GONE, StopReason.FAILED, StopReason.REJECTED})
 _ANSWERS = frozenset({StopReason.GONE, StopReason.REJECTED})
 """How calls end that an API server has answered: it serves again, whatever other calls met."""
@@ -116,10 +118,12 @@ class ReflectorStatus(Struct, gc=False):
 class _Cycle(Struct, gc=False):
     """One cycle so far, from the resume point to the end of its watch.
 
-    `opened_at` is when the watch began (monotonic seconds), None before. `watch_s` is for how long
-    it was requested.
+    `after_silence` says that a streaming list brought nothing in time: the watch after the list in
+    pages is short. `opened_at` is when the watch began (monotonic seconds), None before. `watch_s`
+    is for how long it was requested.
     """
 
+    after_silence: bool = False
     opened_at: float | None = None
     watch_s: float = 0.0
     got_bookmark: bool = False
@@ -217,6 +221,7 @@ class Reflector(WatchEventHandler[T]):
             ending = await self._stream_list_and_watch()
             if not self._needs_paged_list(ending):
                 return ending
+            self._cycle = _Cycle(after_silence=ending.reason is StopReason.IDLE_TIMEOUT)
         return await self._list_and_watch()
 
     def _needs_paged_list(self, ending: WatchEnd) -> bool:
@@ -228,7 +233,6 @@ class Reflector(WatchEventHandler[T]):
         return True
 
     async def _list_and_watch(self) -> WatchEnd:
-        self._cycle = _Cycle()
         self._begin_list()
         sizes = (
             self._settings.relist if self.status.completed_lists else self._settings.initial_list
@@ -246,13 +250,16 @@ class Reflector(WatchEventHandler[T]):
         self._begin_list()
         initial_list: InitialList[T] = InitialList(self._path, self._store.reuse)
         initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        params, first_byte_s = self._watch_params() | initial, self._settings.first_byte_s
         try:
-            async with self._open_watch(self._watch_params() | initial) as reply:
+            async with self._open_watch(params, first_byte_s) as reply:
                 if not isinstance(reply, WatchStream):
                     return self._end_from_refusal(reply)
                 self._cycle.opened_at = self._clock.now()
-                idle_timeout_s = self._settings.initial_idle_s
-                ending = await self._reader.read(reply, initial_list, lambda: idle_timeout_s)
+                received, idle_s = reply.received_bytes, self._settings.initial_idle_s
+                ending = await self._reader.read(
+                    reply, initial_list, lambda: idle_s if received() else first_byte_s
+                )
                 if ending.reason is not StopReason.INITIAL_EVENTS_DONE:
                     return ending
                 if not self._resume_point.accepts(initial_list.resource_version):
@@ -269,7 +276,7 @@ class Reflector(WatchEventHandler[T]):
         self.status.state = "connecting"
         requested_at = self._clock.now()
         params = self._watch_params() | {"resourceVersion": self._resume_point.resource_version}
-        is_short = self._late_watches.are_late
+        is_short = self._is_short
         try:
             async with self._open_watch(params) as reply:
                 if not isinstance(reply, WatchStream):
@@ -289,16 +296,25 @@ class Reflector(WatchEventHandler[T]):
         self.status.state = "watching"
         self.status.reconnects += self.status.watches > 0
         self.status.watches += 1
+        headers_at = self._clock.now()
         ending = await self._reader.read(stream, self, self._idle_limit_s)
         if ending.reason is StopReason.CLEAN and not self._is_outdated:
+            at_its_end = requested_at + self._cycle.watch_s - _AT_ITS_END_S
+            came_together = self._clock.now() - headers_at < _AT_ITS_END_S
+            if came_together and headers_at >= at_its_end and not self._late_watches.are_late:
+                self._late_watches.note_no_headers(self._path)
             self._mark_synced()
         return ending
 
+    @property
+    def _is_short(self) -> bool:
+        return self._late_watches.are_late or self._cycle.after_silence
+
     def _open_watch(
-        self, params: dict[str, str]
+        self, params: dict[str, str], open_s: float | None = None
     ) -> AbstractAsyncContextManager[WatchStream | ApiResponse]:
         self._enter_epoch()
-        return self._session.stream(self._path, params, accept=self._watch_accept)
+        return self._session.stream(self._path, params, accept=self._watch_accept, open_s=open_s)
 
     def _begin_list(self) -> None:
         self._enter_epoch()
@@ -373,7 +389,7 @@ class Reflector(WatchEventHandler[T]):
             self._store.mark_synced()
 
     def _watch_params(self) -> dict[str, str]:
-        if self._late_watches.are_late:
+        if self._is_short:
             late = self._late_watches
             self._cycle.watch_s = late.SHORT_S if self.status.synced else late.FIRST_S
         else:

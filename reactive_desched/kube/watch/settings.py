@@ -16,7 +16,8 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
     `idle_slack_s` after that time, or, once bookmarks come (one a minute), after
     `idle_after_bookmark_s` without a byte. After `silent_s` without one it is checked for changes
     that it has not brought. Where the objects are older than `sync_delay_s`, a new watch makes them
-    synced that much later: missed changes, or a 410, come first.
+    synced that much later: missed changes, or a 410, come first. A streaming list without a byte
+    after `first_byte_s` is given up for a list in pages.
     """
 
     streaming: bool = True
@@ -27,6 +28,7 @@ class ReflectorSettings(Struct, frozen=True, gc=False):
     watch_s: float = 300.0
     idle_slack_s: float = 30.0
     idle_after_bookmark_s: float = 150.0
+    first_byte_s: float = 5.0
     initial_idle_s: float = 30.0
     silent_s: float = 15.0
     streaming_retry_s: float = 600.0

@@ -78,6 +78,10 @@ class LateWatches:
         self._until = self._clock.now() + _LATE_FOR_S
         self.noted.advance(cause)
 
+    def note_no_headers(self, path: str) -> None:
+        """A proxy keeps the headers of a watch back, until its first byte or its end."""
+        self.note(f"watch {path}: its headers do not come")
+
     def message(self) -> str:
         """Say what is late and what is done; empty while nothing is."""
         if not self.are_late:
@@ -129,7 +133,7 @@ class SilenceCheck(Generic[T]):
         """
         found = await self._catch_up(resume_point.resource_version)
         if found.missed in (_Missed.NOTHING, _Missed.SOMETHING) and found.ending is None:
-            self._late_watches.note(f"watch {self._codec.path}: its headers do not come")
+            self._late_watches.note_no_headers(self._codec.path)
             return WatchEnd(StopReason.LATE, self._late_watches.message())
         return found.ending or WatchEnd(StopReason.UNREACHABLE, message)
 
