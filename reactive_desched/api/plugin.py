@@ -305,7 +305,11 @@ class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
         Override this where upstream does not go subject by subject.
         """
         for subject in self.subjects(Resynced(), view):
-            opinions = self._judge_all(subject, view)
+            try:
+                opinions = self._judge_all(subject, view)
+            except BaseException as error:
+                error.add_note(_named(subject, view))
+                raise
             yield [opinion for opinion in opinions if isinstance(opinion, Finding)]
 
     def _judge_all(self, subject: SubjectT, view: View) -> list[Finding | RequeueAfter]:
@@ -313,6 +317,18 @@ class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
         if len(found) > MAX_OPINIONS:
             raise EvaluationEndless(f"judge yielded more than {MAX_OPINIONS:,} findings")
         return found
+
+
+def _named(subject: Hashable, view: View) -> str:
+    """Name a subject for people."""
+    match subject:
+        case NodeSubject(node=node):
+            return f"node {node}"
+        case PodSubject(pod=uid):
+            pod = view.active_pod(uid)
+            return f"pod {uid if pod is None else pod[0]}"
+        case _:
+            return type(subject).__name__
 
 
 def next_opinion(

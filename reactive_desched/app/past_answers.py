@@ -25,6 +25,7 @@ from reactive_desched.app.past_pages import (
     WRONG,
     PastRequest,
 )
+from reactive_desched.app.plugin_watchdog import hung_calls_ended
 from reactive_desched.app.recorded_status import recorded_status
 from reactive_desched.app.status import ControllerStatus
 from reactive_desched.controller.description import ControllerDescription
@@ -94,7 +95,8 @@ def past_answer(
 ) -> PastAnswer:
     """Return what a page answered at a moment; raises ConfigError, NotRecorded and PolicyErrors."""
     try:
-        reached = controller_at(moment, journal, plugin_registry())
+        with hung_calls_ended():
+            reached = controller_at(moment, journal, plugin_registry())
     except OSError as error:
         raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
     if (read := _PAGES.get(page)) is None:

@@ -24,6 +24,7 @@ from reactive_desched.app.options import (
     Options,
     load_dependencies,
 )
+from reactive_desched.app.plugin_watchdog import hung_calls_ended
 from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
@@ -114,7 +115,8 @@ def run(options: Options) -> int:
             "leader election is for a controller that keeps running: take --once away, or"
             " --leader-elect (leaderElection.leaderElect of the settings)"
         )
-    return anyio.run(_until_done, deps)
+    with hung_calls_ended():
+        return anyio.run(_until_done, deps)
 
 
 async def _until_done(deps: Dependencies) -> int:

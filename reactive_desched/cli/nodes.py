@@ -14,8 +14,8 @@ def add(commands: Commands) -> None:
         "each node has, what its pods request and what was measured, its class, and what one sweep "
         "would move. It only reads: the objects come from files, or are listed once from a "
         "cluster; with --at, from a recording of it.",
-        epilog="exit status: 0 whatever was found, 1 the objects cannot be read completely, 2 an "
-        "error in the policy, the settings or the flags",
+        epilog="exit status: 0 whatever was found, 1 the objects cannot be read completely or a "
+        "plugin did not end, 2 an error in the policy, the settings or the flags",
         examples=(
             "reactive-desched nodes --policy policy.yaml",
             "reactive-desched nodes --policy policy.yaml --profile balance -o wide",
@@ -30,6 +30,9 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.plan.command import run_nodes
 
-    return run_nodes(snapshot_flags.preview_options_of(arguments, show_nodes=True))
+    options = snapshot_flags.preview_options_of(arguments, show_nodes=True)
+    with hung_calls_ended():
+        return run_nodes(options)

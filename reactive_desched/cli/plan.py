@@ -18,8 +18,9 @@ def add(commands: Commands) -> None:
         "List what the controller would evict from now on, when, and why other pods would stay; "
         "with --as, what `run --once` or the SIG descheduler would. It only reads: the objects "
         "come from files, or are listed once from a cluster; with --at, from a recording of it.",
-        epilog="exit status: 0 whatever was decided, 1 the objects cannot be read completely, 2 an "
-        "error in the policy, the settings or the flags, or --pod names no pod",
+        epilog="exit status: 0 whatever was decided, 1 the objects cannot be read completely or a "
+        "plugin did not end, 2 an error in the policy, the settings or the flags, or --pod names "
+        "no pod",
         examples=(
             "reactive-desched plan --policy policy.yaml",
             _FROM_KUBECTL,
@@ -46,13 +47,14 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.plan.command import run
 
-    return run(
-        snapshot_flags.preview_options_of(
-            arguments,
-            only=record_filters.pod_words(arguments),
-            show_unaffected=arguments.all,
-            show_nodes=arguments.nodes,
-        )
+    options = snapshot_flags.preview_options_of(
+        arguments,
+        only=record_filters.pod_words(arguments),
+        show_unaffected=arguments.all,
+        show_nodes=arguments.nodes,
     )
+    with hung_calls_ended():
+        return run(options)

@@ -36,7 +36,7 @@ _EPILOG: Final = """\
 -o json has everything
 
 exit status: 0 compared, whatever differs; 1 the recording cannot be read, or has nothing of that
-time; 2 an error in a policy, the settings or the flags"""
+time, or a plugin did not end; 2 an error in a policy, the settings or the flags"""
 
 
 def add(commands: Commands) -> None:
@@ -110,13 +110,14 @@ def _diff(arguments: argparse.Namespace) -> int:
         len(arguments.files) > 1 or arguments.old_program or arguments.new_program
     ):
         arguments.usage_error("--decisions is about one policy, by this version")
+    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.policy_diff.command import run, write_decisions
 
     options = _options(arguments)
     is_edit = arguments.files or arguments.decisions or options.old != options.new
     if not is_edit:
         arguments.usage_error("name a policy or settings, or another version with --new-program")
-    with _output(arguments) as into:
+    with _output(arguments) as into, hung_calls_ended():
         if arguments.decisions:
             return write_decisions(options, into)
         return run(options, arguments.output, arguments.limit, into)

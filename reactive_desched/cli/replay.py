@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactive_desched.cli import flag_values, journal_flags
-from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,13 +51,15 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
+    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.replay.replaying import replay_recording
     from reactive_desched.replay.text import as_builtins, report_lines
 
     options = _options(arguments)
     try:
-        report = replay_recording(options, plugin_registry())
+        with hung_calls_ended():
+            report = replay_recording(options, plugin_registry())
     except OSError as error:
         raise ConfigError(f"{options.journal} cannot be read: {error.strerror}") from error
     if arguments.output == "json":
@@ -66,6 +68,8 @@ def _call(arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(as_builtins(report), indent=1) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in report_lines(report))
+    for fault in report.plugin_faults:
+        print_warning(fault)
     return 1 if report.differences or not report.lives else 0
 
 

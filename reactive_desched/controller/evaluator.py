@@ -87,6 +87,9 @@ ENDLESS_ANSWERS: Final = 10_000
 """An evaluation that could not be finished by then though its plugin yielded so much is a fault of
 the plugin: it would hold up all other subjects each time."""
 
+MAX_ANSWERS: Final = 1_000_000
+"""An evaluation with more does not end, also where no time passes, as in a preview."""
+
 
 class CapacitySource(Protocol):
     """Yields the pods that fitted no node before and may fit one now."""
@@ -581,6 +584,11 @@ class Evaluator:
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         """Decide the subject's next finding; None is the evaluation's end, or no finding yet."""
         under_way.answers += 1
+        if under_way.answers > MAX_ANSWERS:
+            self._under_way = None
+            text = f"no end after {MAX_ANSWERS:,} answers"
+            self._failed(under_way.key, EvaluationEndless(text), now)
+            return None
         if (opinion := self._next_opinion(under_way, now)) is not None:
             if isinstance(opinion, YieldPoint):
                 under_way.decision = None

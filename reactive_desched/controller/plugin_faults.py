@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.controller.subscriptions import PluginInstance, SubjectKey
-from reactive_desched.errors import EvaluationEndless, PluginHung
 from reactive_desched.model.plugin_faults import (
+    UNENDING,
     PluginFault,
     SlowPlugin,
     ask_for_text,
@@ -113,7 +113,7 @@ class PluginFaults:
         if len(record.resting) > MAX_RESTING:
             del record.resting[next(iter(record.resting))]
         record.in_a_row += subject is WHOLE or faults <= MAX_COUNTED_OF_ONE
-        record.long_in_a_row += isinstance(error, (PluginHung, EvaluationEndless))
+        record.long_in_a_row += isinstance(error, UNENDING)
         record.is_off = record.in_a_row >= MAX_IN_A_ROW or record.long_in_a_row >= MAX_LONG_IN_A_ROW
         fault = PluginFault(
             instance.profile,
@@ -124,6 +124,7 @@ class PluginFaults:
             record.is_off,
             record.in_a_row,
             retry_s,
+            isinstance(error, UNENDING),
         )
         record.last = fault
         self.new.append(fault)

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.errors import EvaluationEndless, PluginHung
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Pod
@@ -41,6 +42,9 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 }
 """What gates and records rely on of a finding."""
 
+UNENDING: Final = (PluginHung, EvaluationEndless)
+"""A plugin that raises these held up everything else for seconds, until it was ended."""
+
 Opinion = Finding | RequeueAfter | YieldPoint
 
 
@@ -48,7 +52,8 @@ class PluginFault(Struct, frozen=True):
     """An exception of a plugin, and what follows from it.
 
     `subject` names what the plugin was asked about, `cause` the exception. The `traceback` is empty
-    where the plugin had such an exception at that line before. The subject is evaluated again in
+    where the plugin had such an exception at that line before. It `was_ended` where it would not
+    have come to an end. The subject is evaluated again in
     `retry_s`, unless the plugin `is_off` from now on; a sweep tries nothing again. With none
     `in_a_row`, the `subject` says what of the plugin failed so that it is off at once.
     """
@@ -61,6 +66,7 @@ class PluginFault(Struct, frozen=True):
     is_off: bool = False
     in_a_row: int = 0
     retry_s: float = 0.0
+    was_ended: bool = False
 
     @property
     def message(self) -> str:
@@ -74,6 +80,14 @@ class PluginFault(Struct, frozen=True):
         if not self.retry_s:
             return f"failed in {self.subject}: {self.cause}; the other plugins went on"
         return f"failed on {self.subject}: {self.cause}; tried again {self.retry_s:.0f} s later"
+
+    @property
+    def incomplete(self) -> str:
+        """Name plugin and subject for people who look at what would be evicted, and what to do."""
+        return (
+            f"plugin {self.plugin} of profile {self.profile} failed ({self.subject}): {self.cause}"
+            "; what it finds is not complete here: mend it, or take it out of the policy"
+        )
 
 
 class SlowPlugin(Struct, frozen=True):
@@ -142,9 +156,16 @@ def _failed(error: BaseException) -> str:
 
 
 def sweep_fault(profile: str, plugin: str, error: BaseException) -> PluginFault:
-    """Return the fault of a plugin in a sweep, which goes on without it."""
+    """Return the fault of a plugin in a sweep, which goes on without it.
+
+    A note of the exception names what the plugin was asked about.
+    """
     cause, traceback = describe_error(error), traceback_of(error)
-    return PluginFault(profile, plugin, "this sweep", cause, traceback)
+    asked_about = next(iter(getattr(error, "__notes__", ())), "")
+    subject = ", ".join(filter(None, ("this sweep", bounded_name(escaped(str(asked_about))))))
+    return PluginFault(
+        profile, plugin, subject, cause, traceback, was_ended=isinstance(error, UNENDING)
+    )
 
 
 def checked_opinion(opinion: object) -> Opinion:

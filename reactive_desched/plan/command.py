@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.plan.evaluation import PlanResult, summarize
 from reactive_desched.plan.inputs import (
     LoadedSnapshot,
@@ -70,15 +69,16 @@ NO_SUCH_POD: Final = 2
 
 
 def run(options: PlanOptions) -> int:
-    """Print what would be evicted; the exit status is 2 where the pods that are named do not exist.
+    """Print what would be evicted; return the exit status.
 
-    It does not depend on what would be evicted.
+    It is 1 where a plugin did not end, 2 where the pods that are named do not exist, and does not
+    depend on what would be evicted.
     """
     return _print(options, build_report)
 
 
 def run_nodes(options: PlanOptions) -> int:
-    """Print how nodes compare with thresholds; the exit status does not depend on it."""
+    """Print how nodes compare with thresholds; return 1 where a plugin did not end, or 0."""
     return _print(options, build_nodes_report)
 
 
@@ -98,8 +98,9 @@ def _print(
             sys.stdout.flush()
         except BrokenPipeError:  # as in `plan | head`: the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    is_missing = isinstance(report, PlanReport) and report.names_no_pod
-    return NO_SUCH_POD if is_missing else 0
+    if isinstance(report, PlanReport) and report.names_no_pod:
+        return NO_SUCH_POD
+    return 1 if report.unfinished_plugins else 0
 
 
 def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
@@ -124,6 +125,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     return PlanReport(
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,
+        unfinished_plugins=_unfinished(result),
         mode=options.mode,
         preview=result.preview,
         only=options.only,
@@ -146,6 +148,7 @@ def build_nodes_report(options: PlanOptions, progress: Progress) -> "NodesReport
     return NodesReport(
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,
+        unfinished_plugins=_unfinished(sweep.result),
         mode=options.mode,
         preview=sweep.result.preview,
         skipped=sweep.result.skipped,
@@ -171,16 +174,13 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
         looked_at=_describe_inputs(options, configuration, loaded, result, now),
         warnings=(
             *input_warnings(configuration, policy, loaded, options.mode),
-            *map(_plugin_warning, result.plugin_faults),
+            *(fault.incomplete for fault in result.plugin_faults),
         ),
     )
 
 
-def _plugin_warning(fault: PluginFault) -> str:
-    return (
-        f"plugin {fault.plugin} of profile {fault.profile} failed: {fault.cause}; what it finds is"
-        " not complete here"
-    )
+def _unfinished(result: PlanResult) -> tuple[str, ...]:
+    return tuple(f"{each.profile}/{each.plugin}" for each in result.plugin_faults if each.was_ended)
 
 
 def _decide(

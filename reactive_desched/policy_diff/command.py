@@ -52,9 +52,10 @@ class DiffOptions(Struct, frozen=True, kw_only=True):
 
 
 def run(options: DiffOptions, form: str, limit: int, into: TextIO) -> int:
-    """Compare, and write the report as `text`, `json`, `md` or `html`."""
-    write_report(diff_policies(options), form, limit, into)
-    return 0
+    """Compare, and write the report as `text`, `json`, `md` or `html`; return the exit status."""
+    diff = diff_policies(options)
+    write_report(diff, form, limit, into)
+    return 1 if diff.old.unfinished_plugins or diff.new.unfinished_plugins else 0
 
 
 def write_report(diff: PolicyDiff, form: str, limit: int, into: TextIO) -> None:

@@ -22,8 +22,8 @@ from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.evaluation import DecisionContext, Evaluation, EvictionResult, Intent
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
-from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome, recorded_outcome
+from reactive_desched.plan.controller_run import FaultObserver
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 from reactive_desched.recording.items import (
@@ -116,10 +116,11 @@ def _key_of(context: DecisionContext) -> DecisionKey:
     return DecisionKey(context.finding.pod.uid, context.profile, context.finding.plugin)
 
 
-class _RecentObserver(Observer):
-    """Keeps the last evictions."""
+class _RecentObserver(FaultObserver):
+    """Keeps the last evictions, and the first fault of each plugin."""
 
     def __init__(self, recent: RecentEvictions) -> None:
+        super().__init__({})
         self._recent = recent
 
     def on_outcome(self, evaluation: Evaluation, outcome: Outcome, _: float) -> None:
@@ -169,11 +170,12 @@ class LifeRun:
                 has_turns=life.process is not None,
             )
 
+        self._observer = _RecentObserver(self.recent)
         self._driven = DrivenController(
             configuration,
             self.clock,
             self._log,
-            _RecentObserver(self.recent),
+            self._observer,
             Picture(
                 life.picture.denied,
                 life.objects,
@@ -193,6 +195,11 @@ class LifeRun:
     def decisions(self) -> list[MadeDecision]:
         """Return what the controller has decided so far."""
         return self._log.decisions
+
+    @property
+    def plugin_faults(self) -> tuple[str, ...]:
+        """Return the first fault of each plugin, for people."""
+        return tuple(each.incomplete for each in self._observer.faults.values())
 
     def may_be_unrecorded(self, decision: MadeDecision) -> bool:
         """Say whether the journal's limit may have left out a decision: never an eviction."""

@@ -59,12 +59,16 @@ class ReplayOptions(Struct, frozen=True, kw_only=True):
 
 
 class ReplayedLife(Struct, frozen=True):
-    """One process's time that was compared, from when to when, and what came of it."""
+    """One process's time that was compared, from when to when, and what came of it.
+
+    `plugin_faults` are the exceptions of plugins, the first of each plugin.
+    """
 
     began_s: float
     ended_s: float
     version: str
     comparison: Comparison
+    plugin_faults: tuple[str, ...] = ()
 
 
 class ReplayReport(Struct, frozen=True):
@@ -73,6 +77,11 @@ class ReplayReport(Struct, frozen=True):
     lives: tuple[ReplayedLife, ...]
     not_compared: tuple[str, ...] = ()
     damages: tuple[Damage, ...] = ()
+
+    @property
+    def plugin_faults(self) -> tuple[str, ...]:
+        """Return what failed in plugins, each once."""
+        return tuple(dict.fromkeys(fault for each in self.lives for fault in each.plugin_faults))
 
     @property
     def equal(self) -> int:
@@ -279,4 +288,4 @@ def _replay_life(
         (since_s - _JUST_BEFORE_S, until_s),
     )
     times = clock.wall_of(since_s), clock.wall_of(until_s)
-    yield ReplayedLife(*times, life.picture.version, comparison)
+    yield ReplayedLife(*times, life.picture.version, comparison, run.plugin_faults)

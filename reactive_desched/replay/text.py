@@ -92,6 +92,7 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
         ],
         "notCompared": list(report.not_compared),
         "damages": [str(each) for each in report.damages],
+        "pluginFaults": list(report.plugin_faults),
         "version": __version__,
     }
 

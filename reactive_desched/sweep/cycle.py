@@ -8,13 +8,13 @@ the API server (`outcome_refusal`), and nothing runs unless two nodes are eligib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import BalancePlugin, SweepFilters
 from reactive_desched.api.plugin import DeschedulePlugin, Opinions, next_opinion
-from reactive_desched.errors import IndexUnavailable
+from reactive_desched.errors import EvaluationEndless, IndexUnavailable
 from reactive_desched.fit.upstream import NodeFit, UpstreamNodeFit
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import GateFilter
@@ -51,6 +51,11 @@ EVICTION_FAILED: Final = GateReason(
 )
 
 AnswerT = TypeVar("AnswerT")
+
+FIRST_ANSWERS: Final = 10_000
+ANSWERS_EACH: Final = 4
+"""A plugin that gives more answers in a sweep than these, and so many for each pod and node, does
+not end."""
 
 TOO_FEW_NODES = "fewer than two nodes are ready and match the policy's nodeSelector"
 
@@ -104,6 +109,9 @@ class Cycle:
         self.faults: list[PluginFault] = []
         self._plugin_context = plugin_context
         self._limits = PolicyLimits(policy.limits.by_scope(), CYCLE)
+        self._max_answers = FIRST_ANSWERS + ANSWERS_EACH * (
+            view.pod_count + view.eligible_node_count
+        )
         self._state = state
         self._view = view
         self._node_fit: NodeFit = UpstreamNodeFit(view) if node_fit is None else node_fit
@@ -159,12 +167,15 @@ class Cycle:
         profile: _Profile,
         plugin: DeschedulePlugin[Any, Any],  # as below
     ) -> Iterator[CycleDecision]:
-        portions = self._ask(profile, plugin, lambda: iter(plugin.sweep(profile.view)))
+        portions = self._ask(profile, plugin, partial(_portions_of, plugin, profile.view))
         if portions is None:
             return
         ask = partial(self._ask, profile, plugin, partial(_next_portion, portions))
-        while (findings := ask()) is not None:
+        for _ in range(self._max_answers):
+            if (findings := ask()) is None:
+                return
             yield from self._run_portion(profile, findings)
+        self._is_endless(profile, plugin)
 
     def _ask(
         self, profile: _Profile, plugin: AnyPlugin, question: Callable[[], AnswerT | None]
@@ -196,12 +207,14 @@ class Cycle:
     ) -> Iterator[CycleDecision]:
         """Decide one finding after the other, and send the plugin what came of each."""
         filters = (*self._filters_of(profile, plugin.sweep_filters), self._limits)
-        opinions = self._ask(profile, plugin, lambda: plugin.sweep(profile.view))
+        opinions = self._ask(profile, plugin, partial(plugin.sweep, profile.view))
         if opinions is None:
             return
         ask = partial(self._ask, profile, plugin)
         sent: Decision | None = None
-        while (opinion := ask(partial(_checked_opinion, opinions, sent))) is not None:
+        for _ in range(self._max_answers):
+            if (opinion := ask(partial(_checked_opinion, opinions, sent))) is None:
+                return
             sent = None
             if isinstance(opinion, Finding):
                 self._sync_node_fit()
@@ -209,6 +222,12 @@ class Cycle:
                 decided = CycleDecision(profile.name, refusal or Evict(opinion))
                 yield decided
                 sent = decided.decision if refusal or self._left(decided) else _failed(opinion)
+        self._is_endless(profile, plugin)
+
+    def _is_endless(self, profile: _Profile, plugin: AnyPlugin) -> None:
+        """Note that a plugin goes on for ever; what it found until then has been decided."""
+        error = EvaluationEndless(f"its sweep had no end after {self._max_answers:,} answers")
+        self.faults.append(sweep_fault(profile.name, plugin.name, error))
 
     def _filters_of(self, profile: _Profile, left: SweepFilters) -> tuple[GateFilter, ...]:
         """Return the filters left to the sweep, and node fit wherever capacity is booked."""
@@ -257,6 +276,8 @@ class Cycle:
             profile.view.apply_changes(changes)
         return True
 
+    CALLERS: ClassVar = frozenset({_ask.__code__})
+
 
 def _first_refusal(finding: Finding, filters: Iterable[GateFilter]) -> Refuse | None:
     refusals = (each.check(finding, 0.0) for each in filters)
@@ -275,12 +296,25 @@ def _failed(finding: Finding) -> Refuse:
     return EVICTION_FAILED.refuse(finding, "the eviction of the pod failed")
 
 
+def _portions_of(
+    plugin: DeschedulePlugin[Any, Any],  # of any subjects and arguments
+    view: ProfileView,
+) -> Iterator[list[Finding]]:
+    return iter(plugin.sweep(view))
+
+
 def _next_portion(portions: Iterator[list[Finding]]) -> list[Finding] | None:
     if (findings := next(portions, None)) is None:
         return None
-    return [checked_finding(each) for each in findings]
+    return list(map(checked_finding, findings))  # no frame of ours between it and the plugin
 
 
 def _checked_opinion(opinions: Opinions, sent: Decision | None) -> Opinion | None:
     opinion = next_opinion(opinions, sent)
     return None if opinion is None else checked_opinion(opinion)
+
+
+SWEEP_CALLERS: Final = Cycle.CALLERS | {
+    each.__code__ for each in (_portions_of, _next_portion, _checked_opinion)
+}
+"""The code that calls plugins in a sweep, where whatever they raise is isolated."""

@@ -4,9 +4,9 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, repeat
 from types import FrameType, SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -15,14 +15,21 @@ from anyio import to_thread
 from reactive_desched.api import PluginArgs, PodPlugin, SinkPlugin, SinkSection, View
 from reactive_desched.api.event import Record
 from reactive_desched.api.sink import SinkHost
-from reactive_desched.app.plugin_watchdog import PluginWatchdog
+from reactive_desched.app.plugin_watchdog import PluginWatchdog, hung_calls_ended
+from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung, SinkUnavailable
 from reactive_desched.model.changes import NodeTaintsChanged, Resynced
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import ClusterObject
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.sinks.installed import InstalledSink
+from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
+from reactive_desched.state.view import ClusterView
+from reactive_desched.sweep.cycle import Cycle
 from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import make_policy, make_profile_of
 from tests.support.entries import eviction_entries
 from tests.support.flow import FakeEdgesController
 from tests.support.recording_logger import RecordingLogger
@@ -120,6 +127,68 @@ async def test_what_calls_a_plugin_is_not_left_half_done_itself() -> None:
 
 async def test_in_another_thread_it_does_nothing() -> None:
     await to_thread.run_sync(anyio.run, PluginWatchdog().run)
+
+
+def sweep_over(plugins: tuple[AnyPlugin, ...], *things: ClusterObject) -> Cycle:
+    """Return a cycle over a cluster with a second node."""
+    state = ClusterState()
+    for each in (*things, node("n2")):
+        state.upsert(each)
+    policy = make_policy((make_profile_of("p", plugins, DefaultEvictorArgs()),))
+    return Cycle(policy, state, ClusterView(state, lambda: 0.0))
+
+
+class HangingInSweep(PodPlugin[PluginArgs]):
+    """Hangs where `hangs_in` says; the last one has portions without an end, each of them soon."""
+
+    name = "HangingInSweep"
+    reacts_to = (Resynced,)
+    hangs_in = ""
+
+    def judge(self, subject: object, view: View) -> Iterator[Finding]:
+        if self.hangs_in == "judge":
+            swallow_for_ever()
+        yield from ()
+
+    def sweep(self, view: View) -> Iterator[list[Finding]]:
+        if self.hangs_in == "sweep":
+            ask_for_ever(view)
+        if self.hangs_in == "a portion":
+            portion: Any = iter(loop_for_ever, 0)  # no list, as a plugin may
+            return iter([portion])
+        if self.hangs_in == "endless portions":
+            return repeat([])
+        return super().sweep(view)
+
+
+@pytest.mark.parametrize("place", ["judge", "sweep", "a portion", "endless portions"])
+def test_a_sweep_ends_a_plugin_that_does_not_end_and_goes_on(place: str) -> None:
+    hanging = HangingInSweep(PluginArgs())
+    hanging.hangs_in = place
+    tainted = node("n1", "gpu:NoSchedule")
+    cycle = sweep_over((hanging, NodeTaintsPlugin(NodeTaintsArgs())), tainted, pod("web", on="n1"))
+    with hung_calls_ended(limit_s=0.2, beat_s=0.05):
+        decided = list(cycle.run())
+
+    assert [each.finding.pod.name for each in decided] == ["web"]
+    [fault] = cycle.faults
+    assert (fault.plugin, fault.was_ended) == ("HangingInSweep", True)
+    if place == "judge":
+        assert fault.subject == "this sweep, node n1"
+        assert "test_plugin_watchdog.py" in fault.cause
+
+
+def test_short_calls_of_a_plugin_may_last_long_together() -> None:
+    class Slow(HangingInSweep):
+        def judge(self, subject: object, view: View) -> Iterator[Finding]:
+            time.sleep(0.1)
+            yield from ()
+
+    nodes = [node(f"m{i}") for i in range(12)]
+    cycle = sweep_over((Slow(PluginArgs()),), node("n1"), *nodes)
+    with hung_calls_ended(limit_s=0.6, beat_s=0.05):
+        assert list(cycle.run()) == []
+    assert cycle.faults == []
 
 
 class HangingInOpen(SinkPlugin[SinkSection]):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, PodPlugin, View
 from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.api.plugin import Opinions
+from reactive_desched.controller import evaluator
 from reactive_desched.controller.evaluator import EVALUATION_TTL_S
 from reactive_desched.controller.plugin_faults import (
     MAX_IN_A_ROW,
@@ -249,6 +250,19 @@ def test_answers_without_an_end_are_a_fault_and_hold_up_other_plugins_for_a_whil
         work_on(bench, now)
         now += 0.1
     assert set(bench.plugins[1].judged) >= {N1, N2}
+
+
+def test_answers_without_an_end_are_a_fault_where_no_time_passes_too(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluator, "MAX_ANSWERS", 1000)
+    bench = make_bench()
+    endless = replace(bench.instances[0], plugin=EndlessPlan(PluginArgs()))
+    bench.evaluator.reconfigure([endless], bench, 0)
+    bench.evaluator.resync(0)
+    list(bench.evaluator.process_due(0.0, lambda: False))
+
+    assert {cause.partition(":")[0] for _, cause, _ in faults(bench)} == {"EvaluationEndless"}
 
 
 def test_a_fault_of_a_gate_ends_the_process(make_bench: MakeBench) -> None:

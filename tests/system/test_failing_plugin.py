@@ -107,6 +107,23 @@ def test_a_plan_is_printed_and_warns_of_the_plugin(
     assert "RemovePodsViolatingNodeTaints" in done.stdout
 
 
+@pytest.mark.parametrize("mode", ["run", "once"])
+def test_a_plan_names_a_plugin_that_does_not_return_and_says_so_by_its_status(
+    cluster: Any, policy: Path, tmp_path: Path, mode: str, fork_server: ForkServer
+) -> None:
+    once = "__import__('time').sleep(NAPS.pop() if NAPS else 0)\n        return iter(())"
+    hanging = "NAPS = [1000]\n" + re.sub("raise RuntimeError.*subject.*", once, PLUGIN)
+    (tmp_path / "site" / "failing.py").write_text(hanging)
+    cluster.taint(NODE, "gpu")
+    flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
+    done = fork_server.run("plan", "--as", mode, *flags)
+
+    assert done.returncode == 1
+    named = r"^warning: plugin Failing of profile test .*node-\d.*PluginHung.*Failing.judge of failing.py"
+    assert re.search(named, done.stderr, re.MULTILINE)
+    assert "RemovePodsViolatingNodeTaints" in done.stdout
+
+
 def test_a_sweep_evicts_by_the_other_plugins_and_says_by_its_status_that_one_failed(
     cluster: Any, policy: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:
