@@ -94,14 +94,14 @@ def past_answer(
     moment: RecordedMoment, journal: Path | None, page: str, query: Mapping[str, str]
 ) -> PastAnswer:
     """Return what a page answered at a moment; raises ConfigError, NotRecorded and PolicyErrors."""
-    try:
-        with hung_calls_ended():
+    with hung_calls_ended():
+        try:
             reached = controller_at(moment, journal, plugin_registry())
-    except OSError as error:
-        raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
-    if (read := _PAGES.get(page)) is None:
-        raise ConfigError(f"there is no page {page} of an earlier moment")
-    return PastAnswer(anyio.run(read, reached, moment, query), reached.note)
+        except OSError as error:
+            raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
+        if (read := _PAGES.get(page)) is None:
+            raise ConfigError(f"there is no page {page} of an earlier moment")
+        return PastAnswer(anyio.run(read, reached, moment, query), reached.note)
 
 
 _Read = Callable[[ReachedController, RecordedMoment, Mapping[str, str]], Awaitable[object]]

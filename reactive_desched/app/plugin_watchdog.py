@@ -17,6 +17,7 @@ import anyio
 
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.errors import PluginHung
+from reactive_desched.model.plugin_faults import TEXT_CALLERS
 from reactive_desched.sinks.installed import INSTALLED_SINK_CALLERS
 from reactive_desched.state.index_registry import HOOK_CALLERS
 from reactive_desched.sweep.cycle import SWEEP_CALLERS
@@ -32,7 +33,7 @@ _SIGNAL: Final = signal.SIGURG
 """Nothing else sends it to us, and without a handler it is ignored."""
 
 _CALLERS: Final[frozenset[CodeType]] = (
-    Evaluator.CALLERS | SWEEP_CALLERS | HOOK_CALLERS | INSTALLED_SINK_CALLERS
+    Evaluator.CALLERS | SWEEP_CALLERS | TEXT_CALLERS | HOOK_CALLERS | INSTALLED_SINK_CALLERS
 )
 _OURS: Final = "reactive_desched."
 _OF_PLUGINS: Final = "reactive_desched.api."

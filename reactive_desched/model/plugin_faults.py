@@ -148,7 +148,35 @@ def ask_for_obstacles(question: Callable[[], Callable[[Pod], str]]) -> Callable[
             raise
         text = _failed(error)
         return lambda _: text
-    return lambda pod: ask_for_text(lambda: obstacle(pod))
+    return _Obstacles(obstacle).of
+
+
+class _Obstacles:
+    """Asks a plugin why pods stay, until a call had to be ended: each would take as long."""
+
+    def __init__(self, obstacle: Callable[[Pod], str]) -> None:
+        self._obstacle = obstacle
+        self._ended = ""
+
+    def of(self, pod: Pod) -> str:
+        """Return what the plugin says of a pod, or what it raised in place of that."""
+        if self._ended:
+            return self._ended
+        try:
+            return self._obstacle(pod)
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            text = _failed(error)
+            if isinstance(error, UNENDING):
+                self._ended = text
+            return text
+
+
+TEXT_CALLERS: Final = frozenset(
+    each.__code__ for each in (ask_for_text, ask_for_obstacles, _Obstacles.of)
+)
+"""The code that asks plugins for texts; a `partial` calls them without a frame of ours between."""
 
 
 def _failed(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """Accounts for the pods without a decision: which plugins judged them, or why none did."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from reactive_desched.api.balance_plugin import BalancePlugin
@@ -58,8 +58,8 @@ def _obstacles(
     if (view := result.views.get(profile.name)) is None:
         return lambda _: ""
     if mode is not PlanMode.RUN and isinstance(plugin, BalancePlugin):
-        return ask_for_obstacles(lambda: plugin.sweep_obstacles(view))
-    return ask_for_obstacles(lambda: plugin.obstacles(view))
+        return ask_for_obstacles(partial(plugin.sweep_obstacles, view))
+    return ask_for_obstacles(partial(plugin.obstacles, view))
 
 
 def _unaffected_pod(pod: Pod, plugins: list[_Asked], explanation: Coverage | None) -> UnaffectedPod:

@@ -6,6 +6,7 @@ is reserved or evaluated for it.
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -350,7 +351,7 @@ class Explainer:
             return ""
         if (ask := self._obstacles.get(instance)) is None:
             ask = self._obstacles[instance] = ask_for_obstacles(
-                lambda: instance.plugin.obstacles(instance.view)
+                partial(instance.plugin.obstacles, instance.view)
             )
         if not (text := ask(pod)):
             return ""
@@ -394,7 +395,7 @@ class Explainer:
         for fault in self._controller.evaluator.faults.standing():
             if fault.is_off and _is_of(instance, fault.profile, fault.plugin):
                 return fault.message
-        return ask_for_text(lambda: instance.plugin.describe(pod, instance.view))
+        return ask_for_text(partial(instance.plugin.describe, pod, instance.view))
 
     def _profiles(self, pod: Pod, waiting: list[PendingFinding]) -> Iterator[ProfileAnswer]:
         """Ask the gates of each profile about its finding, or what they would say of one."""

@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count, repeat
 from types import FrameType, SimpleNamespace
 from typing import Any, cast
@@ -20,7 +21,8 @@ from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung, SinkUnavailable
 from reactive_desched.model.changes import NodeTaintsChanged, Resynced
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.sinks.installed import InstalledSink
@@ -176,6 +178,22 @@ def test_a_sweep_ends_a_plugin_that_does_not_end_and_goes_on(place: str) -> None
     if place == "judge":
         assert fault.subject == "this sweep, node n1"
         assert "test_plugin_watchdog.py" in fault.cause
+
+
+def test_a_text_that_does_not_come_is_not_asked_for_again() -> None:
+    asked: list[str] = []
+
+    def obstacle(of: Pod) -> str:
+        asked.append(of.name)
+        swallow_for_ever()
+        return ""
+
+    with hung_calls_ended(limit_s=0.2, beat_s=0.05):
+        ask = ask_for_obstacles(lambda: obstacle)
+        texts = [ask(pod(name, on="n1")) for name in "ab"]
+        texts.append(ask_for_text(partial(obstacle, pod("c", on="n1"))))
+    assert all("PluginHung" in text for text in texts)
+    assert asked == ["a", "c"]
 
 
 def test_short_calls_of_a_plugin_may_last_long_together() -> None:
