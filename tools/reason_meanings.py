@@ -1,6 +1,7 @@
 """Writes what each reason code means, for `policy explain` and for the live page."""
 
 import json
+import re
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -16,6 +17,9 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1] / "reactive_desched"
 DATA: Final = _PACKAGE / "api" / "reasons.json"
 PAGE: Final = _PACKAGE / "web" / "ui" / "reasons.html"
 RUNBOOK: Final = _PACKAGE.parent / "docs" / "runbooks" / "held-pods.md"
+
+_POINTER: Final = re.compile(r"[:.] \[[^]]*\]\([^)]*\)\.")
+"""A link at the end of a sentence, or in its place, which says nothing without its page."""
 
 _HEAD: Final = """\
 <!doctype html>
@@ -60,7 +64,7 @@ def remedies() -> Mapping[str, str]:
     for section in sections:
         code, _, text = section.partition("`")
         paragraphs = text.split("\nNext: ")[0].split()
-        found[code] = without_links(" ".join(paragraphs))
+        found[code] = without_links(_POINTER.sub(".", " ".join(paragraphs)))
     return found
 
 

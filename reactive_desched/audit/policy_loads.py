@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -29,6 +30,9 @@ MIN_REVISION_CHARS: Final = 4
 
 _RECORD_NUMBER: Final = re.compile(r"[0-9]{1,11}")
 _MAX_LINE_CHARS: Final = 60
+_CHARS_BEFORE: Final = 20
+"""So much of two long lines is left before the place where they begin to differ."""
+
 _MAX_NAMED: Final = 10
 
 
@@ -279,15 +283,25 @@ def _compare(old: FileText, new: FileText) -> FileChange:
         if tag != "equal":
             removed += before[start:end]
             added += after[new_start:new_end]
-    lines = (_short(*removed), _short(*added)) if len(removed) == len(added) == 1 else ()
+    lines = _shortened(*removed, *added) if len(removed) == len(added) == 1 else ()
     if not (removed or added):
         return FileChange(name, "changed in what is left out as secret, or in the ends of lines")
     return FileChange(name, "changed", len(added), len(removed), lines)
 
 
-def _short(line: str) -> str:
-    text = line.strip()
-    return text if len(text) <= _MAX_LINE_CHARS else f"{text[: _MAX_LINE_CHARS - 1]}…"
+def _shortened(before: str, now: str) -> tuple[str, str]:
+    """Cut two lines alike, so that the place is left from which on they differ."""
+    before, now = before.strip(), now.strip()
+    common = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+    )
+    start = 0 if max(len(before), len(now)) <= _MAX_LINE_CHARS else max(0, common - _CHARS_BEFORE)
+    return _cut(before, start), _cut(now, start)
+
+
+def _cut(text: str, start: int) -> str:
+    shown = text if start == 0 else f"…{text[start:]}"
+    return shown if len(shown) <= _MAX_LINE_CHARS else f"{shown[: _MAX_LINE_CHARS - 1]}…"
 
 
 def _other_changes(before: PolicyLoaded, now: PolicyLoaded) -> Iterator[str]:

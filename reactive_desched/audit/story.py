@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from reactive_desched.api.event import (
+    BRAKE_ENGAGED,
+    BRAKE_RELEASED,
     CHECKPOINT,
     EPOCH_BEGAN,
     JOURNAL_LOST,
@@ -24,6 +26,7 @@ from reactive_desched.audit.policy_loads import FileText, LoadRecord, PolicyLoad
 from reactive_desched.journal.cluster import recorded_title
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent, JournalRecord, parse_header
+from reactive_desched.model.brakes import CLUSTER
 
 MAX_EVENTS: Final = 200
 """Of a longer story the middle is left out, and counted."""
@@ -31,6 +34,7 @@ MAX_EVENTS: Final = 200
 _CONTEXT_TYPES: Final = (
     *(POLICY_LOADED, POLICY_REJECTED, LEADER_CHANGED),
     *(JOURNAL_RESUMED, JOURNAL_LOST, EPOCH_BEGAN),
+    *(BRAKE_ENGAGED, BRAKE_RELEASED),
 )
 
 
@@ -115,13 +119,17 @@ def _read_events(entries: Iterable[JournalRecord], *, is_own: bool) -> list[Stor
 
 
 def _context_events(catalogue: IndexCatalogue, first: int, last: int) -> list[StoryEvent]:
-    """Return what else happened that a reader of the story should know."""
+    """Return what else happened that a reader of the story should know.
+
+    Of brakes those of the whole cluster: what another one holds has a decision in its own story.
+    """
     locations = catalogue.find_all(
         lambda index: lookup.find_types(
             index, _CONTEXT_TYPES, after=first, before=last, limit=MAX_EVENTS
         )
     )
-    return _read_events(catalogue.fetch(locations), is_own=False)
+    found = _read_events(catalogue.fetch(locations), is_own=False)
+    return [each for each in found if getattr(each.event.data, "scope", CLUSTER) == CLUSTER]
 
 
 def _nearest_event(

@@ -154,7 +154,9 @@ def parser(argv: Sequence[str] = ()) -> CommandParser:
     for name in argv[:1] if argv and argv[0] in _COMMANDS else _COMMANDS:
         import_module(f"{__name__}.{name.replace('-', '_')}").add(commands)
     described = commands.add_parser(_HELP, help="print the help of a command, as its --help does")
-    described.add_argument("words", metavar="COMMAND", nargs="*", help="such as: audit show")
+    described.add_argument(
+        "words", metavar="COMMAND", nargs="*", default=[], help="such as: audit show"
+    )
     described.describe(
         "Print the help of the program, or of the command that is named.",
         examples=("reactive-desched help", "reactive-desched help audit show"),

@@ -30,8 +30,8 @@ WHERE: Final = (
 _CLUSTER_HEADER: Final = "Reactive-Desched-Cluster"
 
 _IN_A_CLUSTER: Final = (
-    "is a controller running there? One in a cluster is asked through"
-    " `kubectl port-forward -n reactive-desched deploy/reactive-desched 10258`"
+    "is a controller running there? One that starts answers after some seconds; one in a cluster is"
+    " asked through `kubectl port-forward -n reactive-desched deploy/reactive-desched 10258`"
 )
 """What is said where no program listens; the names are those in deploy/."""
 

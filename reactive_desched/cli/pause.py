@@ -81,7 +81,10 @@ def _seconds(arguments: argparse.Namespace, now: datetime) -> float | None:
 
     left_s = (parse_flag_moment("--until", arguments.until, now) - now).total_seconds()
     if left_s <= 0:
-        raise ConfigError(f"--until {arguments.until} is not in the future: write a later time")
+        raise ConfigError(
+            f"--until {arguments.until} is not in the future: write a later time, or --for with how"
+            " long it is to last"
+        )
     return left_s
 
 

@@ -79,7 +79,7 @@ def _table(answer: Mapping[str, Any], *, each: bool) -> Iterator[str]:
     from reactive_desched.text.layout import layout_for
 
     if answer["pause"]:
-        yield f"nothing is evaluated now: {answer['pause']}"
+        yield f"nothing is evaluated now: {answer['hold'] or answer['pause']}"
     elif answer["hold"]:
         yield f"no pod is evicted now: {answer['hold']}"
     for flapping in answer["flapping"]:
@@ -119,7 +119,7 @@ def headline(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _groups(answer: Mapping[str, Any], now: datetime, width: int | None) -> Iterator[str]:
-    """Yield a row for each reason and setting, with an example: the one that waits longest."""
+    """Yield a row for each reason and setting, with an example: next to leave, or the longest."""
     from reactive_desched.text.layout import align
 
     rows: list[tuple[str, ...]] = [GROUP_COLUMNS]
@@ -128,6 +128,9 @@ def _groups(answer: Mapping[str, Any], now: datetime, width: int | None) -> Iter
     yield from align(rows, width=width, indent="")
     yield "--each lists every finding; -o json has all of them"
 
+
+HELD: Final = "when it goes on"
+"""When what is due is looked at while something holds all evictions, which has no known end."""
 
 GROUP_COLUMNS: Final = ("FINDINGS", "REASON", "LONGEST", "NEXT", "EXAMPLE", "MESSAGE")
 
@@ -191,7 +194,7 @@ def next_look(until: str | None, now: datetime, *, is_least: bool = False) -> st
         return "at a change"
     if not is_least:
         return left_until(until, now)
-    return f"after {_wait(until, now)}" if datetime.fromisoformat(until) > now else "at a change"
+    return f"after {_wait(until, now)}" if datetime.fromisoformat(until) > now else HELD
 
 
 def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:

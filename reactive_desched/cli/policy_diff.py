@@ -54,7 +54,11 @@ def add(commands: Commands) -> None:
         ),
     )
     command.add_argument(
-        "files", metavar="FILE", nargs="*", help="OLD and NEW, or NEW alone: policy or settings"
+        "files",
+        metavar="FILE",
+        nargs="*",
+        default=[],
+        help="OLD and NEW, or NEW alone: policy or settings",
     )
     recording_files.add_recording(command)
     command.add_argument("--settings", metavar="FILE", help="settings for both policies")

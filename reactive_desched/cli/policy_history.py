@@ -76,7 +76,9 @@ def add(commands: Commands) -> None:
 def add_load(command: argparse.ArgumentParser) -> None:
     """Describe which load is meant, and which of its files."""
     command.add_argument("load", metavar="REV", help="a record, a revision or an id")
-    command.add_argument("files", metavar="FILE", nargs="*", help="only these of its files")
+    command.add_argument(
+        "files", metavar="FILE", nargs="*", default=[], help="only these of its files"
+    )
 
 
 def _history(arguments: argparse.Namespace) -> int:

@@ -148,8 +148,8 @@ def _path_in_use(text: "FileText", in_use: "PolicyFile | None") -> Path:
     if path.is_file() or _is_mounted(path):
         return path
     raise ConfigError(
-        f"{path} is not on this machine: run this where the controller runs, or name another place"
-        " with --out FILE, or print it with --out -; that of a ConfigMap is changed with"
+        f"{path} is not on this machine: if it was deleted, name it with --out FILE, else run this"
+        " where the controller runs, or print it with --out -; that of a ConfigMap is changed with"
         " `policy show REV -o patch | kubectl patch configmap NAME --type merge"
         " --patch-file /dev/stdin`"
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -99,13 +100,14 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The findings that one gate blocks for one reason, and an example: the longest waiting.
+    """The findings that one gate blocks for one reason, and an example.
 
-    They have the same `setting` that would let them pass. `nextUntil` is when the first of them is
-    evaluated again at the latest, or when what blocks it ends; of those in the queue of a rate
-    limit `nextTurn` is when the first of them is expected to leave, and `lastTurn` the last. With
-    `isLeast` these times are the earliest. With `keeps` no eviction is waited for, and with
-    `leaves` the pods leave already.
+    The example is that of `nextTurn` in the queue of a rate limit, else the longest waiting;
+    `since` is when the longest wait began. They have the same `setting` that would let them pass.
+    `nextUntil` is when the first of them is evaluated again at the latest, or when what blocks it
+    ends; of those in the queue of a rate limit `nextTurn` is when the first of them is expected to
+    leave, and `lastTurn` the last. With `isLeast` these times are the earliest. With `keeps` no
+    eviction is waited for, and with `leaves` the pods leave already.
     """
 
     gate: str
@@ -247,23 +249,30 @@ def summarize_pending(
 class _Group:
     """The findings of one gate, reason and setting."""
 
-    __slots__ = ("count", "first_turn", "last_turn", "longest", "next_until")
+    __slots__ = ("count", "example", "first_turn", "last_turn", "next_until", "since")
 
-    def __init__(self, longest: PendingFinding) -> None:
+    def __init__(self, example: PendingFinding) -> None:
         self.count = 0
-        self.longest = longest
+        self.example = example
+        self.since = example.since
         self.next_until: float | None = None
         self.first_turn: float | None = None
         self.last_turn: float | None = None
 
     def add(self, finding: PendingFinding) -> None:
         self.count += 1
-        if finding.since < self.longest.since:
-            self.longest = finding
+        if _example_order(finding) < _example_order(self.example):
+            self.example = finding
+        self.since = min(self.since, finding.since)
         self.next_until = earliest(self.next_until, finding.until)
         if (turn := finding.turn) is not None:
             self.first_turn = earliest(self.first_turn, turn.at)
             self.last_turn = turn.at if self.last_turn is None else max(self.last_turn, turn.at)
+
+
+def _example_order(finding: PendingFinding) -> tuple[float, float]:
+    """Order findings by how well one stands for its group: next to leave, then longest waiting."""
+    return inf if finding.turn is None else finding.turn.at, finding.since
 
 
 class _Counted:
@@ -304,12 +313,12 @@ class _Counted:
 
     def _reason(self, key: tuple[str, str, str, bool, bool], group: _Group) -> PendingReason:
         gate, reason, setting, keeps, leaves = key
-        moment, example = self._moment, group.longest
+        moment, example = self._moment, group.example
         return PendingReason(
             gate,
             reason,
             group.count,
-            moment.time(example.since),
+            moment.time(group.since),
             str(example.decision.finding.pod),
             example.message(moment.now),
             setting,

@@ -79,8 +79,8 @@ _OF_PAUSES: Final = {
 class PublicState(Struct, frozen=True, rename="camel"):
     """The state of a controller: `name` is a ControllerState, `severity` good, warn or bad.
 
-    `summary` is a sentence for people. `hold` is why no pod at all is evicted now; empty while
-    some may be.
+    `summary` is a sentence for people. `hold` is why no pod at all is evicted now, and what ends
+    that where a person or a brake holds them; empty while some may be.
     """
 
     name: ControllerState
@@ -113,13 +113,16 @@ def public_state(
     for name, text in held.items():
         state = _state_of_pause(name, held, is_standby=is_standby, is_first_sync=is_first_sync)
         by_state.setdefault(state, {})[name] = text
-    engaged = [each for each in brakes if each.name != MANUAL_BRAKE]
+    known = list(brakes)
+    engaged = [each for each in known if each.name != MANUAL_BRAKE]
     cluster_wide = [each for each in engaged if each.scope == CLUSTER]
     for each in cluster_wide:
         by_state.setdefault(ControllerState.BRAKED, {})[each.name] = each.message
     for state in ControllerState:
         if (causes := by_state.get(state)) is not None:
-            return _stopped(state, causes, cluster_wide)
+            manual = [each for each in known if each.name == MANUAL_BRAKE]
+            holders = {ControllerState.BRAKED: cluster_wide, ControllerState.PAUSED: manual}
+            return _stopped(state, causes, holders.get(state, ()))
     parts = [f"{each.scope}: {each.message}" for each in engaged]
     parts += failing
     ratio, left_s = warm_up
@@ -153,14 +156,15 @@ def _stopped(
     state: ControllerState, causes: Mapping[str, str], brakes: Collection[BrakeState]
 ) -> PublicState:
     names = ", ".join(each.name for each in brakes)
-    texts = "; ".join(dict.fromkeys(causes.values()))
+    texts = tuple(dict.fromkeys(causes.values()))
+    releases = tuple(dict.fromkeys(each.release for each in brakes))
     if state is ControllerState.BRAKED:
         by = f"the {names} brake" if names else "the zone brake"
-        release = "; ".join(dict.fromkeys(each.release for each in brakes)) or texts
-        summary = f"{by} holds the whole cluster, and no pod is evicted: {release}"
+        summary = f"{by} holds the whole cluster, and no pod is evicted: "
+        summary += "; ".join(releases or texts)
     else:
-        summary = f"{_NOTHING[state]}: {texts}"
-    hold = "; ".join(f"{name}: {text}" for name, text in causes.items())
+        summary = f"{_NOTHING[state]}: {'; '.join(texts + releases)}"
+    hold = "; ".join((*(f"{name}: {text}" for name, text in causes.items()), *releases))
     return PublicState(state, _SEVERITIES.get(state, BAD), summary, hold)
 
 

@@ -14,7 +14,8 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PODS_PER_SLICE, PendingFinding
 from reactive_desched.controller.slices import in_slices
 from reactive_desched.gate.rate_limits import RATE_LIMITED
-from reactive_desched.gate.turns import Turn
+from reactive_desched.gate.turns import Turn, least_end
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied
 
@@ -47,10 +48,7 @@ def findings_with_turns(
     for step in limiter.foresee(controller.evaluator.rate_limited(now), now):
         turns = turns if step is None else step
         yield None
-    pauses = controller.pauses
-    is_held = bool(pauses.check() or pauses.state().hold)
-    is_least = is_held or controller.gates.has_other_limits
-    release = pauses.next_release() if is_held else None
+    is_held, is_least, release = _holding(controller)
     for number, each in enumerate(found):
         turn = None
         if each.decision.gate == RATE_LIMITED.gate:
@@ -65,6 +63,29 @@ def findings_with_turns(
         if number % PODS_PER_SLICE == 0:
             yield None
     yield found
+
+
+def _holding(controller: Controller) -> tuple[bool, bool, float | None]:
+    """Return whether all evictions are held, whether turns are the earliest, and the release."""
+    pauses = controller.pauses
+    is_held = bool(pauses.check() or pauses.state().hold)
+    is_least = is_held or controller.gates.has_other_limits
+    return is_held, is_least, pauses.next_release() if is_held else None
+
+
+def as_foreseen(decision: Defer | Refuse, controller: Controller) -> Defer | Refuse:
+    """Return a rate limit's answer with a turn that is no sooner than that of pods in its queue.
+
+    A pod that another gate holds is in no queue: the answer has its turn from now on.
+    """
+    end = decision.end
+    if not isinstance(decision, Defer) or decision.gate != RATE_LIMITED.gate or end is None:
+        return decision
+    _, is_least, release = _holding(controller)
+    if not is_least:
+        return decision
+    end = least_end(end, release)
+    return replace(decision, retry_at_s=end.at_s, end=end)
 
 
 def _next_look(finding: PendingFinding, release: float | None) -> float | None:

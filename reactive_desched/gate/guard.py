@@ -38,9 +38,8 @@ class Hold(Struct, frozen=True):
     """The reason why a guard holds a pod, and what may end it besides a change of the pod itself.
 
     `wait_s` is in how many seconds it ends without any change; the message says that in the words
-    `ends` and, behind the time, `ends_after`. `turn` is as in a decision: the row
-    in which the pod waits for one that leaves before it. `setting` is the one that would change
-    this, where it is not that of the reason.
+    `ends`. `turn` is as in a decision: the row in which the pod waits for one that leaves before
+    it. `setting` is the one that would change this, where it is not that of the reason.
     """
 
     reason: GateReason
@@ -50,7 +49,6 @@ class Hold(Struct, frozen=True):
     turn: str = ""
     setting: str = ""
     ends: str = ""
-    ends_after: str = ""
 
 
 class Guard(Struct, frozen=True):

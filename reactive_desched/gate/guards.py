@@ -160,8 +160,7 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
     wait_s = finding.counts_from_s - inputs.view.now_s
     if wait_s <= 0:
         return None
-    ends, if_ = "; it counts", ", if it stands until then"
-    return Hold(CHANGED_TOO_RECENTLY, _TOO_NEW, (), wait_s, ends=ends, ends_after=if_)
+    return Hold(CHANGED_TOO_RECENTLY, _TOO_NEW, (), wait_s, ends="; if it stands, it counts")
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -584,7 +583,7 @@ class Guards:
                 wakes = (WakeOnPod(finding.pod.uid), *hold.wakes)
                 end = None
                 if until is not None and hold.ends:
-                    end = WaitEnd(hold.ends, until, hold.ends_after)
+                    end = WaitEnd(hold.ends, until)
                 refusal = hold.reason.refuse(
                     finding, hold.message, wakes, until, setting=hold.setting, turn=hold.turn
                 )

@@ -24,6 +24,7 @@ from reactive_desched.primitives.token_bucket import TokenRate
 PODS_PER_SLICE: Final = 16
 """The turns of so many pods are found in some tenths of a millisecond."""
 
+_AT_LEAST: Final = ": at least"
 _EPSILON: Final = 1e-6
 _FAR: Final = 365 * 86_400.0
 
@@ -60,8 +61,13 @@ class Turn(Struct, frozen=True, gc=False):
     def end(self) -> WaitEnd:
         """The time of the turn, in words that follow the place."""
         warming = f", {self.ratio:.0%} of the limit in the warm-up" if self.ratio < 1 else ""
-        about = "at least" if self.is_least else "about"
-        return WaitEnd(f": {about}", self.at, f" at {self.rate}{warming}", is_bare=True)
+        about = _AT_LEAST if self.is_least else ": about"
+        return WaitEnd(about, self.at, f" at {self.rate}{warming}", is_bare=True)
+
+
+def least_end(end: WaitEnd, release_s: float | None) -> WaitEnd:
+    """Return the end of a turn that something else delays, until `release_s` if that is known."""
+    return replace(end, before=_AT_LEAST, at_s=max(end.at_s, release_s or end.at_s))
 
 
 class WarmUpPace(Struct, frozen=True, gc=False):

@@ -48,6 +48,7 @@ from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
+from reactive_desched.text.ages import format_age
 
 MAX_OWNERS: Final = 10_000
 """So many owners are remembered; of those above it the one not moved for longest is forgotten."""
@@ -283,8 +284,8 @@ class MoveMemory(EvictionParticipant):
         if now >= (until := since + stays_s) or self._nodes.changed_since(pod.node, since):
             return None
         message = (
-            f"the pod replaced an evicted one of {memory.owner}, and stays for {stays_s:.0f} s "
-            "from then on"
+            f"the pod replaced an evicted one of {memory.owner}, and stays for "
+            f"{format_age(stays_s)} from then on"
         )
         return COOLING_DOWN.defer(finding, message, until, end=WaitEnd(", which ends", until))
 

@@ -432,7 +432,10 @@ class MoveTracker(EvictionParticipant):
             return NOT_READY, f"the replacement is not Ready on node {pod.node}"
         if move.match_key is None:
             if move.controller_uid:
-                return NOT_REPLACED, "the pod had ended, and its controller replaced it then"
+                return (
+                    NOT_REPLACED,
+                    "the pod had ended earlier, and its controller makes no other now",
+                )
             return NOT_REPLACED, "no controller creates a bare pod again"
         if self._owner_is_gone(move.origin.owner):
             return OWNER_GONE, "the owner was deleted"

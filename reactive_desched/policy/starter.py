@@ -72,8 +72,8 @@ _SETTINGS: Final = """\
 # What a DeschedulerPolicy cannot say. `reactive-desched policy explain settings` has every field.
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
-# How fast pods move: careful, normal or fast. The limits of cluster, zones, nodes, namespaces,
-# owners and plugins that it stands for are in docs/howto/limits.md; each can be set by itself.
+# How fast pods move: careful, normal or fast. `policy check` prints the limits of cluster, zones,
+# nodes, namespaces, owners and plugins that it stands for; each can be set by itself.
 pace: {pace}
 """
 _CLUSTER_LIMIT: Final = """\

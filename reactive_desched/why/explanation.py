@@ -22,6 +22,7 @@ from reactive_desched.controller.coverage import (
 from reactive_desched.controller.job_listing import JobRow, job_rows
 from reactive_desched.controller.pending import PendingFinding, TurnRow, turn_row
 from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.turn_forecast import as_foreseen
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.guards import Guards
@@ -426,7 +427,9 @@ class Explainer:
             if decision is None:
                 yield GateAnswer(name, passes=True, message=_remark(gate, name, finding))
                 continue
-            yield self._rejection(decision, self._turn_of(decision))
+            turn = self._turn_of(decision)
+            said = as_foreseen(decision, self._controller) if turn is None else decision
+            yield self._rejection(said, turn)
             if name == EvictorFilters.name:
                 yield from _other_rejections(gate, finding.pod, decision.reason)
 

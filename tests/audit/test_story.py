@@ -127,6 +127,13 @@ class Telling:
         )
         return self.add("", f"policy-{revision}", api.POLICY_LOADED, data)
 
+    def brake(self, scope: str) -> "Telling":
+        about: dict[str, Any] = {"brake": "manual", "message": "m", "mode": "live", "scope": scope}
+        engaged = api.BrakeEngaged(**about)
+        self.add("", f"engaged-{scope}", api.BRAKE_ENGAGED, engaged)
+        released = api.BrakeReleased(by="ann", **about)
+        return self.add("", f"released-{scope}", api.BRAKE_RELEASED, released)
+
     def corrected(self, case: str) -> "Telling":
         outcome = api.Ending(result="unknown", reason="EvictedLater", message="later")
         data = api.EvictionCorrected(
@@ -343,6 +350,17 @@ def test_what_happened_meanwhile_is_shown_in_its_place(show: Shown, golden: Gold
     words = [line[39:].split()[0] for line in story if line.startswith("  2026")]
     assert words == ["finding", "held", "journal", "policy", "evict"]
     assert story[14].endswith(golden())
+
+
+def test_a_pause_of_the_whole_cluster_stands_between_the_records_of_a_case(show: Shown) -> None:
+    told = Telling().finding("case").verdict("case", "defer", "budgets", "spent")
+    told.brake("cluster").brake("zone b").verdict("case", "evict", number=2)
+
+    story = show(told.events, "case").splitlines()
+
+    words = [line[39:].split()[0] for line in story if line.startswith("  2026")]
+    assert words == ["finding", "held", "brake", "brake", "evict"]
+    assert not any("zone b" in line for line in story)
 
 
 def test_a_policy_that_is_not_the_last_one_loaded_is_said_to_be_another(

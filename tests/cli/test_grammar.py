@@ -51,6 +51,13 @@ def test_every_help_ends_with_two_examples_that_the_parser_takes(
         parser().parse_args(line)
 
 
+@pytest.mark.parametrize(("words", "command"), COMMANDS)
+def test_what_may_be_left_out_is_not_asked_for(
+    words: tuple[str, ...], command: CommandParser
+) -> None:
+    assert [each.dest for each in command.arguments() if each.nargs == "*" and each.required] == []
+
+
 @pytest.mark.parametrize("name", GROUPS)
 def test_the_help_of_a_group_of_commands_has_examples_of_two_of_them(name: str) -> None:
     examples = parser().subcommands[name].examples

@@ -182,6 +182,6 @@ def test_what_is_held_is_looked_at_after_a_time() -> None:
     later, past = ((now + timedelta(seconds=each)).isoformat() for each in (3600, -9))
 
     assert pending.next_look(later, now, is_least=True) == "after 1h"
-    assert pending.next_look(past, now, is_least=True) == "at a change"
+    assert pending.next_look(past, now, is_least=True) == "when it goes on"
     assert pending.next_look(later, now) == "in 1h"
     assert pending.next_look(past, now) == "now"

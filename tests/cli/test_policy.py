@@ -79,6 +79,8 @@ def test_a_sound_policy_gets_a_summary_and_status_0(files: Files, golden: Golden
             "{scaledDownNodes: drain}",
             id="arguments",
         ),
+        pytest.param("{}", "{standingTimes: {byTaint: {gpu: 2s}}}", id="a taint of its own time"),
+        pytest.param("{}", "{disabled: [StandingTime]}", id="no standing times"),
     ],
 )
 def test_the_check_says_what_the_policy_does_about_cordoned_nodes_and_their_like(

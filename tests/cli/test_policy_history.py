@@ -113,6 +113,22 @@ def history(loads: Loads, capsys: pytest.CaptureFixture[str]) -> list[dict[str, 
     return found
 
 
+def test_two_long_lines_are_cut_so_that_their_difference_is_seen(
+    loads: Loads, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "{{apiVersion: reactive-desched/v1alpha1, kind: ReactiveSettings, pace: {}, more: {}}}\n"
+    loads.load(settings=line.format("normal", "y" * 60))
+    loads.load(settings=line.format("fast", "y" * 60))
+
+    [change] = history(loads, capsys)[-1]["changes"]
+
+    assert [each[:27] for each in change["lines"]] == [
+        "…tiveSettings, pace: normal",
+        "…tiveSettings, pace: fast, ",
+    ]
+    assert all(len(each) == 60 for each in change["lines"])
+
+
 def test_the_history_says_what_each_load_changed(
     loads: Loads, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from msgspec.json import decode, encode
+from msgspec.structs import replace
 
 from reactive_desched.controller.pending import (
     MAX_LISTED,
@@ -15,12 +16,14 @@ from reactive_desched.controller.pending import (
 from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate.filters import DAEMON_SET_POD
+from reactive_desched.gate.turns import Turn
 from reactive_desched.model.changes import NodeTaintsChanged
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOnCapacity, WakeOnPdb, WakeOnPod
+from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import pod
 from tests.support.golden import Golden
 
@@ -96,6 +99,21 @@ def test_the_longest_waiting_are_listed_and_all_are_counted() -> None:
 
     assert (listed.total, len(listed.findings)) == (MAX_LISTED + 5, MAX_LISTED)
     assert [row.pod for row in listed.findings[:2]] == ["p504", "p503"]
+
+
+def test_the_example_of_a_queue_is_the_pod_whose_turn_is_next() -> None:
+    def queued(name: str, since: float, at: float) -> PendingFinding:
+        turn = Turn("node", "n1", TokenRate(0.1, 1), 1, 3, at)
+        return replace(finding(name, since), turn=turn)
+
+    found = [queued("first", 0, 90), queued("next", 5, 30), queued("last", 6, 120)]
+
+    [row] = at_once(list_pending(found, PendingQuery(), PendingContext(), ClockPair(0, 0))).reasons
+
+    assert row.example == "default/next"
+    assert row.next_turn is not None
+    assert (row.next_turn.timestamp(), row.since.timestamp()) == (30, 0)
+    assert row.message.startswith(found[1].message(0))
 
 
 @pytest.mark.parametrize("query", [{"pod": "a"}, {"plugin": "Wrong", "pod": "a"}, {"gate": "Gate"}])

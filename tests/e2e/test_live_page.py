@@ -338,7 +338,7 @@ async def test_what_is_held_has_its_next_look_after_a_time(page: BrowserTab) -> 
         "turn after 1m 40s",
         "turn in 1m 40s",
         "after 1h",
-        "at a change",
+        "when it goes on",
         "in 1h",
         "now",
         "at a change",

@@ -392,7 +392,7 @@ async def test_a_pod_that_is_older_and_leaves_later_frees_no_sibling_that_came_b
         flow.deliver(flow.pods["web-2"])
         await flow.let_pass(10)
         assert flow.evicted_names == ["web-1", "web-0"]
-        assert "stays for 300 s" in flow.blocked().message
+        assert "stays for 5m" in flow.blocked().message
 
         await flow.let_pass(5 * MINUTE)
     assert flow.evicted_names == ["web-1", "web-0", "web-2"]

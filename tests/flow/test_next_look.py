@@ -1,5 +1,6 @@
 """When a finding that waits is looked at next, as `pending`, `status` and the live page say it."""
 
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -90,6 +91,37 @@ async def test_what_a_storm_holds_waits_for_the_moment_that_its_message_names() 
         last = nexts_of_why(flow)
         assert last.startswith("it is evaluated again in 9m")
         assert " at the earliest" in last
+
+
+def gates_of_why(flow: FakeEdgesController, name: str) -> dict[str, tuple[str, datetime | None]]:
+    """Return what each gate that holds the pod says, and until when."""
+    now = anyio.current_time()
+    found = at_once(findings_with_turns(flow.controller, now))
+    moment = ClockPair(now, flow.controller.view.now_s)
+    refs = (each.decision.finding.pod for each in found)
+    held = flow.controller.view.pod(next(ref.uid for ref in refs if ref.name == name))
+    assert held is not None
+    explained = Explainer(flow.controller, found, moment).explain(held)
+    [profile] = explained.profiles
+    return {each.gate: (each.message, each.until) for each in profile.gates if not each.passes}
+
+
+async def test_no_gate_gives_a_pod_that_a_storm_holds_a_turn_before_its_end() -> None:
+    async with braked(SLOW, storm=STORM).running() as flow:
+        flow.sync_and_resume(*NODES, *one_each(NODES[:8]))
+        await anyio.sleep(120)
+        flow.deliver(tainted(NODES[0]))  # its pod takes the token
+        await anyio.sleep(5)
+        flow.deliver(*map(tainted, NODES[1:8]))
+        await anyio.sleep(30)
+        [brake] = flow.pipeline.description.brake_states()
+        held = next(row.pod for row in answer(flow).findings if row.reason == "FindingStorm")
+
+        message, until = gates_of_why(flow, held)["EvictionRateLimit"]
+
+        assert ": at least 9m" in message
+        assert until is not None
+        assert until.timestamp() == brake.until_s
 
 
 async def test_what_a_storm_holds_that_only_a_person_ends_waits_for_a_change() -> None:

@@ -70,6 +70,7 @@ async def test_while_a_storm_holds_the_cluster_the_state_says_so(golden: Golden)
         assert state(flow).severity == "bad"
         assert state(flow).summary == golden("summary")
         assert state(flow).hold.startswith("storm: ")
+        assert state(flow).hold.endswith(brake(flow).release)
         assert gauge(flow) == {"braked"}
         found = brake(flow)
         assert (found.name, found.scope) == (STORM, CLUSTER)

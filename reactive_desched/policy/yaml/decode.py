@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Final, TypeVar, Union, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Final, TypeVar, get_args, get_origin
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from reactive_desched.api.args import LENIENT_CONTEXT, Fix, Path
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.policy.yaml.diagnostics import Diagnostic, DiagnosticList
-from reactive_desched.policy.yaml.explain import explain_validation_error
+from reactive_desched.policy.yaml.explain import explain_validation_error, is_union
 from reactive_desched.policy.yaml.selectors import selector_errors
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import (
@@ -239,7 +239,7 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, object]:
 def _go_zero_value(annotation: object) -> object:
     """Return Go's zero value for a null in a field of this type; None where null is valid."""
     shape = _inner_shape(annotation)
-    if _is_union(annotation) or shape is not None:
+    if is_union(annotation) or shape is not None:
         return {} if shape is not None and shape[0] is BaseModel else None
     bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     return _ZEROS.get(bare) if isinstance(bare, type) else None
@@ -247,7 +247,7 @@ def _go_zero_value(annotation: object) -> object:
 
 def _means_absent(node: YamlNode, annotation: object) -> bool:
     """Say whether a null means that the field is not there."""
-    return _is_null(node) and not (_is_union(annotation) and NoneType in get_args(annotation))
+    return _is_null(node) and not (is_union(annotation) and NoneType in get_args(annotation))
 
 
 def _is_null(node: YamlNode) -> bool:
@@ -265,10 +265,6 @@ def _without_nulls(written: object) -> object:
             return written
 
 
-def _is_union(annotation: object) -> bool:
-    return get_origin(annotation) in (Union, UnionType)
-
-
 def _inner_shape(annotation: object) -> Shape | None:
     """Say what to look into: a model, a selector, a list's items, a mapping's values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -278,7 +274,7 @@ def _inner_shape(annotation: object) -> Shape | None:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _inner_shape(arguments[0])
-    if _is_union(annotation):
+    if is_union(annotation):
         return next(filter(None, map(_inner_shape, arguments)), None)
     if isinstance(origin, type) and arguments:
         if issubclass(origin, Mapping):

@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -44,6 +45,9 @@ _RULES: Final[Mapping[str, Rule]] = {
 }
 """The rule of each kind of complaint that needs no more than words."""
 
+_OFF: Final = frozenset({"false", "no", "none", "never", "off", "disabled", "unlimited"})
+"""What is written where null would switch a section off, or take a limit away."""
+
 _CHOICES: Final = r"'([^']*)'"
 
 ErrorDetail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
@@ -68,7 +72,8 @@ def explain_validation_error(
                 "is required", _what_it_says(model, detail["loc"]), rule=Rule.MISSING_FIELD
             )
         else:
-            yield from _explain_one(detail, at, type_hint)
+            takes_null = _takes_null(model, detail["loc"])
+            yield from _explain_one(detail, at, type_hint, takes_null=takes_null)
 
 
 def _what_it_says(model: type[BaseModel] | None, loc: Path) -> str:
@@ -89,7 +94,7 @@ def _child_location(location: SourceLocation, step: str | int) -> SourceLocation
 
 
 def _explain_one(
-    detail: ErrorDetail, at: SourceLocation, type_hint: WrongTypeHint
+    detail: ErrorDetail, at: SourceLocation, type_hint: WrongTypeHint, *, takes_null: bool
 ) -> Iterator[Diagnostic]:
     """Explain one detail; a validator of ours may have several complaints in one."""
     cause = detail.get("ctx", {}).get("error")
@@ -99,7 +104,9 @@ def _explain_one(
     kind = detail["type"]
     if kind in _EXPECTED:
         hint, text = type_hint(at.path, at.node), ""
-        if not hint:
+        if takes_null and _says_off(at.node):
+            hint, text = "write null: that switches it off", "null"
+        elif not hint:
             hint, text = _type_hint(kind, at)
         yield at.diagnostic(
             f"must be {_EXPECTED[kind]}, not {describe(at.node)}",
@@ -112,6 +119,36 @@ def _explain_one(
     else:
         rule = _RULES.get(kind, Rule.ARGUMENT_REFUSED)
         yield at.diagnostic(_message(kind, detail, at, cause), rule=rule)
+
+
+def _takes_null(model: type[BaseModel] | None, loc: Path) -> bool:
+    """Say whether null is a value of a field, which is a place in a model and those inside it."""
+    options: tuple[object, ...] = (model,)
+    for step in loc:
+        fields = [
+            item
+            for each in options
+            if isinstance(each, type) and issubclass(each, BaseModel)
+            for item in each.model_fields.items()
+        ]
+        options = next(
+            (
+                get_args(info.annotation) if is_union(info.annotation) else (info.annotation,)
+                for name, info in fields
+                if step in (name, info.alias, info.validation_alias)
+            ),
+            (),
+        )
+    return NoneType in options
+
+
+def is_union(annotation: object) -> bool:
+    """Say whether a type has alternatives, such as null."""
+    return get_origin(annotation) in (Union, UnionType)
+
+
+def _says_off(node: YamlNode | None) -> bool:
+    return isinstance(node, ScalarNode) and node.text.lower() in _OFF
 
 
 def _message(kind: str, detail: ErrorDetail, at: SourceLocation, cause: object) -> str:

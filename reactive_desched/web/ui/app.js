@@ -216,7 +216,7 @@ function nextOf(keeps, turn, isLeast, until, now) {
   if (turn) return `turn ${isLeast ? "after" : "in"} ${age(new Date(turn) - now)}`;
   if (!until) return "at a change";
   const left = new Date(until) - now;
-  if (isLeast) return left > 0 ? `after ${age(left)}` : "at a change";
+  if (isLeast) return left > 0 ? `after ${age(left)}` : "when it goes on";
   return left < 500 ? "now" : `in ${age(left)}`;
 }
 
