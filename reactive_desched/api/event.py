@@ -628,6 +628,28 @@ class FutileCleared(EventData, frozen=True, gc=False, kw_only=True, rename="came
         return f"{self.by} cleared the memory of {owner}{why}"
 
 
+EVALUATION_REQUESTED: Final = full_type("evaluation.requested")
+
+
+@event_data(
+    EventType(
+        EVALUATION_REQUESTED,
+        "A person had the controller evaluate some pods at once.",
+    ),
+)
+class EvaluationRequested(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A person had the controller evaluate what the scope names, without waiting for a change."""
+
+    by: Annotated[str, _described("Who did so, as they named themselves.")]
+    message: Annotated[str, _described("Why, as they said; may be empty.")]
+    scope: Annotated[str, _described("What was named, such as node n7; or everything.")]
+
+    def describe(self) -> str:
+        """Return who asked for what, and why."""
+        why = f": {self.message}" if self.message else ""
+        return f"{self.by} had {self.scope} evaluated{why}"
+
+
 class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """A file of the policy and the settings, as it was read."""
 

@@ -14,6 +14,7 @@ from reactive_desched.app import openings
 from reactive_desched.app.cluster import wait_for_cluster
 from reactive_desched.app.components import Components, build_components
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
+from reactive_desched.app.evaluating import Evaluating
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.gc import freeze_gc_after_sync
 from reactive_desched.app.health import add_credential_check, add_recording_check, add_sink_check
@@ -105,6 +106,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             parts.pipeline,
             pausing,
             FutileMoves(controller, recorder),
+            Evaluating(parts.pipeline, recorder, parts.notes),
             status,
             parts.notes,
             PastPages(status.recorded_places),

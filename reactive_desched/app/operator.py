@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from reactive_desched.app.evaluating import Evaluating
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.node_overview import overview
@@ -19,6 +20,7 @@ def build_operator(
     pipeline: Pipeline,
     pausing: Pausing,
     futile: FutileMoves,
+    evaluating: Evaluating,
     status: StatusPage,
     notes: InputNotes,
     past: PastPages,
@@ -27,7 +29,10 @@ def build_operator(
     controller, description = pipeline.controller, pipeline.description
     return Operator(
         cluster=status.cluster_text,
-        orders=tuple(map(notes.of_order, (*pausing.orders, *futile.orders))),
+        orders=(
+            *map(notes.of_order, (*pausing.orders, *futile.orders)),
+            *evaluating.orders,
+        ),
         pages=(
             past.with_past(status.page),
             past.with_past(
@@ -61,6 +66,7 @@ def build_operator(
                     lambda query: overview(controller, query),
                 )
             ),
+            *evaluating.pages,
             *past.pages,
             *futile.pages,
         ),

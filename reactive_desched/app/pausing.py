@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.public_state import PublicState
-from reactive_desched.errors import ConfigError
 from reactive_desched.journal import atomic_files
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -131,14 +130,14 @@ class Pausing:
 
     async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, PauseOrder)
-        self._check_leading()
+        self._controller.pauses.check_leading()
         self._controller.pauses.pause(order.by, order.reason, order.for_seconds)
         await self._wait_restored()
         return await self._answer()
 
     async def _resume(self, body: Mapping[str, Any]) -> BrakesAnswer:
         order = msgspec.convert(body, ResumeOrder)
-        self._check_leading()
+        self._controller.pauses.check_leading()
         await self._wait_restored()
         self._controller.pauses.resume(order.by, order.reason)
         return await self._answer()
@@ -147,11 +146,6 @@ class Pausing:
         """Wait for what an earlier process kept, or a little; the journal is not open before."""
         with anyio.move_on_after(RESTORE_WAIT_S):
             await self._restored.wait()
-
-    def _check_leading(self) -> None:
-        """Reject orders on a standby: the leader would not learn of them."""
-        if fault := self._controller.pauses.leadership.fault:
-            raise ConfigError(f"only the leader takes orders: {fault}")
 
     async def _answer(self) -> BrakesAnswer:
         not_kept = await self._keep()

@@ -22,7 +22,8 @@ from reactive_desched.primitives.shortage import lacking, shortage_remedy
 from reactive_desched.text.terminal import wants_colours
 
 _COMMANDS = (
-    *("run", "plan", "nodes", "why", "status", "top", "pending", "pause", "resume"),
+    *("run", "plan", "nodes", "why", "status", "top", "pending", "evaluate"),
+    *("pause", "resume"),
     "eviction-loops",
     *("migrate", "migrations"),
     *(

@@ -7,6 +7,12 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from reactive_desched.controller.asked_evaluations import (
+    AskedEvaluation,
+    AskedEvaluations,
+    EvaluationScope,
+    SelectedPods,
+)
 from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.deletion_causes import CAUSES_READ
@@ -25,10 +31,16 @@ from reactive_desched.gate.eviction_controls import (
     EvictionControls,
 )
 from reactive_desched.ledger.ledger import EvictionLedger
-from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.changes import Change, EvaluationAsked, Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.disruptions import RememberedEnd
-from reactive_desched.model.evaluation import DecisionContext, Evaluation, EvictionResult, Intent
+from reactive_desched.model.evaluation import (
+    ChangeTrigger,
+    DecisionContext,
+    Evaluation,
+    EvictionResult,
+    Intent,
+)
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.observer import Observer
@@ -116,6 +128,8 @@ class Controller(IntentOwner):
             clock,
         )
         self._followers = ChangeFollowers(self._all_followers())
+        self.asked = AskedEvaluations()
+        self.ledger.add_participants(self.asked)
         self.initial_sync_done = Latch()
         self.evicted = 0
         self._recorder = recorder
@@ -205,14 +219,7 @@ class Controller(IntentOwner):
     def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()
         if not self.evaluator.started:
-            self.gates.rate_limiter.begin_warm_up(now)
-            self.gates.brakes.start(now)
-            self.gates.moves.adopt(now)
-            if self.migrations is not None:
-                self.migrations.follow_all()
-            self.evaluator.resync(now)
-            self._observer.on_initial_sync(self.state.size())
-            self.initial_sync_done.set()
+            self._start(now)
             if self.pauses.check():
                 return
         is_paused = bool(self.readiness.reason)
@@ -231,10 +238,24 @@ class Controller(IntentOwner):
                     self.ledger.evaluated(evaluation)
                     evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
                     yield Intent(context, self.config.policy.grace_period_s, evictor)
+            self.asked.note(evaluation)
             self._observer.on_decision(evaluation)
         self._report_faults()
+        if not self.evaluator.is_evaluating:
+            self.asked.note_evaluated(now)
         if not should_yield():
             self._turns.work(now, should_yield)
+
+    def _start(self, now: float) -> None:
+        """Begin to evaluate, every subject first: the initial sync is done."""
+        self.gates.rate_limiter.begin_warm_up(now)
+        self.gates.brakes.start(now)
+        self.gates.moves.adopt(now)
+        if self.migrations is not None:
+            self.migrations.follow_all()
+        self.evaluator.resync(now)
+        self._observer.on_initial_sync(self.state.size())
+        self.initial_sync_done.set()
 
     def _switch_off_readers(self) -> None:
         """Switch off the plugins that read an index which failed since the last call."""
@@ -397,6 +418,20 @@ class Controller(IntentOwner):
             self._observer.on_changes(changes)
             self._followers.apply(changes, now)
         self._work_available.notify()
+
+    def evaluate(
+        self, scope: EvaluationScope, selected: SelectedPods, by: str, reason: str
+    ) -> AskedEvaluation:
+        """Evaluate what a person asks for, at once, through the same gates and limits."""
+        now = self._clock()
+        asked = self.asked.add(scope, selected, by, reason, now)
+        instances = [
+            each for each in self.evaluator.instances if scope.takes(each.profile, each.name)
+        ]
+        trigger = ChangeTrigger(EvaluationAsked(str(scope), by), now)
+        self.evaluator.evaluate_some(instances, selected.concern, trigger, now)
+        self._work_available.notify()
+        return asked
 
     def clear_futile(self, owner_uid: str) -> int:
         """Forget an owner's moves, or with an empty uid all, and evaluate everything again.

@@ -4,7 +4,7 @@ The evaluator is synchronous and reads no clock: callers pass the time in monoto
 works in small portions, so that the worker can yield to the event loop between two of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Protocol
 
 from msgspec.structs import replace
@@ -76,6 +76,9 @@ POD_GONE: Final = GateReason(
 
 RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
+
+_OTHERS_PER_SLICE: Final = 1_000
+"""So many subjects are passed over at once that nobody asked for."""
 
 NEVER_FLAPPING: Final = FlappingConfig()
 
@@ -183,6 +186,11 @@ class Evaluator:
         return subject in self._queue
 
     @property
+    def is_evaluating(self) -> bool:
+        """Say whether a subject's evaluation has begun and not ended, or a look at everything."""
+        return self._under_way is not None or self.is_resyncing
+
+    @property
     def is_resyncing(self) -> bool:
         """Say whether a look at everything is not finished yet."""
         return bool(self._resyncs)
@@ -217,6 +225,25 @@ class Evaluator:
         self._resyncs = [
             (self._all_subjects(instance, now), trigger) for instance in self._instances
         ]
+
+    def evaluate_some(
+        self,
+        instances: Iterable[PluginInstance],
+        concerns: Callable[[Hashable], bool],
+        trigger: ChangeTrigger,
+        now: float,
+    ) -> None:
+        """Look at the subjects of some plugins again that a person asked for, as at a resync."""
+        for instance in instances:
+            self._resyncs.append((self._subjects_among(instance, concerns, now), trigger))
+
+    def _subjects_among(
+        self, instance: PluginInstance, concerns: Callable[[Hashable], bool], now: float
+    ) -> Iterator[SubjectKey]:
+        """Yield the subjects that concern; and few others, so that the event loop has its turn."""
+        for number, key in enumerate(self._all_subjects(instance, now), 1):
+            if concerns(key[1]) or number % _OTHERS_PER_SLICE == 0:
+                yield key
 
     def reconfigure(
         self,

@@ -6,6 +6,7 @@ from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.public_state import PublicState, public_state
 from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL, Readiness
 from reactive_desched.election.leadership import Leadership
+from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.model.brakes import CLUSTER, SavedBrakes
@@ -105,6 +106,11 @@ class EvictionPauses:
                 for each in self._evaluator.faults.standing()
             ),
         )
+
+    def check_leading(self) -> None:
+        """Raise ConfigError on a standby, which takes no orders: the leader would not see them."""
+        if fault := self.leadership.fault:
+            raise ConfigError(f"only the leader takes orders: {fault}")
 
     def pause(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause evictions by command, until `resume` or for so many seconds; `by` is who did it."""

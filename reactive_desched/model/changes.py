@@ -30,6 +30,18 @@ class Resynced(Change, frozen=True, gc=False):
     """Anything may differ: start-up, a new policy, or a new list of everything."""
 
 
+class EvaluationAsked(Change, frozen=True, gc=False):
+    """A person asks for an evaluation of what `scope` names; `by` is who."""
+
+    scope: str
+    by: str
+
+    @property
+    def object_name(self) -> str:
+        """What is evaluated, and who asked."""
+        return f"{self.scope} by {self.by}"
+
+
 class PodChange(Change, frozen=True, gc=False):
     """Something about one pod changed; `pod` is the pod as it is now, or was last."""
 

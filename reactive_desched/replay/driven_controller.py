@@ -6,13 +6,14 @@ server or an assumed one, is its surroundings.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from math import inf
 from typing import Final, Protocol
 
 from msgspec import Struct
 
+from reactive_desched.controller.asked_evaluations import EvaluationScope, select_pods
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SUSPEND_THRESHOLD_S, EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import (
@@ -24,6 +25,8 @@ from reactive_desched.controller.readiness import (
     SYNC_PREFIX,
     Readiness,
 )
+from reactive_desched.controller.slices import at_once
+from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.objects import ClusterObject, Node, Pod
@@ -306,12 +309,23 @@ class DrivenController:
 
     def _obey(self, item: OrderGiven) -> None:
         """Carry out an order of a person as the recorded process did, if it could."""
-        if item.order != "futile-clear":
+        if item.order == "evaluate":
+            self._evaluate(item)
+        elif item.order != "futile-clear":
             _obey_pause(self.controller.pauses, item)
         elif not (named := item.arguments.get("owner", "")):
             self.controller.clear_futile("")
         elif owners := self.controller.memory.owners_called(named):
             self.controller.clear_futile(owners[0].uid)
+
+    def _evaluate(self, item: OrderGiven) -> None:
+        """Evaluate what a person asked for, where there is such a thing here."""
+        names = EvaluationScope.__struct_fields__
+        scope = EvaluationScope(*(item.arguments.get(name, "") for name in names))
+        controller = self.controller
+        with suppress(ConfigError):
+            selected = at_once(select_pods(scope, controller.evaluator.instances, controller.view))
+            controller.evaluate(scope, selected, item.who, item.arguments.get("reason", ""))
 
     # --- time ---
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import node_not_covered
+from reactive_desched.controller.named_objects import is_pod, known_node, no_pods_of
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.errors import ConfigError
 from reactive_desched.ledger.scopes import owner_of
@@ -96,10 +97,12 @@ def answer(
         yield _explain_node(controller, question.node, pods, explainer)
         return
     found: list[Pod] = []
-    wanted = _is_pod if question.pod else _belongs_to
+    belongs_to = controller.view.index(OwnerIndex).belongs_to
     for number, uid in enumerate(controller.view.pods(), 1):
         pod = controller.view.pod(uid)
-        if pod is not None and wanted(pod, question.pod or question.owner, controller):
+        if pod is not None and (
+            is_pod(pod, question.pod) if question.pod else belongs_to(pod, question.owner)
+        ):
             found.append(pod)
         if number % PODS_PER_SLICE == 0:
             yield None
@@ -131,25 +134,8 @@ def _explainer(
     return Explainer(controller, of_nodes, clocks())
 
 
-def _is_pod(pod: Pod, name: str, _: Controller) -> bool:
-    return name in (pod.uid, f"{pod.namespace}/{pod.name}")
-
-
-def _belongs_to(pod: Pod, name: str, controller: Controller) -> bool:
-    namespace, _, rest = name.partition("/")
-    if "/" in name and pod.namespace != namespace:
-        return False
-    chain = controller.view.index(OwnerIndex).chain(pod) or pod.owners
-    return any(rest == f"{each.kind}/{each.name}" or name == each.uid for each in chain)
-
-
 def _pods_on(controller: Controller, node: str) -> list[Pod]:
-    info = controller.view.node_info(node)
-    if info is None or info.node is None:
-        known = [each.name for each in controller.view.node_infos()]
-        near = nearest_name(node, known)
-        hint = f"; did you mean {near}?" if near else ""
-        raise ConfigError(f"there is no node {quote(node)}{hint}")
+    info = known_node(controller.view, node)
     found = controller.view.all_pods_of(NodeSubject(node))
     pods = (*info.active.values(), *info.completed.values()) if found is None else found[1]
     return sorted(pods, key=lambda pod: (pod.namespace, pod.name))
@@ -192,10 +178,7 @@ def _explain_owner(
     controller: Controller, name: str, pods: list[Pod], explainer: Explainer
 ) -> OwnerExplanation:
     if not pods:
-        raise ConfigError(
-            f"no pod belongs to {quote(name)}; write NAMESPACE/KIND/NAME, for example "
-            "shop/Deployment/web, or a uid"
-        )
+        raise no_pods_of(name)
     chain = controller.view.index(OwnerIndex).chain(pods[0])
     owner = owner_of(pods[0], chain)
     workload = controller.view.workload(owner.uid)

@@ -176,6 +176,7 @@ READINGS = {
     "docs/howto/events.md": Reading(
         names={"-n shop web": "$DEPLOYMENT", "-n shop --": "-n kube-system --"}
     ),
+    "docs/howto/evaluate.md": Reading(names={"worker-7": "node-07"}),
     "docs/howto/high-availability.md": Reading(
         (
             "kubectl create -f - <<< '"

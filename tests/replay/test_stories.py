@@ -2,9 +2,12 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from reactive_desched.controller.asked_evaluations import AskedEvaluation
+from reactive_desched.controller.controller import Controller
 from reactive_desched.replay.replaying import ReplayReport
 from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
@@ -43,6 +46,29 @@ def test_what_restarts_crashes_and_suspends_interrupt_is_decided_the_same_again(
     assert lives > 12
     assert equal > 200
     assert different == 0
+
+
+def test_what_persons_ask_for_is_evaluated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, float]] = []
+    evaluate = Controller.evaluate
+
+    def note(self: Controller, *arguments: Any) -> AskedEvaluation:
+        found = evaluate(self, *arguments)
+        asked.append((str(found.scope), round(found.asked_at, 3)))
+        return found
+
+    monkeypatch.setattr(Controller, "evaluate", note)
+    actions = (*UNBROKEN, *("evaluate",) * len(UNBROKEN))
+    play_story(Random(301), tmp_path, steps=30, records=True, actions=actions)
+    there = list(asked)
+    asked.clear()
+
+    expect_the_same(replayed(tmp_path))
+
+    assert len(there) > 5
+    assert asked == there
 
 
 @pytest.mark.parametrize("seed", range(200, 204))

@@ -456,6 +456,10 @@ class Story:
     def resume(self) -> None:
         self.world.resume()
 
+    def evaluate(self) -> None:
+        """Have a person ask for a look at a node, or at everything."""
+        self.world.evaluate(self.rng.choice([self._node(), ""]))
+
     async def pause_by_file(self) -> None:
         self.world.write_pause_file("true")
         await anyio.sleep(self.rng.choice([0.5, 20]))

@@ -25,10 +25,12 @@ from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
 from reactive_desched.app.recorder import run_recorder, standing_items
 from reactive_desched.app.recording import journal_config
 from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
+from reactive_desched.controller.asked_evaluations import EvaluationScope, select_pods
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
-from reactive_desched.errors import ClusterError, JournalError
+from reactive_desched.controller.slices import at_once
+from reactive_desched.errors import ClusterError, ConfigError, JournalError
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
@@ -448,6 +450,16 @@ class World(EvictionClient):
             life.notes.order_given("resume", {"by": "a person"})
             life.controller.pauses.resume("a person", "")
             self.is_paused = False
+
+    def evaluate(self, node: str) -> None:
+        """Have a person ask for a look at a node, or at everything, once it is evaluated at all."""
+        if (life := self.life) is not None and not life.controller.ignores_changes:
+            scope, controller = EvaluationScope(node=node), life.controller
+            steps = select_pods(scope, controller.evaluator.instances, controller.view)
+            with suppress(ConfigError):  # the controller may not have seen the node yet
+                selected = at_once(steps)
+                life.notes.order_given("evaluate", {"node": node, "by": "a person"})
+                controller.evaluate(scope, selected, "a person", "")
 
     def write_pause_file(self, text: str) -> None:
         self.pause_file = text

@@ -311,6 +311,10 @@ class _EventGenerator:
             api.BrakeReleased(brake="storm", message="quiet", mode=api.MODE_LIVE, scope="cluster"),
         )
         yield make_event(
+            api.EVALUATION_REQUESTED,
+            api.EvaluationRequested(by="ada@laptop", message="an upgrade", scope="node n7"),
+        )
+        yield make_event(
             api.FUTILE_CLEARED,
             api.FutileCleared(
                 by="ada@laptop",

@@ -70,6 +70,14 @@ class OwnerIndex(Index):
         self._chains[id(owners)] = owners, found
         return found
 
+    def belongs_to(self, pod: Pod, owner: str) -> bool:
+        """Say whether an owner has the pod, also by others: NAMESPACE/KIND/NAME, or a uid."""
+        namespace, _, rest = owner.partition("/")
+        if rest and pod.namespace != namespace:
+            return False
+        chain = self.chain(pod) or pod.owners
+        return any(rest == f"{each.kind}/{each.name}" or owner == each.uid for each in chain)
+
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> tuple[()]:
         """Forget the answers: a ReplicaSet or Job is new, is gone, or has another controller."""
         if _controller(old) != _controller(new):
