@@ -29,10 +29,7 @@ def build_operator(
     controller, description = pipeline.controller, pipeline.description
     return Operator(
         cluster=status.cluster_text,
-        orders=(
-            *map(notes.of_order, (*pausing.orders, *futile.orders)),
-            *evaluating.orders,
-        ),
+        orders=(*map(notes.of_order, (*pausing.orders, *futile.orders)), *evaluating.orders),
         pages=(
             past.with_past(status.page),
             past.with_past(
@@ -59,18 +56,17 @@ def build_operator(
                     lambda query: _explain(controller, description, query),
                 )
             ),
-            past.with_past(
-                DebugPage(
-                    "nodes",
-                    "every node with its use and class",
-                    lambda query: overview(controller, query),
-                )
-            ),
+            past.with_past(_nodes_page(controller)),
             *evaluating.pages,
             *past.pages,
             *futile.pages,
         ),
     )
+
+
+def _nodes_page(controller: Controller) -> DebugPage:
+    about = "every node with its use and class"
+    return DebugPage("nodes", about, lambda query: overview(controller, query))
 
 
 async def _explain(

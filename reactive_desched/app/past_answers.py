@@ -25,7 +25,6 @@ from reactive_desched.app.past_pages import (
     WRONG,
     PastRequest,
 )
-from reactive_desched.app.plugin_watchdog import hung_calls_ended
 from reactive_desched.app.recorded_status import recorded_status
 from reactive_desched.app.status import ControllerStatus
 from reactive_desched.controller.description import ControllerDescription
@@ -34,6 +33,7 @@ from reactive_desched.errors import ConfigError, ReactiveDeschedError
 from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.primitives.hints import refuse_filters
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.primitives.shortage import MEMORY, lacking
 from reactive_desched.recording.items import Damage
 from reactive_desched.recording.reader import covered_times

@@ -24,7 +24,6 @@ from reactive_desched.app.options import (
     Options,
     load_dependencies,
 )
-from reactive_desched.app.plugin_watchdog import hung_calls_ended
 from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
@@ -67,6 +66,7 @@ from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,

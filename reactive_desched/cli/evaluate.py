@@ -52,9 +52,26 @@ def add(commands: Commands) -> None:
             "reactive-desched evaluate --all --reason 'after the upgrade'",
         ),
     )
+    _add_scope(command)
+    command.add_argument("--wait", action="store_true", help="until all that is found has ended")
+    command.add_argument(
+        "--timeout",
+        metavar="DURATION",
+        type=flag_values.parse_positive_duration,
+        default=_DEFAULT_TIMEOUT_S,
+        help="with --wait: at most so long, such as 10m (default: 1h)",
+    )
+    add_person(command)
+    controller_client.add_server(command)
+    controller_client.add_output(command)
+    command.set_defaults(command=_call)
+
+
+def _add_scope(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "words",
         nargs="*",
+        default=(),
         metavar="[NAMESPACE/]POD, KIND/NAME",
         help="a pod, or its uid; or as kubectl names it: pod/NAME, node/NAME, and with -n "
         "deploy/NAME, sts NAME, job.batch/NAME and the like",
@@ -72,18 +89,6 @@ def add(commands: Commands) -> None:
     command.add_argument("--plugin", metavar="NAME", help="by this plugin alone")
     command.add_argument("--profile", metavar="NAME", help="by the plugins of this profile alone")
     command.add_argument("--all", action="store_true", help="everything")
-    command.add_argument("--wait", action="store_true", help="until all that is found has ended")
-    command.add_argument(
-        "--timeout",
-        metavar="DURATION",
-        type=flag_values.parse_positive_duration,
-        default=_DEFAULT_TIMEOUT_S,
-        help="with --wait: at most so long, such as 10m (default: 1h)",
-    )
-    add_person(command)
-    controller_client.add_server(command)
-    controller_client.add_output(command)
-    command.set_defaults(command=_call)
 
 
 def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:

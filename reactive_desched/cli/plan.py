@@ -47,8 +47,8 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.plan.command import run
+    from reactive_desched.primitives.hung_calls import hung_calls_ended
 
     options = snapshot_flags.preview_options_of(
         arguments,

@@ -114,8 +114,8 @@ def _diff(arguments: argparse.Namespace) -> int:
         len(arguments.files) > 1 or arguments.old_program or arguments.new_program
     ):
         arguments.usage_error("--decisions is about one policy, by this version")
-    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.policy_diff.command import run, write_decisions
+    from reactive_desched.primitives.hung_calls import hung_calls_ended
 
     options = _options(arguments)
     is_edit = arguments.files or arguments.decisions or options.old != options.new

@@ -51,8 +51,8 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    from reactive_desched.app.plugin_watchdog import hung_calls_ended
     from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.primitives.hung_calls import hung_calls_ended
     from reactive_desched.replay.replaying import replay_recording
     from reactive_desched.replay.text import as_builtins, report_lines
 

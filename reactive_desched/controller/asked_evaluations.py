@@ -1,4 +1,4 @@
-"""Evaluations that a person asks for: of which pods, and what became of those that were found.
+"""Follows evaluations that a person asks for, until all that they found has ended.
 
 What is asked for is evaluated as after a change, at once, and passes the same gates and limits.
 """
@@ -54,7 +54,7 @@ _PODS_PER_SLICE: Final = 2_000
 
 
 class EvaluationScope(Struct, frozen=True):
-    """What is to be evaluated: what all of these name; an empty text names everything.
+    """Names what is evaluated: what all of these have in common; an empty text is everything.
 
     `pod` is NAMESPACE/NAME or a uid, `owner` NAMESPACE/KIND/NAME or a uid.
     """
@@ -160,7 +160,7 @@ def _explain_none(scope: EvaluationScope) -> None:
 
 
 class FoundState(StrEnum):
-    """What became of a pod that was found."""
+    """Says what became of a pod that was found."""
 
     WAITS = "waits"
     STAYS = "stays"
@@ -174,7 +174,7 @@ class FoundState(StrEnum):
 _UNFINISHED: Final = frozenset({FoundState.WAITS, FoundState.EVICTING, FoundState.LEAVES})
 
 
-class FoundPod(Struct, rename="camel"):
+class AskedPod(Struct, rename="camel"):
     """A pod that should leave, by a plugin, and what became of it; `message` says it in words."""
 
     namespace: str
@@ -220,7 +220,7 @@ class AskedEvaluation(Struct, eq=False):
     asked_at: float
     evaluated: bool = False
     has_ended: bool = False
-    found: dict[PodKey, FoundPod] = field(default_factory=dict)
+    found: dict[PodKey, AskedPod] = field(default_factory=dict)
     unfollowed: int = 0
 
     def note(self, evaluation: Evaluation) -> None:
@@ -234,7 +234,7 @@ class AskedEvaluation(Struct, eq=False):
             if len(self.found) >= MAX_FOUND:
                 self.unfollowed += 1
                 return
-            found = self.found[pod.uid] = FoundPod(
+            found = self.found[pod.uid] = AskedPod(
                 pod.namespace, pod.name, pod.node, evaluation.profile, evaluation.plugin
             )
         if isinstance(decision, Evict):
@@ -287,7 +287,7 @@ class AskedEvaluations(EvictionParticipant):
             each for each in self._asked if not each.has_ended and now - each.asked_at < FOLLOWED_S
         )
 
-    def _found(self, pod: PodKey) -> Iterator[FoundPod]:
+    def _found(self, pod: PodKey) -> Iterator[AskedPod]:
         for asked in self._followed:
             if (found := asked.found.get(pod)) is not None:
                 yield found
@@ -311,7 +311,7 @@ class AskedEvaluations(EvictionParticipant):
 
 
 class AskedStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How far an evaluation that was asked for is, as of `time`.
+    """Says how far an evaluation that was asked for is, as of `time`.
 
     `states` counts the pods that were found, by their state; `pods` lists some of them, those that
     have not ended first. `reasons` say what holds those that wait or stay. `hold` is why no pod is
@@ -328,7 +328,7 @@ class AskedStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
     has_ended: bool
     states: dict[str, int]
     reasons: tuple[PendingReason, ...]
-    pods: tuple[FoundPod, ...]
+    pods: tuple[AskedPod, ...]
     hold: str = ""
     selected: int | None = None
     unfollowed: int = 0
@@ -346,15 +346,7 @@ def status_of(
 
     `findings` are all that wait, and `hold` is why no pod is evicted now.
     """
-    held: dict[PodKey, PendingFinding] = {}
-    for number, finding in enumerate(findings):
-        pod = finding.decision.finding.pod
-        if pod.uid in asked.found and asked.scope.takes(
-            finding.profile, finding.decision.finding.plugin
-        ):
-            held[pod.uid] = finding
-        if number % PODS_PER_SLICE == 0:
-            yield None
+    held = yield from _held(asked, findings)
     is_evaluating = evaluator.is_evaluating
     counts: dict[str, int] = {}
     for number, (uid, found) in enumerate(tuple(asked.found.items())):
@@ -387,6 +379,20 @@ def status_of(
         None if selected is None else len(selected),
         asked.unfollowed,
     )
+
+
+def _held(
+    asked: AskedEvaluation, findings: Sequence[PendingFinding]
+) -> Generator[None, None, dict[PodKey, PendingFinding]]:
+    """Return what gates say of the pods that were found."""
+    held: dict[PodKey, PendingFinding] = {}
+    for number, each in enumerate(findings):
+        finding = each.decision.finding
+        if finding.pod.uid in asked.found and asked.scope.takes(each.profile, finding.plugin):
+            held[finding.pod.uid] = each
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    return held
 
 
 def _summary(

@@ -5,7 +5,7 @@ works in small portions, so that the worker can yield to the event loop between 
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -55,7 +55,7 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
-from reactive_desched.primitives.foreign_code import is_fault
+from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 
@@ -78,7 +78,7 @@ RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
 
 _OTHERS_PER_SLICE: Final = 1_000
-"""So many subjects are passed over at once that nobody asked for."""
+"""So many subjects that were not asked for are passed over at once."""
 
 NEVER_FLAPPING: Final = FlappingConfig()
 
@@ -392,6 +392,7 @@ class Evaluator:
                 self._enqueue_evictability(view, change, now)
         return may_change_later
 
+    @calls_foreign_code
     def _enqueue_subjects(self, change: Change, trigger: ChangeTrigger, now: float) -> None:
         """Enqueue what the plugins say that a change concerns."""
         enqueue, clock = self._queue.enqueue, self._plugin_clock
@@ -409,6 +410,7 @@ class Evaluator:
                 self._note_slow((instance, change), ended - began)
             began = ended
 
+    @calls_foreign_code
     def _enqueue_evictability(self, view: ProfileView, change: Change, now: float) -> None:
         """Enqueue what a changed evictability concerns, of this profile alone."""
         trigger = ChangeTrigger(change, now)
@@ -424,6 +426,7 @@ class Evaluator:
                     raise
                 self._missed(instance, trigger, error, now)
 
+    @calls_foreign_code
     def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
         if self.faults.is_off(instance):
             return
@@ -573,6 +576,7 @@ class Evaluator:
                     self._queue.enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
+    @calls_foreign_code
     def _begin_due(self, now: float) -> bool:
         """Begin the evaluation of the next subject that is due; say whether there was one."""
         if (due := self._pop_due(now)) is None:
@@ -639,6 +643,7 @@ class Evaluator:
         self._under_way = None
         return None
 
+    @calls_foreign_code
     def _next_opinion(self, under_way: _EvaluationUnderWay, now: float) -> Opinion | None:
         """Return the plugin's next opinion; None at the end, also where that is an exception."""
         began = self._plugin_clock()
@@ -697,18 +702,6 @@ class Evaluator:
         self._blocked.add(key, decision, since, trigger, _groups(key, decision.finding))
         if decision.retry_at_s is not None:
             self._timers.set_if_sooner(key[:2], decision.retry_at_s)
-
-    CALLERS: ClassVar = frozenset(
-        each.__code__
-        for each in (
-            _begin_due,
-            _next_opinion,
-            _all_subjects,
-            _enqueue_subjects,
-            _enqueue_evictability,
-        )
-    )
-    """The code that calls plugins, and isolates whatever they raise."""
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:

@@ -38,7 +38,7 @@ class EvaluationAsked(Change, frozen=True, gc=False):
 
     @property
     def object_name(self) -> str:
-        """What is evaluated, and who asked."""
+        """The scope, and who asked."""
         return f"{self.scope} by {self.by}"
 
 

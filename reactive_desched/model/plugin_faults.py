@@ -20,7 +20,7 @@ from reactive_desched.primitives.bounded_text import (
     shown,
     truncate,
 )
-from reactive_desched.primitives.foreign_code import is_fault
+from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 
 MAX_DETAILS: Final = 64
 """So many figures a finding may have; further ones are left out."""
@@ -129,6 +129,7 @@ def traceback_of(error: BaseException) -> str:
     return "\n".join(map(escaped, lines))
 
 
+@calls_foreign_code
 def ask_for_text(question: Callable[[], str]) -> str:
     """Return what a plugin says for people, or what it raised in place of that."""
     try:
@@ -139,6 +140,7 @@ def ask_for_text(question: Callable[[], str]) -> str:
         return _failed(error)
 
 
+@calls_foreign_code
 def ask_for_obstacles(question: Callable[[], Callable[[Pod], str]]) -> Callable[[Pod], str]:
     """Return what says of a pod why it stays, or what the plugin raised in place of that."""
     try:
@@ -158,6 +160,7 @@ class _Obstacles:
         self._obstacle = obstacle
         self._ended = ""
 
+    @calls_foreign_code
     def of(self, pod: Pod) -> str:
         """Return what the plugin says of a pod, or what it raised in place of that."""
         if self._ended:
@@ -171,12 +174,6 @@ class _Obstacles:
             if isinstance(error, UNENDING):
                 self._ended = text
             return text
-
-
-TEXT_CALLERS: Final = frozenset(
-    each.__code__ for each in (ask_for_text, ask_for_obstacles, _Obstacles.of)
-)
-"""The code that asks plugins for texts; a `partial` calls them without a frame of ours between."""
 
 
 def _failed(error: BaseException) -> str:

@@ -1,4 +1,23 @@
-"""Distinguishes what the code of another package raises from what only passes through it."""
+"""Marks calls of code of another package, and distinguishes what that raises itself."""
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, TypeVar
+
+_CallerT = TypeVar("_CallerT", bound=Callable[..., Any])
+
+_callers: set[CodeType] = set()
+
+
+def calls_foreign_code(function: _CallerT) -> _CallerT:
+    """Mark a function that calls code of another package, and isolates whatever that raises."""
+    _callers.add(function.__code__)
+    return function
+
+
+def is_caller(code: CodeType) -> bool:
+    """Say whether the code is that of a function so marked."""
+    return code in _callers
 
 
 def is_fault(error: BaseException) -> bool:

@@ -319,7 +319,7 @@ class DrivenController:
             self.controller.clear_futile(owners[0].uid)
 
     def _evaluate(self, item: OrderGiven) -> None:
-        """Evaluate what a person asked for, where there is such a thing here."""
+        """Evaluate what a person asked for, unless that is not here."""
         names = EvaluationScope.__struct_fields__
         scope = EvaluationScope(*(item.arguments.get(name, "") for name in names))
         controller = self.controller

@@ -9,6 +9,7 @@ from typing import Any, Final
 from reactive_desched.api.sink import Record, SinkHost, SinkPlugin, SinkSection
 from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.primitives.bounded_text import truncate
+from reactive_desched.primitives.foreign_code import calls_foreign_code
 from reactive_desched.sinks.type_filter import TypeFilter
 from reactive_desched.telemetry.foreign_faults import faults_as
 
@@ -34,6 +35,7 @@ class InstalledSink:
         self._type_filter = TypeFilter(settings.types)
         self._sink: Any = None  # what the package made
 
+    @calls_foreign_code
     async def deliver(self, entries: Sequence[Record]) -> int:
         """Hand over the wanted records; return how many records, from the first, are done with."""
         wanted, end = self._wanted(entries)
@@ -57,6 +59,7 @@ class InstalledSink:
             )
         return end if count == len(records) else wanted[count]
 
+    @calls_foreign_code
     async def close(self) -> None:
         """Close the sink, if it was opened; what it raises is logged."""
         sink, self._sink = self._sink, None
@@ -97,12 +100,6 @@ class InstalledSink:
         except SinkUnavailable as error:
             wait_s = _sane_wait_s(error.retry_after_s)
             raise SinkUnavailable(truncate(str(error), _MAX_ERROR_CHARS), wait_s) from error
-
-
-INSTALLED_SINK_CALLERS: Final = frozenset(
-    each.__code__ for each in (InstalledSink.deliver, InstalledSink.close)
-)
-"""The code that calls sinks of other packages, and isolates whatever they raise."""
 
 
 def _sane_wait_s(wait_s: object) -> float | None:

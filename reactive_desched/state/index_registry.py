@@ -14,7 +14,7 @@ from reactive_desched.errors import IndexUnavailable
 from reactive_desched.model.changes import Change, IndexFailed
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.plugin_faults import describe_error
-from reactive_desched.primitives.foreign_code import is_fault
+from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 
 IndexKey = tuple[type[Index], Hashable]
 """The class of an index, and its arguments; None for an index that takes none."""
@@ -54,6 +54,7 @@ class IndexHooks:
         self.node: tuple[Hook, ...] = ()
         self.objects: dict[type[ClusterObject], tuple[Hook, ...]] = {}
 
+    @calls_foreign_code
     def call(self, hooks: Iterable[Hook], old: object, new: object) -> list[Change]:
         """Call hooks for an object; return the changes that follow from its own."""
         changes: list[Change] = []
@@ -108,10 +109,6 @@ class IndexHooks:
             self.node = (*self.node, check(index.on_node))
         for kind in index.kinds:
             self.objects[kind] = (*self.objects.get(kind, ()), check(index.on_object))
-
-
-HOOK_CALLERS: Final = frozenset({IndexHooks.call.__code__})
-"""The code that calls hooks of indexes, and isolates whatever those of plugins raise."""
 
 
 class IndexRegistry:

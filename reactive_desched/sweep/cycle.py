@@ -8,7 +8,7 @@ the API server (`outcome_refusal`), and nothing runs unless two nodes are eligib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -41,7 +41,7 @@ from reactive_desched.model.plugin_faults import (
     sweep_fault,
 )
 from reactive_desched.policy.policy import AnyPlugin, Policy
-from reactive_desched.primitives.foreign_code import is_fault
+from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.state.view import ClusterView
@@ -177,6 +177,7 @@ class Cycle:
             yield from self._run_portion(profile, findings)
         self._is_endless(profile, plugin)
 
+    @calls_foreign_code
     def _ask(
         self, profile: _Profile, plugin: AnyPlugin, question: Callable[[], AnswerT | None]
     ) -> AnswerT | None:
@@ -276,8 +277,6 @@ class Cycle:
             profile.view.apply_changes(changes)
         return True
 
-    CALLERS: ClassVar = frozenset({_ask.__code__})
-
 
 def _first_refusal(finding: Finding, filters: Iterable[GateFilter]) -> Refuse | None:
     refusals = (each.check(finding, 0.0) for each in filters)
@@ -296,6 +295,7 @@ def _failed(finding: Finding) -> Refuse:
     return EVICTION_FAILED.refuse(finding, "the eviction of the pod failed")
 
 
+@calls_foreign_code
 def _portions_of(
     plugin: DeschedulePlugin[Any, Any],  # of any subjects and arguments
     view: ProfileView,
@@ -303,18 +303,14 @@ def _portions_of(
     return iter(plugin.sweep(view))
 
 
+@calls_foreign_code
 def _next_portion(portions: Iterator[list[Finding]]) -> list[Finding] | None:
     if (findings := next(portions, None)) is None:
         return None
     return list(map(checked_finding, findings))  # no frame of ours between it and the plugin
 
 
+@calls_foreign_code
 def _checked_opinion(opinions: Opinions, sent: Decision | None) -> Opinion | None:
     opinion = next_opinion(opinions, sent)
     return None if opinion is None else checked_opinion(opinion)
-
-
-SWEEP_CALLERS: Final = Cycle.CALLERS | {
-    each.__code__ for each in (_portions_of, _next_portion, _checked_opinion)
-}
-"""The code that calls plugins in a sweep, where whatever they raise is isolated."""

@@ -16,7 +16,7 @@ from anyio import to_thread
 from reactive_desched.api import PluginArgs, PodPlugin, SinkPlugin, SinkSection, View
 from reactive_desched.api.event import Record
 from reactive_desched.api.sink import SinkHost
-from reactive_desched.app.plugin_watchdog import PluginWatchdog, hung_calls_ended
+from reactive_desched.app.plugin_watchdog import PluginWatchdog
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung, SinkUnavailable
 from reactive_desched.model.changes import NodeTaintsChanged, Resynced
@@ -25,6 +25,7 @@ from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.sinks.installed import InstalledSink
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
