@@ -29,6 +29,7 @@ from tests.support.helm import Helm
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
+from tests.support.replays import replay_objections
 from tests.support.terminal import PS1, Terminal
 from tools.real import axe
 from tools.real.chromium import find
@@ -211,6 +212,14 @@ def run_controller(
         assert referee.always_forbidden(control_plane.ready_since) == set()
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def decides_the_same_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """Replay what the controllers of the test recorded, once they have ended."""
+    yield
+    if objections := tuple(replay_objections(tmp_path, request.node.nodeid.rpartition("/")[2])):
+        pytest.fail("\n\n".join(objections), pytrace=False)
 
 
 @pytest.fixture(scope="module")

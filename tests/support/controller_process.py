@@ -14,6 +14,8 @@ from tests.support.control_plane import free_ports, wait_until
 ANSWERS_S = 30
 """So long it may take to answer on a busy machine; one that has ended refuses at once."""
 
+HEAD = "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings"
+
 
 @dataclass
 class ControllerProcess:
@@ -141,14 +143,20 @@ class ControllerProcess:
             f"--listen=127.0.0.1:{self._port}",
             "--log-format=json",
         ]
-        if self.settings is not None:
-            arguments.append(f"--settings={self._write('settings.yaml', self.settings)}")
-        return [*arguments, *self.options]
+        settings = self._write("settings.yaml", recorded(self.settings or ""))
+        return [*arguments, f"--settings={settings}", *self.options]
 
     def _write(self, name: str, text: str) -> Path:
         path = self.folder / name
         path.write_text(text)
         return path
+
+
+def recorded(settings: str) -> str:
+    """Return settings with which the controller records what it sees, for `replay`."""
+    if "\nrecording:" in settings:
+        return settings
+    return f"{settings.rstrip() or HEAD}\nrecording: {{enabled: true}}\n"
 
 
 class RunController(Protocol):
