@@ -32,8 +32,9 @@ from reactive_desched.recording.reader import (
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
-from reactive_desched.replay.process_clocks import ProcessClocks
+from reactive_desched.replay.process_clocks import LifeClock, ProcessClocks
 from reactive_desched.replay.recorded_decisions import MadeDecision, RecordedDecisions
+from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
 
 _JUST_BEFORE_S: Final = 0.001
@@ -111,7 +112,7 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
 
 
 class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
-    """A life cannot be replayed: the text names its time."""
+    """A life cannot be replayed: the text says why."""
 
 
 def _life_run(
@@ -120,11 +121,11 @@ def _life_run(
     """Prepare the run of a life; raises _NotReplayed."""
     found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
     if (in_force := next(found, None)) is None:
-        raise _NotReplayed("a time of which the recording does not say which policy was in force")
+        raise _NotReplayed("the recording does not say which policy was in force")
     read = partial(read_configuration, registry=registry)
     configuration = read(in_force)
     if configuration.controller.migration is not None:
-        raise _NotReplayed("a time in which the settings had migration jobs, which need a server")
+        raise _NotReplayed("the settings had migration jobs, which need the answers of a server")
     past = partial(_past, journal, life.began.wall_s, configuration.controller.budgets.counts_for_s)
     is_dry_run = in_force.flags.get("dryRun") == "true"
     return LifeRun(life, configuration, past, recorded, read, is_dry_run=is_dry_run)
@@ -242,6 +243,22 @@ def _from_start_of(recording: Path, at_s: float) -> list[Path]:
     return paths
 
 
+def _left_out(
+    life: Life, clock: LifeClock, recorded: RecordedDecisions, options: ReplayOptions, why: str
+) -> Iterator[str]:
+    """Say which time of a period is left out, and how many decisions the journal has of it."""
+    began_s = life.began.monotonic_s
+    ended_s = max((item.at.monotonic_s for item in life.later), default=began_s)
+    since_s = max(began_s, clock.first_at(options.since_s))
+    until_s = min(ended_s, clock.last_at(options.until_s))
+    if since_s > until_s:
+        return
+    times = (each.monotonic_s for each in recorded.decisions)
+    count = sum(since_s - _JUST_BEFORE_S <= at_s <= until_s for at_s in times)
+    span = f"{format_second(clock.wall_of(since_s))} to {format_second(clock.wall_of(until_s))}"
+    yield f"{span}, {format_count(count, 'decision')} of the journal: {why}"
+
+
 def _replay_life(
     life: Life,
     number: int,
@@ -261,7 +278,7 @@ def _replay_life(
     try:
         run = _life_run(life, options.journal, recorded, registry)
     except _NotReplayed as error:
-        not_compared.append(str(error))
+        not_compared += _left_out(life, clock, recorded, options, str(error))
         return
     run.run(until_s)
     ended_s = run.ended_s

@@ -6,11 +6,13 @@ import shutil
 from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
 from reactive_desched.recording.reader import summarize_recording
+from reactive_desched.replay import replaying
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
 from tests.safety.story import UNBROKEN, play_story
@@ -42,6 +44,23 @@ def test_the_journal_beside_a_recording_is_found(journal: Path, run: Run) -> Non
     assert status == 0
     assert report["equal"] > 3
     assert report["differences"] == []
+
+
+def test_a_time_with_migration_jobs_is_left_out_with_the_number_of_its_decisions(
+    journal: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equal = json.loads(run("--journal", str(journal), "-o", "json")[1])["equal"]
+    with_jobs = SimpleNamespace(controller=SimpleNamespace(migration=object()))
+    monkeypatch.setattr(replaying, "read_configuration", lambda *_, **__: with_jobs)
+
+    status, out, _ = run("--journal", str(journal), "-o", "json")
+
+    (left_out,) = json.loads(out)["notCompared"]
+    assert status == 1
+    assert re.match(rf"\S+Z to \S+Z, {equal} decisions of the journal: ", left_out)
+
+    since = ("--since", "2100-01-01", "--until", "2100-01-02")
+    assert json.loads(run("--journal", str(journal), *since, "-o", "json")[1])["notCompared"] == []
 
 
 def rewrite(journal: Path, pattern: str, text: str) -> None:
