@@ -56,6 +56,9 @@ def rule_tables(
 
     `now_s` is in seconds since the epoch. The result is that of a preview over the same.
     """
+    plugins = (plugin for profile in policy.profiles for plugin in profile.plugins)
+    if not any(isinstance(each, BalancePlugin) for each in plugins):
+        return ()
     state = snapshot.build_state(policy.node_selector)
     for moved in result.moved_before:
         state.upsert(moved)

@@ -130,8 +130,7 @@ class Snapshot(Struct, frozen=True, gc=False):
         ):
             state.set_readable(resource, readable=False)
         for resource in WATCHED_KINDS:
-            for obj in self.objects.get(resource, ()):
-                state.upsert(obj)
+            state.load(self.objects.get(resource, ()))
         for sample in self.samples:
             state.upsert(sample)
 

@@ -153,7 +153,7 @@ class ControllerProcess:
 
 
 def recorded(settings: str) -> str:
-    """Return settings with which the controller records what it sees, for `replay`."""
+    """Return settings with which the controller records what it sees, so that it is replayed."""
     if "\nrecording:" in settings:
         return settings
     return f"{settings.rstrip() or HEAD}\nrecording: {{enabled: true}}\n"
