@@ -35,12 +35,10 @@ def in_order(order: str | int, patches: pytest.MonkeyPatch) -> None:
     patches.setattr(ChangeFollowers, "__init__", reordered)
 
 
-@pytest.mark.parametrize(("seed", "others"), [(2, ["reversed"]), (5, ["reversed", 5])])
-def test_a_story_is_the_same_in_any_order(
-    seed: int, others: list[str | int], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("seed", [2, 5])
+def test_a_story_is_the_same_in_any_order(seed: int, tmp_path: Path) -> None:
     stories = []
-    for order in ("as listed", *others):
+    for order in ("as listed", "reversed", seed):
         with pytest.MonkeyPatch.context() as patches:
             in_order(order, patches)
             folder = tmp_path / str(order)
