@@ -67,11 +67,8 @@ class EvaluationScope(Struct, frozen=True):
     profile: str = ""
 
     def __str__(self) -> str:
-        named = [f"{name} {value}" for name in self.__struct_fields__ if (value := self[name])]
-        return ", ".join(named) or "everything"
-
-    def __getitem__(self, name: str) -> str:
-        return str(getattr(self, name))
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return ", ".join(f"{name} {value}" for name, value in values if value) or "everything"
 
     @property
     def names_pods(self) -> bool:
