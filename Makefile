@@ -102,7 +102,7 @@ bench: $(STAMP) ## measure against the goals (BENCH=small: three minutes instead
 test-connections: $(STAMP) ## the tests of TLS, proxies and credentials alone
 	$(BIN)/pytest -q -n 4 $(CONNECTIONS)
 
-test-image: ## `make test-connections` on the Python of the image (Dockerfile): what differs between Pythons is there
+test-image: | $(BIN)/uv ## `make test-connections` on the Python of the image (Dockerfile): what differs between Pythons is there
 	$(MAKE) --silent test-pythons PYTHONS=$(IMAGE_PYTHON) PYTHONS_TARGET=test-connections
 
 test-pythons: | $(BIN)/uv ## `make test` on the other Pythons of PYTHONS="3.12 3.13", where this machine has or uv can fetch them
