@@ -89,3 +89,4 @@ class Rule(StrEnum):
     NOT_A_LIMIT = "RD606"
     SCHEDULE = "RD607"
     FLAG_NOT_READ = "RD608"
+    SCHEDULES_NEVER_OPEN = "RD609"

@@ -344,10 +344,19 @@ def _window_row(each: Answer) -> tuple[str, ...]:
 
 
 def _schedule(each: Answer, now: datetime) -> str:
-    if each.get("until") is None:
-        return f"{each['schedule']}: closed"
-    left = time_until(each["until"], now)
-    return f"{each['schedule']}: {each['counted']} of {each['limit']} evictions, {left} left"
+    """Say whether a schedule lets pods go now, and until when."""
+    next_one, until = each.get("next"), each.get("until")
+    if each.get("counted") is None:
+        opens = f"opens in {time_until(next_one, now)}" if next_one else "opens never again"
+        if each.get("allow"):
+            return f"{each['schedule']}: no evictions, {opens}"
+        return f"{each['schedule']}: closed, {opens}"
+    left = "for good" if until is None else f"{time_until(until, now)} left"
+    if each.get("limit") is None:
+        return f"{each['schedule']}: evictions allowed, {left}"
+    if each["limit"] == 0:
+        return f"{each['schedule']}: no evictions, {left}"
+    return f"{each['schedule']}: {each['counted']} of {each['limit']} evictions, {left}"
 
 
 def _move_state(each: Answer) -> str:

@@ -31,7 +31,7 @@ def making_gate(
     A dry run makes no jobs: it shows the evictions of those that it would make.
     """
     rules = JobRules(
-        gates.schedules,
+        gates.schedules.of_profile(profile),
         gates.rate_limiter,
         gates.policy_limits,
         migrations.object_limiters,

@@ -137,7 +137,12 @@ class EvictionControls:
         `rules` are further filters.
         """
         protections = self.protections(evictor)
-        filters: tuple[GateFilter, ...] = (*protections, *rules, self._pdb_filter, *self._limits)
+        filters: tuple[GateFilter, ...] = (
+            *protections,
+            *rules,
+            self._pdb_filter,
+            *self._limits(profile),
+        )
         return Gate(filters, self.ledger, profile)
 
     def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
@@ -174,13 +179,17 @@ class EvictionControls:
             self._pdb_filter,
             kept_place,
             *limits,
-            *self._limits,
+            *self._limits(MIGRATION_PROFILE),
         )
         return Gate(filters, self.ledger, MIGRATION_PROFILE)
 
-    @property
-    def _limits(self) -> tuple[GateFilter, ...]:
-        return self.schedules, self._plugin_limits, self.policy_limits, self.rate_limiter
+    def _limits(self, profile: str) -> tuple[GateFilter, ...]:
+        return (
+            self.schedules.of_profile(profile),
+            self._plugin_limits,
+            self.policy_limits,
+            self.rate_limiter,
+        )
 
     @property
     def followers(self) -> Iterator[ChangeFollower]:

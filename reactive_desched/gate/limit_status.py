@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -44,12 +45,19 @@ class WindowStatus(Struct, frozen=True, rename="camel"):
 
 
 class ScheduleStatus(Struct, frozen=True, rename="camel"):
-    """A schedule; `until`, `limit` and `counted` are None while its window is closed."""
+    """A schedule; `until`, `limit` and `counted` are None while none of its windows is open.
+
+    `allow` says that evictions happen in its windows only, and not while none is open; else they
+    are fewer, or none, in its windows. `limit` is None, too, where it allows any number. `next` is
+    when a window opens next; None for never.
+    """
 
     schedule: str
     until: datetime | None = None
     limit: int | None = None
     counted: int | None = None
+    allow: bool = False
+    next: datetime | None = None
 
 
 class LimitStatus(Struct, frozen=True, rename="camel"):
@@ -97,10 +105,15 @@ def _per_minute(pace: TokenRate) -> float:
 
 
 def _schedule_statuses(schedules: EvictionSchedules) -> Iterator[ScheduleStatus]:
-    for schedule, opened in schedules.states():
-        if opened is None:
-            yield ScheduleStatus(str(schedule))
+    for each in schedules.states():
+        name, allow, next_one = str(each.schedule), bool(each.schedule.allow), _time(each.next_s)
+        if each.opening is None:
+            yield ScheduleStatus(name, allow=allow, next=next_one)
         else:
-            end_s, limit, counted = opened
-            until = utc_time(end_s)
-            yield ScheduleStatus(str(schedule), until, limit, counted)
+            limit = int(each.limit) if each.limit < inf else None
+            until = _time(each.opening.end_s)
+            yield ScheduleStatus(name, until, limit, each.count, allow, next_one)
+
+
+def _time(at_s: float) -> datetime | None:
+    return utc_time(at_s) if at_s < inf else None

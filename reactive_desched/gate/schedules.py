@@ -1,7 +1,8 @@
-"""Schedules: at some times fewer evictions, or none, as Karpenter's disruption budgets.
+"""Schedules: at some times fewer evictions, or none, for all or for those that an entry names.
 
-While the window of a schedule is open, the plugins that it names, or all, may evict so many pods;
-of several open windows the strictest counts. When a window is open is a matter of the time of day:
+While a window of a schedule is open, the evictions that it concerns may be so many; of several open
+windows the strictest counts. Where a schedule says `allow`, none happen but while one of the
+windows of such schedules is open. When a window is open is a matter of the time of day:
 it follows the wall clock wherever that is set. A count belongs to one opening of the window, by the
 time at which it began, so that a clock that is set to and fro begins no count anew.
 """
@@ -12,11 +13,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.gate.concerned import Concerned
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.model.decisions import Defer, GateReason, silent_end
+from reactive_desched.model.decisions import Defer, GateReason, Refuse, silent_end
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.policy.schedule_times import next_allowed, times_of
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
@@ -48,6 +52,7 @@ have been set, and the wait is measured by the monotonic clock."""
 
 _OPENINGS_KEPT: Final = 4
 """So many openings of a window have a count; with a fifth the oldest is dropped."""
+_ANSWERS_KEPT: Final = 256
 
 
 class Opening(Struct, frozen=True):
@@ -60,61 +65,111 @@ class Opening(Struct, frozen=True):
 class _Window:
     """One entry of the settings, and its evictions by the opening in which they were decided."""
 
-    def __init__(self, schedule: EvictionSchedule) -> None:
-        from reactive_desched.primitives.cron import CronSchedule  # most settings have no schedule
-
+    def __init__(self, schedule: EvictionSchedule, view: ClusterView) -> None:
         self.schedule = schedule
-        self._cron = CronSchedule(schedule.schedule, schedule.time_zone)
+        self.concerned = Concerned(schedule, view)
+        self.is_allowing = bool(schedule.allow)
+        self.times = times_of(schedule)
         self._counts: dict[float, int] = {}
+        self._counted: dict[PodKey, float] = {}
         self._opening: Opening | None = None
         self._known_from, self._known_until = inf, -inf
-
-    def concerns(self, plugin: str) -> bool:
-        """Say whether the evictions of a plugin are limited."""
-        return not self.schedule.plugins or plugin in self.schedule.plugins
 
     def opening(self, wall_s: float) -> Opening | None:
         """Return the opening of this time; where two overlap, the later one."""
         if not self._known_from <= wall_s < self._known_until:
-            start_s, next_s = self._cron.last_start(wall_s), self._cron.next_start(wall_s)
-            end_s = start_s + self.schedule.duration_s
-            is_open = wall_s < end_s
-            self._opening = Opening(start_s, end_s) if is_open else None
-            self._known_from = wall_s if not is_open else start_s
-            self._known_until = min(end_s, next_s) if is_open else next_s
+            found = self.times.opening(wall_s)
+            self._opening = None if found is None else Opening(*found)
+            next_s = self.times.next_start(wall_s)
+            if self._opening is None:
+                self._known_from, self._known_until = wall_s, next_s
+            else:
+                self._known_from = self._opening.start_s
+                self._known_until = min(self._opening.end_s, next_s)
         return self._opening
+
+    def next_start(self, wall_s: float) -> float:
+        """Return when it opens after a time, inf for never."""
+        return self.times.next_start(wall_s)
+
+    def start_after(self, opening: Opening) -> float:
+        """Return when it opens after an opening, inf for never."""
+        return inf if opening.end_s == inf else self.times.next_start(opening.end_s - 1)
 
     def count(self, opening: Opening) -> int:
         """Return how many evictions were decided in an opening and not given up."""
         return self._counts.get(opening.start_s, 0)
 
-    def add(self, start_s: float, step: int) -> None:
-        """Count one eviction more, or one less, in the opening that began then."""
+    def add(self, eviction: Eviction) -> None:
+        """Count an eviction in the opening in which it was decided, if it concerns it."""
+        if not self.concerned.eviction(eviction):
+            return
+        if (opening := self.opening(eviction.decided_s)) is not None:
+            self._step(opening.start_s, 1)
+            if eviction.is_open:
+                self._counted[eviction.pod_uid] = opening.start_s
+
+    def end(self, eviction: Eviction) -> None:
+        """Uncount an eviction that did not happen, in the opening in which it was counted."""
+        start_s = self._counted.pop(eviction.pod_uid, None)
+        if start_s is not None and not eviction.counts:
+            self._step(start_s, -1)
+
+    def _step(self, start_s: float, step: int) -> None:
         self._counts[start_s] = self._counts.get(start_s, 0) + step
         if len(self._counts) > _OPENINGS_KEPT:
             del self._counts[min(self._counts)]
 
-    def describe(self, opening: Opening) -> str:
-        """Name the schedule and the end of an opening."""
-        return f"the schedule {self.schedule} until {self._cron.format_time(opening.end_s)}"
+
+class _Block(Struct, frozen=True):
+    """An answer "no" at a time: the schedule, until when, and what of it is used up.
+
+    Of an `allow` that is not open `until_s` is when it opens; `limit` is 0 there.
+    """
+
+    window: _Window
+    until_s: float
+    limit: float = 0
+    count: int = 0
+
+
+class ScheduleState(Struct, frozen=True):
+    """A schedule as it is now: its opening, None while no window is open, and what counts there.
+
+    `next_s` is when a window opens next, in seconds since the epoch, inf for never. `limit` is inf
+    where any number is allowed.
+    """
+
+    schedule: EvictionSchedule
+    opening: Opening | None
+    next_s: float
+    limit: float = 0
+    count: int = 0
 
 
 class EvictionSchedules(EvictionParticipant):
     """All schedules of the settings; an eviction counts from its decision on.
 
-    `view` has the time of day, and how many pods there are, for limits in per cent.
+    `view` has the time of day, the labels of namespaces and nodes, and how many pods there are, for
+    limits in per cent.
     """
 
     name = SCHEDULE_GATE
 
     def __init__(self, schedules: Sequence[EvictionSchedule], view: ClusterView) -> None:
         self._view = view
-        self._windows = [_Window(schedule) for schedule in schedules]
+        self._windows = [_Window(schedule, view) for schedule in schedules]
+        self._restored: list[Eviction] = []
+        self._opens: dict[tuple[float, ...], float] = {}
 
     @property
     def are_set(self) -> bool:
         """Say whether there is any schedule."""
         return bool(self._windows)
+
+    def of_profile(self, profile: str) -> "ProfileSchedules":
+        """Return the gate of a profile: the schedules that concern its findings."""
+        return ProfileSchedules(self, profile)
 
     def reconfigure(
         self, schedules: Sequence[EvictionSchedule], under_way: Iterable[Eviction]
@@ -123,88 +178,162 @@ class EvictionSchedules(EvictionParticipant):
 
         A new one counts the evictions that are `under_way`.
         """
+        self._count_restored()
         before = {window.schedule: window for window in self._windows}
-        self._windows = [before.get(each) or _Window(each) for each in schedules]
+        self._windows = [before.get(each) or _Window(each, self._view) for each in schedules]
         added = [window for window in self._windows if window.schedule not in before]
+        self._opens.clear()
         for eviction in under_way:
-            _count(added, eviction, 1)
+            for window in added:
+                window.add(eviction)
 
-    def check(self, finding: Finding, now: float) -> Defer | None:
-        """Defer a finding until the window that forbids its eviction ends; the last of several."""
+    def check(self, finding: Finding, profile: str, now: float) -> Defer | Refuse | None:
+        """Defer a finding until the schedules that concern it allow its eviction."""
         if not self._windows:
             return None
+        self._count_restored()
+        concerned = [each for each in self._windows if each.concerned.finding(finding, profile)]
         wall_s = self._view.now_s
-        blocking = [
-            (opening.end_s, window, opening, limit)
-            for window, opening in _open_windows(self._windows, finding.plugin, wall_s)
-            if window.count(opening) >= (limit := self._limit(window))
-        ]
-        if not blocking:
+        if not concerned or (block := self._block(concerned, wall_s)) is None:
             return None
-        end_s, window, opening, limit = max(blocking, key=lambda each: each[0])
-        retry_at_s = now + min(end_s - wall_s, CLOCK_CHECK_S)
-        where, end = window.describe(opening), silent_end(now + end_s - wall_s)
-        if limit == 0:
-            message = f"{where} allows no evictions"
-            return SCHEDULE_CLOSED.defer(
-                finding, message, retry_at_s, scope_exhausted="cluster", end=end
+        opens_s = self._opens_after(concerned, block)
+        retry_at_s = now + min(max(0.0, opens_s - wall_s), CLOCK_CHECK_S)
+        end = silent_end(now + opens_s - wall_s) if opens_s < inf else None
+        reason = SCHEDULE_CLOSED if block.limit == 0 else SCHEDULE_SPENT
+        message = _message(block, opens_s)
+        scope = block.window.schedule.scope_exhausted
+        wakes = block.window.concerned.wakes(finding)
+        if wakes:
+            return reason.refuse(finding, message, wakes, retry_at_s, scope_exhausted=scope).ending(
+                end
             )
-        count = window.count(opening)
-        were = agree(count, "was", "were")
-        message = f"{where} allows {format_count(limit, 'eviction')}, and there {were} {count}"
-        return SCHEDULE_SPENT.defer(
-            finding, message, retry_at_s, scope_exhausted="cluster", end=end
+        return reason.defer(finding, message, retry_at_s, scope_exhausted=scope, end=end)
+
+    def _block(self, concerned: Sequence[_Window], wall_s: float) -> _Block | None:
+        """Return what forbids an eviction for longest; None where none of the schedules does."""
+        blocks = [*self._closed(concerned, wall_s)]
+        allowing = [each for each in concerned if each.is_allowing]
+        if allowing and (block := self._not_allowed(allowing, wall_s)) is not None:
+            blocks.append(block)
+        return max(blocks, key=lambda each: each.until_s, default=None)
+
+    def _closed(self, concerned: Iterable[_Window], wall_s: float) -> Iterator[_Block]:
+        """Yield the schedules that restrict, and whose windows allow no more."""
+        for each in concerned:
+            if not each.is_allowing and (opening := each.opening(wall_s)) is not None:
+                count, limit = each.count(opening), self._limit(each)
+                if count >= limit:
+                    yield _Block(each, opening.end_s, limit, count)
+
+    def _not_allowed(self, allowing: Iterable[_Window], wall_s: float) -> _Block | None:
+        """Return the schedule that allows evictions next; None where one allows them now."""
+        blocks = []
+        for each in allowing:
+            if (opening := each.opening(wall_s)) is None:
+                blocks.append(_Block(each, each.next_start(wall_s)))
+                continue
+            count, limit = each.count(opening), self._limit(each)
+            if count < limit:
+                return None
+            blocks.append(_Block(each, each.start_after(opening), limit, count))
+        return min(blocks, key=lambda each: each.until_s)
+
+    def _opens_after(self, concerned: Sequence[_Window], block: _Block) -> float:
+        """Return when nothing blocks any more; inf where that is not within sight.
+
+        What was evicted counts in no window that opens later, and of those that are open now none
+        blocks for longer.
+        """
+        key = (block.until_s, *(float(self._windows.index(each)) for each in concerned))
+        if (known := self._opens.get(key)) is not None:
+            return known
+        if len(self._opens) >= _ANSWERS_KEPT:
+            self._opens.clear()
+        timed = [(each.schedule, each.times) for each in concerned]
+        found = self._opens[key] = (
+            next_allowed(timed, block.until_s) if block.until_s < inf else inf
         )
+        return found
 
     def decided(self, eviction: Eviction) -> None:
         """Count an eviction."""
-        _count(self._windows, eviction, 1)
+        self._count_restored()
+        for window in self._windows:
+            window.add(eviction)
 
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Uncount an eviction that did not happen, in the opening in which it was decided."""
         del outcome
-        if not eviction.counts:
-            _count(self._windows, eviction, -1)
+        for window in self._windows:
+            window.end(eviction)
 
     def restored(self, eviction: Eviction, now: float) -> None:
-        """Count an eviction of an earlier process by the time of day at which it was decided."""
+        """Count an eviction of an earlier process by the time of day at which it was decided.
+
+        Where labels say whom a schedule concerns, that is once the cluster is known: at the first
+        look at a finding.
+        """
         del now
-        if eviction.counts:
-            _count(self._windows, eviction, 1)
+        self._restored.append(eviction)
+        if not any(window.schedule.has_selectors for window in self._windows):
+            self._count_restored()
+
+    def _count_restored(self) -> None:
+        while self._restored:
+            eviction = self._restored.pop()
+            for window in self._windows if eviction.counts else ():
+                window.add(eviction)
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many evictions each schedule still allows whose window is open."""
-        states = [(schedule, opened) for schedule, opened in self.states() if opened is not None]
-        left = {str(schedule): float(limit - count) for schedule, (_, limit, count) in states}
-        yield ALLOWED.by_label(left)
+        limited = (each for each in self.states() if each.opening is not None and each.limit < inf)
+        yield ALLOWED.by_label({str(each.schedule): each.limit - each.count for each in limited})
 
-    def states(self) -> Iterator[tuple[EvictionSchedule, tuple[float, int, int] | None]]:
-        """Yield each schedule with the end, limit and count of its open window, if it is open.
-
-        The end is in seconds since the epoch.
-        """
+    def states(self) -> Iterator[ScheduleState]:
+        """Yield each schedule as it is now."""
         wall_s = self._view.now_s
         for window in self._windows:
-            if (opening := window.opening(wall_s)) is None:
-                yield window.schedule, None
+            schedule, opening = window.schedule, window.opening(wall_s)
+            if opening is None:
+                yield ScheduleState(schedule, None, window.next_start(wall_s))
             else:
-                counted = window.count(opening)
-                yield window.schedule, (opening.end_s, self._limit(window), counted)
+                limit, count = self._limit(window), window.count(opening)
+                yield ScheduleState(schedule, opening, window.start_after(opening), limit, count)
 
-    def _limit(self, window: _Window) -> int:
+    def _limit(self, window: _Window) -> float:
         return window.schedule.limit(self._view.pod_count)
 
 
-def _open_windows(
-    windows: Iterable[_Window], plugin: str, wall_s: float
-) -> Iterator[tuple[_Window, Opening]]:
-    """Yield the windows that limit a plugin and are open at a time of day."""
-    for window in windows:
-        if window.concerns(plugin) and (opening := window.opening(wall_s)) is not None:
-            yield window, opening
+class ProfileSchedules:
+    """The gate of one profile: the schedules that concern its findings."""
+
+    name = SCHEDULE_GATE
+
+    def __init__(self, schedules: EvictionSchedules, profile: str) -> None:
+        self._schedules = schedules
+        self._profile = profile
+
+    def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Defer a finding until the schedules that concern it allow its eviction."""
+        return self._schedules.check(finding, self._profile, now)
 
 
-def _count(windows: Iterable[_Window], eviction: Eviction, step: int) -> None:
-    """Count an eviction in each opening in which it was decided, or uncount it there."""
-    for window, opening in _open_windows(windows, eviction.scopes.plugin, eviction.decided_s):
-        window.add(opening.start_s, step)
+def _message(block: _Block, opens_s: float) -> str:
+    """Name the schedule that blocks, and when evictions are allowed again."""
+    from reactive_desched.primitives.cron import format_in_zone
+
+    schedule, until_s = block.window.schedule, block.until_s
+    if until_s < inf:
+        until = f"until {format_in_zone(until_s, schedule.time_zone)}"
+    else:
+        until = "any more: its windows are over" if schedule.allow else "at any time"
+    if block.limit == 0:
+        text = f'the schedule "{schedule}" allows no evictions {until}'
+    else:
+        limit, were = format_count(int(block.limit), "eviction"), agree(block.count, "was", "were")
+        text = f'the schedule "{schedule}" allows {limit} {until}, and there {were} {block.count}'
+    if opens_s == until_s:
+        return text
+    if opens_s == inf:
+        return f"{text}; then others allow none"
+    return f"{text}; then others allow none until {format_in_zone(opens_s, schedule.time_zone)}"

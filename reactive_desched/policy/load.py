@@ -4,7 +4,8 @@ import errno
 import os
 import select
 import stat
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -104,18 +105,23 @@ def _runnable(configuration: Configuration) -> Configuration:
 
 
 def check_source(
-    file: SourceText | Path | str, registry: Registry, *, lenient: bool = False
+    file: SourceText | Path | str,
+    registry: Registry,
+    *,
+    lenient: bool = False,
+    wall_clock: Callable[[], float] = time.time,
 ) -> PolicyCheckResult:
     """Say everything there is to say of one file or text: a policy, settings, or both.
 
-    A policy has errors exactly where `load_runnable` refuses it.
+    A policy has errors exactly where `load_runnable` refuses it. Schedules are looked at from the
+    time of the `wall_clock` on.
     """
     diagnostics = DiagnosticList(lenient=lenient)
     source = file if isinstance(file, SourceText) else read_source(file, diagnostics)
     read, settings = None, None
     try:
         if source is not None:
-            read, settings = _check_documents(source, registry, diagnostics)
+            read, settings = _check_documents(source, registry, diagnostics, wall_clock)
         diagnostics.raise_if_errors()
         for problem in () if read is None else read.obstacles:
             diagnostics.add(problem)
@@ -211,8 +217,7 @@ def _read_both(
     settings = _read_settings(documents.settings, diagnostics, registry)
     read = _read_policy(documents.policy, registry, diagnostics)
     if read is not None and settings is not None and documents.settings is not None:
-        at = documents.settings.location.below("evictions", "perProfile")
-        for diagnostic in unknown_profiles(settings.evictions.per_profile, at, read.policy):
+        for diagnostic in unknown_profiles(settings, documents.settings.location, read.policy):
             diagnostics.add(diagnostic)
     if read is None or read.settings is None or documents.policy is None:
         return read, settings
@@ -257,12 +262,21 @@ def _read_policy(
 
 
 def _check_documents(
-    source: SourceText, registry: Registry, diagnostics: DiagnosticList
+    source: SourceText,
+    registry: Registry,
+    diagnostics: DiagnosticList,
+    wall_clock: Callable[[], float],
 ) -> tuple[ReadPolicy | None, "ReactiveSettings | None"]:
     """Read what is in one text."""
     documents = DocumentSet(diagnostics)
     documents.add(source)
     read, settings = _read_both(documents, registry, diagnostics)
+    if settings is not None and settings.budgets.schedules and documents.settings is not None:
+        from reactive_desched.policy.closed_schedules import closed_schedules
+
+        at = documents.settings.location
+        for each in closed_schedules(settings.budgets.schedules, at, wall_clock()):
+            diagnostics.warn(each)
     if documents.policy is None and documents.settings is None:
         diagnostics.raise_if_errors()
         diagnostics.add(_missing_policy([source]))

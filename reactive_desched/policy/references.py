@@ -77,18 +77,24 @@ def _unknown_plugins(
 
 
 def unknown_profiles(
-    names: Iterable[str], at: SourceLocation, policy: Policy
+    settings: "ReactiveSettings", location: SourceLocation, policy: Policy
 ) -> Iterator[Diagnostic]:
-    """Name the profiles that the policy does not have."""
+    """Name the profiles in settings that the policy does not have."""
     known = {profile.name for profile in policy.profiles}
-    for name in sorted({*names} - known):
-        yield at.below(name).diagnostic(
-            "there is no such profile in the policy",
-            did_you_mean(name, known) or f"there are {', '.join(sorted(known))}",
-            rule=Rule.UNKNOWN_VALUE,
-            fix=fix_to(sole_near_name(name, known)),
-            at_key=True,
-        )
+    at = location.below("evictions", "perProfile")
+    places = [(at.below(name), name, True) for name in settings.evictions.per_profile]
+    for index, schedule in enumerate(settings.budgets.schedules):
+        at = location.below("budgets", "schedules", index, "profiles")
+        places += [(at.below(step), name, False) for step, name in enumerate(schedule.profiles)]
+    for at, name, is_key in places:
+        if name not in known:
+            yield at.diagnostic(
+                "there is no such profile in the policy",
+                did_you_mean(name, known) or f"there are {', '.join(sorted(known))}",
+                rule=Rule.UNKNOWN_VALUE,
+                fix=fix_to(sole_near_name(name, known)),
+                at_key=is_key,
+            )
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:

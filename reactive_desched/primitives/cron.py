@@ -47,9 +47,11 @@ class CronSchedule:
         after = next(CronSim(self._text, datetime.fromtimestamp(at_s, self._zone)), None)
         return inf if after is None else after.timestamp()
 
-    def format_time(self, at_s: float) -> str:
-        """Write a time as a clock in the zone shows it, to the minute."""
-        return datetime.fromtimestamp(at_s, self._zone).strftime("%a %Y-%m-%d %H:%M %Z")
+
+def format_in_zone(at_s: float, zone: str) -> str:
+    """Write a time as a clock in a zone of the IANA database shows it, to the minute."""
+    shown = datetime.fromtimestamp(at_s, parse_time_zone(zone))
+    return shown.strftime("%a %Y-%m-%d %H:%M %Z")
 
 
 def check_cron(text: str) -> None:

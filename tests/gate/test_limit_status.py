@@ -23,7 +23,12 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
     rates = make_rate_limiter({"cluster": TokenRate(0.5, 10), "node": TokenRate(0.1, 3)})
     windows = PolicyLimits({"cluster": 50, "node": 2}, 300)
     hours = {"schedule": "0 9 * * mon-fri", "duration": "8h", "evictions": 5}
-    written = [hours, {**hours, "schedule": "0 22 * * *"}]
+    written = [
+        hours,
+        {**hours, "schedule": "0 22 * * *"},
+        {"name": "quiet days", "allow": ["tue-thu 10:00-16:00"]},
+        {"name": "all day", "allow": ["mon"]},
+    ]
     view = ClusterView(ClusterState(), lambda: NOON_S)
     schedules = EvictionSchedules([EvictionSchedule.model_validate(each) for each in written], view)
     finding = Finding(pod("web", on="n1"), "Test", "why")
@@ -47,8 +52,33 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
             "until": "2026-11-23T17:00:00Z",
             "limit": 5,
             "counted": 1,
+            "allow": False,
+            "next": "2026-11-24T09:00:00Z",
         },
-        {"schedule": "0 22 * * * UTC for 8h", "until": None, "limit": None, "counted": None},
+        {
+            "schedule": "0 22 * * * UTC for 8h",
+            "until": None,
+            "limit": None,
+            "counted": None,
+            "allow": False,
+            "next": "2026-11-23T22:00:00Z",
+        },
+        {
+            "schedule": "quiet days",
+            "until": None,
+            "limit": None,
+            "counted": None,
+            "allow": True,
+            "next": "2026-11-24T10:00:00Z",
+        },
+        {
+            "schedule": "all day",
+            "until": "2026-11-24T00:00:00Z",
+            "limit": None,
+            "counted": 1,
+            "allow": True,
+            "next": "2026-11-30T00:00:00Z",
+        },
     )
     assert status.warm_up_ratio == 1
 

@@ -115,7 +115,7 @@ def schedules(asked: Asked) -> Iterator[str]:
         return
     since = asked.now - opened_s + OLD_S
     before = [e for e in asked.referee.evictions if since < e.sent_at]
-    if len(before) >= int(settings[0].evictions):
+    if len(before) >= int(settings[0].evictions or 0):
         yield f"the schedule allows {settings[0].evictions}, and there were {len(before)}"
 
 

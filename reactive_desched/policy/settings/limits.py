@@ -5,15 +5,33 @@ that acts every five minutes; docs/explain/safety.md explains each number.
 """
 
 import re
-from collections.abc import Mapping
-from math import ceil
-from typing import Annotated, Final
+from collections.abc import Iterator, Mapping
+from math import ceil, inf
+from typing import Annotated, Final, Self
 
-from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
-from reactive_desched.api.args import Seconds, Section, field_error, longer_than_zero
+from reactive_desched.api.args import (
+    FieldError,
+    Seconds,
+    Section,
+    exclusive_errors,
+    field_error,
+    file_key,
+    longer_than_zero,
+    raise_field_errors,
+)
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
+from reactive_desched.policy.settings.concerns import Concerns
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.text.ages import format_age
 
@@ -60,6 +78,20 @@ Evictions = Annotated[
     ),
 ]
 """A number of evictions, or a text in per cent of all pods."""
+
+
+def _check_window(text: str) -> str:
+    from reactive_desched.policy.wall_windows import WindowError, parse_window
+
+    try:
+        parse_window(text)
+    except WindowError as error:
+        raise field_error(str(error), error.hint, rule=Rule.SCHEDULE) from error
+    return text
+
+
+Windows = tuple[Annotated[str, AfterValidator(_check_window)], ...]
+"""Windows of time in words."""
 
 _PerTime = Annotated[PositiveCount, Field(description="Evictions per `per`.")]
 _AtOnce = Annotated[
@@ -147,38 +179,83 @@ class WarmUpSettings(Section):
         return initial + (1 - initial) * max(0.0, elapsed_s) / self.duration_s
 
 
-class EvictionSchedule(Section):
-    """A window of time in which fewer pods may be evicted, or none."""
+class EvictionSchedule(Concerns):
+    """Windows of time in which fewer pods may be evicted, or none; or the only ones in which any.
 
-    schedule: str = Field(
-        description="When the window opens, as cron writes it: minute, hour, day of month, month "
-        "and day of week."
+    Its windows come by one of `schedule`, `allow` and `close`.
+    """
+
+    name: str = Field(default="", description="What messages call it; else its own words do.")
+    allow: Windows = Field(
+        default=(),
+        description="Evictions only while one of these windows is open, or one of another entry "
+        "with `allow`: `tue-thu 10:00-16:00`, `2026-12-24`, `2026-12-20 to 2027-01-06`; the last "
+        "day is included.",
     )
-    time_zone: str = Field(
-        default="UTC", description="The time zone of `schedule`, by its IANA name."
+    close: Windows = Field(
+        default=(), description="No evictions while one of these windows is open; as `allow`."
+    )
+    schedule: str = Field(
+        default="",
+        description="When a window opens, as cron writes it: minute, hour, day of month, month "
+        "and day of week; with `duration` and `evictions`.",
     )
     duration_s: Annotated[Seconds, longer_than_zero("8h")] = Field(
-        description="How long the window stays open; not 0."
+        default=0.0, description="How long the window of `schedule` stays open; not 0."
     )
-    evictions: Evictions = Field(
-        description="So many evictions from its opening on; 0 is none. A text such as `1%` is a "
-        "share of the pods in the cluster, rounded up."
+    time_zone: str = Field(
+        default="UTC", description="The time zone of all times, by its IANA name."
     )
-    plugins: tuple[str, ...] = Field(
-        default=(), description="The plugins whose evictions count; all of them if empty."
+    evictions: Evictions | None = Field(
+        default=None,
+        description="So many evictions from the opening of a window on; 0 is none. A text such as "
+        "`1%` is a share of the pods in the cluster, rounded up. Left out: with `allow` any "
+        "number, with `close` none.",
     )
 
     def __str__(self) -> str:
-        plugins = f" of {', '.join(self.plugins)}" if self.plugins else ""
-        return f"{self.schedule} {self.time_zone} for {format_age(self.duration_s)}{plugins}"
+        return self.name or " ".join([*self._times(), *self.describe_concerns()])
+
+    def _times(self) -> Iterator[str]:
+        if self.schedule:
+            yield f"{self.schedule} {self.time_zone} for {format_age(self.duration_s)}"
+        else:
+            word = "allow" if self.allow else "close"
+            yield f"{word} {', '.join(self.windows)} {self.time_zone}"
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """The windows that are written in words, of either kind."""
+        return self.allow or self.close
 
     @property
     def allowance(self) -> str:
         """Return how many evictions the window allows, for a person."""
-        return f"{self.evictions or 'no'} evictions"
+        if self.evictions is None:
+            return "evictions then only" if self.allow else "no evictions"
+        then = " then, and none else" if self.allow else ""
+        return f"{self.evictions or 'no'} evictions{then}"
 
-    def limit(self, pods: int) -> int:
-        """Return how many evictions the window allows in a cluster of so many pods."""
+    @property
+    def counts_for_s(self) -> float:
+        """The longest time for which an eviction counts in a window, in seconds."""
+        if self.evictions is None or self.is_none:
+            return 0.0
+        if self.schedule:
+            return self.duration_s
+        from reactive_desched.policy.wall_windows import longest_opening_s, parse_window
+
+        return longest_opening_s(map(parse_window, self.windows))
+
+    @property
+    def is_none(self) -> bool:
+        """Say whether it allows no evictions while a window is open."""
+        return self.limit(1) == 0
+
+    def limit(self, pods: int) -> float:
+        """Return how many evictions the window allows in a cluster of so many pods; inf for any."""
+        if self.evictions is None:
+            return inf if self.allow else 0
         if isinstance(self.evictions, int):
             return self.evictions
         return ceil(pods * float(self.evictions.removesuffix("%")) / 100)
@@ -193,6 +270,30 @@ class EvictionSchedule(Section):
         except CronError as error:
             raise field_error(str(error), error.hint, rule=Rule.SCHEDULE) from error
         return text
+
+    @model_validator(mode="after")
+    def _check_windows(self) -> Self:
+        given = [word for word in ("allow", "close", "schedule") if getattr(self, word)]
+        if not given:
+            hint = (
+                "write `allow: [tue-thu 10:00-16:00]`, or `close:`, or `schedule:` as cron has it"
+            )
+            raise field_error("has no times", hint, rule=Rule.MISSING_FIELD)
+        raise_field_errors(exclusive_errors("allow, close and schedule", *given))
+        if self.schedule:
+            raise_field_errors(self._cron_errors())
+        elif "duration_s" in self.model_fields_set:
+            hint = "leave it out: the windows say when they end"
+            raise field_error(
+                "counts with schedule only", hint, ("duration",), rule=Rule.EXCLUSIVE_FIELDS
+            )
+        return self
+
+    def _cron_errors(self) -> Iterator[FieldError]:
+        for name, example in (("duration_s", "8h"), ("evictions", "0 for none")):
+            if name not in self.model_fields_set or getattr(self, name) is None:
+                hint, path = f"write {example}", (file_key(name),)
+                yield FieldError("is required with schedule", hint, path, rule=Rule.MISSING_FIELD)
 
 
 class EvictionRateLimits(Section):
@@ -269,7 +370,7 @@ class EvictionRateLimits(Section):
         window.
         """
         refills = (rate.burst / rate.per_second for rate in self.by_scope().values() if rate)
-        openings = (schedule.duration_s for schedule in self.schedules)
+        openings = (schedule.counts_for_s for schedule in self.schedules)
         return max([self.window_s, *refills, *openings])
 
     def describe(self, policy: PolicyEvictionLimits, nodes: int = 0) -> dict[str, str]:

@@ -130,6 +130,16 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "budgets: {schedules: [{schedule: 0 9 * * *, duration: 8h, evictions: half}]}",
         "budgets: {schedules: [{schedule: 0 9 * * *, duration: 8h, evictions: -1}]}",
         "budgets: {schedules: [{schedule: 0 9 * * *, duration: 8h}]}",
+        "budgets: {schedules: [{evictions: 0}]}",
+        "budgets: {schedules: [{allow: [tue], close: [fri]}]}",
+        "budgets: {schedules: [{allow: [tue], schedule: 0 9 * * *, duration: 8h}]}",
+        "budgets: {schedules: [{allow: [tue], duration: 8h}]}",
+        "budgets: {schedules: [{close: [christmas]}]}",
+        "budgets: {schedules: [{close: [tue, 2026-12-24 to 2026-12-20]}]}",
+        "budgets: {schedules: [{close: [tue], timeZone: Berlin}]}",
+        "budgets: {schedules: [{close: [tue], nodeSelector: {pool: batch}}]}",
+        "budgets: {schedules: [{close: [tue], namespaceSelector: 'tier in gold'}]}",
+        "budgets: {schedules: [{close: tue}]}",
         "budgets: {growsAboveNodes: 0}",
         "budgets: {cluster: 10/m}",
         "budgets: {warmUp: off}",
@@ -211,6 +221,15 @@ def test_profiles_with_an_evictor_of_their_own_are_those_of_the_policy(
     assert problems(f"{profile}---\n{HEAD}evictions: {{perProfile: {{nightly: migration}}}}\n") == [
         golden("no migration")
     ]
+
+
+def test_a_schedule_names_profiles_that_the_policy_has(
+    problems: Callable[[str], list[str]], golden: Golden
+) -> None:
+    head = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: [{name: web}]\n"
+    entry = "{close: [tue], profiles: [web, batch]}"
+
+    assert problems(f"{head}---\n{HEAD}budgets:\n  schedules:\n  - {entry}\n") == [golden()]
 
 
 def test_a_schedule_names_plugins_that_there_are(
