@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.gate.in_flight import EVICTION_IN_PROGRESS
 from reactive_desched.replay.recorded_decisions import DEFER, REFUSE, DecisionKey, MadeDecision
@@ -28,11 +29,21 @@ class Difference(Struct, frozen=True, gc=False):
 
 
 class Comparison(Struct, frozen=True):
-    """The result: decisions that are equal, those that differ, and those that were not recorded."""
+    """The result: decisions that are equal, those that differ, and those that were not recorded.
+
+    `equal_until_s` is when the last equal one was made, in monotonic seconds.
+    """
 
     equal: int
     differences: tuple[Difference, ...]
     not_recorded: int = 0
+    equal_until_s: float = -inf
+
+    def without_last(self, from_s: float) -> "Comparison":
+        """Return it without what differs from this time on and behind all that is equal."""
+        ends_s = max(from_s, self.equal_until_s)
+        kept = (each for each in self.differences if each.decision.monotonic_s <= ends_s)
+        return replace(self, differences=tuple(kept))
 
 
 def compare(
@@ -50,12 +61,14 @@ def compare(
     """
     by_journal, by_replay = _by_key(filter(_counts, journal)), _by_key(filter(_counts, replay))
     begins_s, ends_s = period
-    equal, not_recorded = 0, 0
+    equal, not_recorded, equal_until_s = 0, 0, -inf
     differences: list[Difference] = []
     for key in {**by_journal, **by_replay}:
         left, right = by_journal.get(key, []), by_replay.get(key, [])
         pairs = list(_pairs(left, right, tolerance_s))
-        equal += sum(begins_s <= each.monotonic_s <= ends_s for each, _ in pairs)
+        times = [each.monotonic_s for each, _ in pairs if begins_s <= each.monotonic_s <= ends_s]
+        equal += len(times)
+        equal_until_s = max((equal_until_s, *times[-1:]))
         paired_left, paired_right = {id(a) for a, _ in pairs}, {id(b) for _, b in pairs}
         alone = [(each, True) for each in _lasting(left) if id(each) not in paired_left]
         for each in _lasting(right):
@@ -69,7 +82,7 @@ def compare(
             if begins_s <= each.monotonic_s <= ends_s
         )
     differences.sort(key=lambda each: each.decision.monotonic_s)
-    return Comparison(equal, tuple(differences), not_recorded)
+    return Comparison(equal, tuple(differences), not_recorded, equal_until_s)
 
 
 def _counts(decision: MadeDecision) -> bool:

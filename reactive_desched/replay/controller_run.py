@@ -27,6 +27,7 @@ from reactive_desched.plan.controller_run import FaultObserver
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 from reactive_desched.recording.items import (
+    STOPPED,
     BrakesHeld,
     ConfigurationInForce,
     EvictionSettled,
@@ -136,7 +137,7 @@ class LifeRun:
     """One life, from its picture to its end. `decisions` has what the controller decides.
 
     It has been run up to `ended_s`, in monotonic seconds; `was_stopped` says whether the process
-    ended in order. `recorded` is on the same clock.
+    ended in order, and recorded all that it saw. `recorded` is on the same clock.
     """
 
     def __init__(
@@ -224,14 +225,17 @@ class LifeRun:
             if item.at.monotonic_s > until_s:
                 end = driven.advance_to_moment if process is None else driven.pass_to
                 end(until_s)
+                self.ended_s = self.clock.now
                 break
+            if isinstance(item, RecordingInterrupted) and item.reason != STOPPED:
+                break  # what had not been written by then is lost
             if process is None:
                 driven.advance_to(item, following)
                 driven.take(item, following)
             else:
                 driven.take_in_turn(item)
-            self.was_stopped = self.was_stopped or isinstance(item, RecordingInterrupted)
-        self.ended_s = self.clock.now
+            self.ended_s = self.clock.now
+            self.was_stopped = isinstance(item, RecordingInterrupted)
 
     def _start(self, process: ProcessBegan | None) -> None:
         """Start as the recorded process did, or at its picture where it does not say how."""

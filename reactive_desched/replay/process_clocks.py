@@ -6,7 +6,7 @@ recording has both clocks, and the order of the records says on which side of a 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, pairwise, zip_longest
+from itertools import accumulate, groupby, pairwise, takewhile, zip_longest
 from math import inf
 from operator import itemgetter
 from pathlib import Path
@@ -28,6 +28,7 @@ from reactive_desched.recording.reader import times_of_frames
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.recorded_decisions import (
     JournalEntry,
+    MadeDecision,
     RecordedDecisions,
     read_entries,
 )
@@ -140,6 +141,12 @@ class ProcessClocks:
         piece = ClockPiece(_ahead_s(began), began.monotonic_s, inf, [began.monotonic_s])
         found = (_at(each, piece) for _, each in self._entries)
         return LifeClock((piece,)), RecordedDecisions(found, is_whole=is_whole)
+
+    def count_last(self, after_s: float, until_s: float) -> int:
+        """Count the journal's last decisions, those of after a time of day and up to another."""
+        decisions = (each for _, each in reversed(self._entries) if isinstance(each, MadeDecision))
+        times = (each.at.wall_s for each in decisions)
+        return sum(at_s <= until_s for at_s in takewhile(lambda at_s: at_s > after_s, times))
 
 
 def _was_set(times: Iterable[Instant]) -> bool:

@@ -32,7 +32,7 @@ from reactive_desched.recording.reader import (
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
-from reactive_desched.replay.process_clocks import LifeClock, ProcessClocks
+from reactive_desched.replay.process_clocks import STEP_S, LifeClock, ProcessClocks
 from reactive_desched.replay.recorded_decisions import MadeDecision, RecordedDecisions
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
@@ -73,9 +73,14 @@ class ReplayedLife(Struct, frozen=True):
 
 
 class ReplayReport(Struct, frozen=True):
-    """The result of a replay: each time without a gap, what was not compared or is damaged."""
+    """The result of a replay: each time without a gap, what was not compared or is damaged.
+
+    `unrecorded` counts the journal's last decisions, behind all that was compared: the recording
+    does not have their turn, or not yet.
+    """
 
     lives: tuple[ReplayedLife, ...]
+    unrecorded: int = 0
     not_compared: tuple[str, ...] = ()
     damages: tuple[Damage, ...] = ()
 
@@ -102,13 +107,19 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     replayed: list[ReplayedLife] = []
     paths = recording_paths(options.recording)
     clocks = ProcessClocks(paths, lambda: read_items(paths, ignore_damage), options.journal)
+    unrecorded = 0
     for number, life in enumerate(lives(read_items(paths, damages.append))):
         if clocks.are_one and life.began.wall_s > options.until_s:
             break
-        replayed += _replay_life(life, number, clocks, options, registry, not_compared)
+        found = list(_replay_life(life, number, clocks, options, registry, not_compared))
+        replayed += found
+        ends = (each.ended_s for each in found)
+        unrecorded = sum(clocks.count_last(ended_s, options.until_s) for ended_s in ends)
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
-    return ReplayReport(tuple(replayed), tuple(dict.fromkeys(not_compared)), tuple(damages))
+    return ReplayReport(
+        tuple(replayed), unrecorded, tuple(dict.fromkeys(not_compared)), tuple(damages)
+    )
 
 
 class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
@@ -304,5 +315,7 @@ def _replay_life(
         run.may_be_unrecorded,
         (since_s - _JUST_BEFORE_S, until_s),
     )
+    if not run.was_stopped and until_s == ended_s:
+        comparison = comparison.without_last(until_s - STEP_S)
     times = clock.wall_of(since_s), clock.wall_of(until_s)
     yield ReplayedLife(*times, life.picture.version, comparison, run.plugin_faults)

@@ -32,6 +32,12 @@ def report_lines(report: ReplayReport) -> Iterator[str]:
         )
         if left_out := life.comparison.not_recorded:
             yield f"            not recorded above journal.verdicts: {left_out}"
+    if report.unrecorded:
+        last = format_count(report.unrecorded, "decision")
+        yield (
+            f"left out    the journal's last {last}: not recorded, or not yet, as the controller"
+            " still runs or was killed"
+        )
     yield f"replayed by version {__version__}"
     for text in report.not_compared:
         yield f"not compared: {text}"
@@ -90,6 +96,7 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
             }
             for life in report.lives
         ],
+        "unrecorded": report.unrecorded,
         "notCompared": list(report.not_compared),
         "damages": [str(each) for each in report.damages],
         "pluginFaults": list(report.plugin_faults),

@@ -11,7 +11,15 @@ from types import SimpleNamespace
 import pytest
 
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
-from reactive_desched.recording.reader import summarize_recording
+from reactive_desched.recording.frames import read_frames
+from reactive_desched.recording.items import RecordingInterrupted, Worked
+from reactive_desched.recording.reader import (
+    ignore_damage,
+    read_items,
+    recording_paths,
+    summarize_recording,
+)
+from reactive_desched.recording.recording_file import write_file
 from reactive_desched.replay import replaying
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
@@ -69,6 +77,57 @@ def rewrite(journal: Path, pattern: str, text: str) -> None:
     written, count = re.subn(pattern, text, file.read_text(encoding="utf-8"), count=1)
     assert count == 1
     file.write_text(written, encoding="utf-8")
+
+
+def cut_recording(journal: Path, frames: int) -> None:
+    """Leave out the last frames of a recording, as a controller that runs has not written them."""
+    last = max((journal / "recording").glob("*.rdrec"))
+    with last.open("rb+") as file:
+        found = list(read_frames(file, last.name, ignore_damage))
+        file.truncate(found[-frames].offset)
+
+
+def test_the_last_turns_of_a_controller_that_still_writes_are_left_out_and_counted(
+    story: Path, tmp_path: Path, run: Run
+) -> None:
+    left_out, equal = [], []
+    for frames in range(1, 8):
+        journal = shutil.copytree(story, tmp_path / str(frames))
+        cut_recording(journal, frames)
+        status, out, _ = run("--journal", str(journal), "-o", "json")
+        report = json.loads(out)
+        assert (status, report["differences"], report["damages"]) == (0, [], [])
+        left_out.append(report["unrecorded"])
+        equal.append(report["equal"])
+    whole = json.loads(run("--journal", str(story), "-o", "json")[1])
+
+    assert whole["unrecorded"] == 0
+    assert left_out == sorted(left_out)
+    assert left_out[-1] > 0
+    assert equal[-1] + left_out[-1] >= whole["equal"]
+    _, out, _ = run("--journal", str(journal))
+    assert f"the journal's last {left_out[-1]} decision" in out
+    _, out, _ = run("--journal", str(journal), "--until", report["compared"][-1]["to"])
+    assert "left out" not in out
+
+
+def test_what_waited_when_a_recording_was_interrupted_is_not_compared(
+    journal: Path, run: Run
+) -> None:
+    items = list(read_items(recording_paths(journal / "recording"), ignore_damage))
+    worked = [at for at, item in enumerate(items) if isinstance(item, Worked)]
+    behind = items[worked[len(worked) // 2]].at  # the turns from there on had not been written
+    ends = items[-1].at
+    kept = [each for each in items if each.at < behind]
+    file = journal / "interrupted.rdrec"
+    write_file((*kept, RecordingInterrupted(ends, "changes come faster than recorded")), file)
+    words = ("--journal", str(journal), "--recording", str(file), "-o", "json")
+
+    status, out, _ = run(*words)
+
+    report = json.loads(out)
+    assert (status, report["differences"]) == (0, [])
+    assert report["unrecorded"] > 0
 
 
 def test_another_decision_is_shown_with_both_stories(journal: Path, run: Run) -> None:

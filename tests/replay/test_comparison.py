@@ -79,3 +79,15 @@ def test_what_the_limit_of_the_journal_may_have_left_out_is_only_counted() -> No
     found = compare([EVICTED], [DEFERRED, EVICTED], 5.0, lambda each: each.verdict != EVICT)
 
     assert (found.equal, found.differences, found.not_recorded) == (1, (), 1)
+
+
+def test_what_differs_at_the_very_end_is_left_out_but_not_before_what_is_equal() -> None:
+    api, job = (replace(WEB, pod=each) for each in ("u2", "u3"))
+    lost = replace(moved(EVICTED, 2), key=job)
+    found = compare([DEFERRED, EVICTED, lost], [DEFERRED, moved(replace(EVICTED, key=api), 1)], 5.0)
+
+    assert [each.decision for each in found.without_last(100.5).differences] == [EVICTED]
+    assert [each.decision.key for each in found.without_last(101.5).differences] == [WEB, api]
+    assert found.without_last(50.0).differences == ()
+    agreed = compare([EVICTED, DEFERRED, lost], [lost], 5.0)
+    assert agreed.without_last(50.0).differences == agreed.differences != ()

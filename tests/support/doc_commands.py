@@ -80,10 +80,6 @@ NOT_TYPED = {
     "pip install ./examples/plugin": (
         "changes the environment of the tests; tests/examples/test_plugin.py installs a copy"
     ),
-    "reactive-desched replay": (
-        "runs while the controller still writes, and its last decisions may not be recorded yet; "
-        "tests/replay, tests/cli/test_replay.py and each end-to-end test replay"
-    ),
 }
 """How commands begin that no test types as they stand, and why."""
 
