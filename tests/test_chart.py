@@ -10,14 +10,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
 from tests.support.json_schema import JsonSchema
-from tools.write_chart import CHART, MONITORING, written
+from tools.write_chart import CHART, MONITORING, upstream_values, written
 
 Values = dict[str, Any]  # YAML as written by people
 
 VALUES: Values = yaml.load((CHART / "values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
-UPSTREAM: dict[str, str] = yaml.load(
-    (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
-)
+UPSTREAM = upstream_values()
 
 
 @cache
@@ -78,10 +76,22 @@ def test_the_schema_accepts_what_charts_usually_take(extra: Values) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UPSTREAM))
-def test_the_schema_lets_values_of_the_sig_descheduler_pass_so_that_they_are_answered(
-    name: str,
-) -> None:
-    assert accepts(**{name: {"any": ["thing"]}})
+def test_the_schema_refuses_a_value_of_the_sig_descheduler_with_what_to_write(name: str) -> None:
+    assert not accepts(**{name: {"any": ["thing"]}})
+    assert UPSTREAM[name] in schema()["properties"][name]["const"]
+
+
+@pytest.mark.parametrize(
+    ("image", "is_ours"),
+    [
+        ("registry.k8s.io/descheduler/descheduler", False),
+        ("mirror.example/k8s/descheduler/descheduler", False),
+        ("r.example/team/reactive-desched", True),
+        ("r.example/my-descheduler/descheduler", True),
+    ],
+)
+def test_the_schema_refuses_the_image_of_the_sig_descheduler(image: str, *, is_ours: bool) -> None:
+    assert accepts(image=VALUES["image"] | {"repository": image}) is is_ours
 
 
 @pytest.mark.parametrize(

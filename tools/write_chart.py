@@ -103,7 +103,15 @@ def _values() -> dict[str, Json]:
         "commonAnnotations": _MAP,
         "image": _section(
             may_lack=("tag", "digest"),
-            repository={"type": "string", "minLength": 1},
+            repository={
+                "type": "string",
+                "minLength": 1,
+                "if": {"pattern": "(^|/)descheduler/descheduler$"},
+                "then": {
+                    "const": "the image that you built from the Dockerfile: this is the image of"
+                    " the SIG descheduler"
+                },
+            },
             tag=_TEXT,
             digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
             pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
@@ -228,12 +236,10 @@ def values_schema() -> Json:
             "description": "A source of measured use that a package of the image offers.",
         },
     }
-    upstream: dict[str, str] = yaml.safe_load(
-        (CHART / "files" / "upstream-values.yaml").read_text(encoding="utf-8")
-    )
     answered = {
-        name: {"description": f"Of the SIG descheduler's chart: {here}"}
-        for name, here in upstream.items()
+        # of a const Helm says what it must be, beside every other wrong value: so this is the remedy
+        name: {"const": f"gone, as it is of the chart of the SIG descheduler: {here}"}
+        for name, here in upstream_values().items()
     }
     return {
         "$schema": DIALECT,
@@ -247,6 +253,14 @@ def values_schema() -> Json:
         },
         "definitions": definitions,
     }
+
+
+def upstream_values() -> dict[str, str]:
+    """Return the top-level values of the SIG descheduler's chart, and what to write here."""
+    found: dict[str, str] = yaml.safe_load(
+        Path(__file__).with_name("upstream_values.yaml").read_text(encoding="utf-8")
+    )
+    return found
 
 
 def _without_needs(shape: Json) -> Json:

@@ -18,6 +18,7 @@ from tests.support.helm import CHART, RELEASE, Helm, HelmError
 from tests.support.kubectl import KubectlError
 from tests.support.kustomize import pod_template, render
 from tools.real import operator_crds
+from tools.write_chart import upstream_values
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 
@@ -182,10 +183,10 @@ def test_one_wrong_value_deep_down_is_named_in_one_line(
     assert said in line
 
 
-UPSTREAM: dict[str, str] = yaml.safe_load((CHART / "files" / "upstream-values.yaml").read_text())
+UPSTREAM = upstream_values()
 
 
-def test_all_values_of_the_sig_descheduler_are_answered_at_once(helm: Helm, golden: Golden) -> None:
+def test_all_values_of_the_sig_descheduler_are_answered_at_once_with_all_else_that_is_wrong(helm: Helm, golden: Golden) -> None:
     theirs: Values = dict.fromkeys(UPSTREAM, "x") | {
         "image": {"repository": "registry.k8s.io/descheduler/descheduler"},
         # with another name of the same chart's that is right here
@@ -195,12 +196,19 @@ def test_all_values_of_the_sig_descheduler_are_answered_at_once(helm: Helm, gold
         "serviceAccount": {"create": True, "name": None, "automountServiceAccountToken": False},
         "imagePullSecrets": None,
         "commonLabels": {"team": "a"},
+        # and what is wrong in any chart
+        "replica": 2,
+        "networkPolicy": {"egres": {}},
+        "dryRun": "yes",
     }
 
     with pytest.raises(HelmError) as error:
         helm.template(theirs)
-    answers = complaints(error.value)
-    assert {answer.split()[0] for answer in answers} == {*UPSTREAM, "image.repository:"}
+    lines = str(error.value).splitlines()
+    answers = sorted(line.removeprefix("- at ") for line in lines if line.startswith("- at "))
+    named = {answer.partition(":")[0] for answer in answers}
+    ours = {"'/image/repository'", "''", "'/networkPolicy'", "'/dryRun'"}
+    assert named == {*(f"'/{name}'" for name in UPSTREAM), *ours}
     assert "\n".join(answers) == golden()
 
 
