@@ -256,11 +256,6 @@ class TestTheServer:
             pytest.param({"server": "127.0.0.1:8080"}, "http://127.0.0.1:8080", id="no scheme"),
             pytest.param({"server": "localhost"}, "http://localhost", id="a name alone"),
             pytest.param({"server": "[::1]:8080/"}, "http://[::1]:8080", id="IPv6"),
-            pytest.param(
-                {"server": "h:6443", "insecure-skip-tls-verify": True},
-                "https://h:6443",
-                id="no scheme, and a field of TLS",
-            ),
             pytest.param({"server": "http://h/"}, "http://h", id="a slash"),
             pytest.param(
                 {"server": "http://h/k8s/c1//"}, "http://h/k8s/c1", id="a path and slashes"
@@ -278,10 +273,18 @@ class TestTheServer:
     ) -> None:
         assert load(tmp_path, config(cluster)).server == server
 
-    def test_without_a_scheme_is_reached_by_tls_where_an_authority_is_named(
-        self, tmp_path: Path, ca_file: Path
+    @pytest.mark.parametrize(
+        "field", ["certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"]
+    )
+    def test_without_a_scheme_is_reached_by_tls_where_its_entry_speaks_of_tls(
+        self, tmp_path: Path, ca_file: Path, field: str
     ) -> None:
-        access = load(tmp_path, config({"server": "h:1", "certificate-authority": str(ca_file)}))
+        values = {
+            "certificate-authority": str(ca_file),
+            "certificate-authority-data": encoded(ca_file),
+            "insecure-skip-tls-verify": True,
+        }
+        access = load(tmp_path, config({"server": "h:1", field: values[field]}))
         assert access.server == "https://h:1"
         assert access.tls is not None
 
@@ -384,7 +387,6 @@ class TestCredentials:
         [
             ({"username": "me", "password": "pw"}, "me:pw"),
             ({"username": "me"}, "me:"),
-            ({"password": "pw"}, ":pw"),
         ],
     )
     def test_a_name_and_a_password_are_basic(
@@ -392,6 +394,14 @@ class TestCredentials:
     ) -> None:
         basic = base64.b64encode(pair.encode()).decode()
         assert load(tmp_path, config(user=user)).headers == {"Authorization": f"Basic {basic}"}
+
+    @pytest.mark.parametrize("name", [{}, {"username": ""}], ids=["none", "an empty one"])
+    def test_a_password_without_a_name_is_no_login(self, tmp_path: Path, name: Document) -> None:
+        assert load(tmp_path, config(user=name | {"password": "pw"})).headers == {}
+
+    def test_a_password_without_a_name_leaves_a_plugin_its_work(self, tmp_path: Path) -> None:
+        plugin = {"exec": {"apiVersion": V1, "command": "no-such-plugin"}}
+        assert "no-such-plugin" in refusal(tmp_path, config(user=plugin | {"password": "pw"}))
 
     @pytest.mark.parametrize("token", [{"token": SECRET}, {"tokenFile": "/no/such"}])
     def test_a_token_and_a_password_are_refused(self, tmp_path: Path, token: Document) -> None:

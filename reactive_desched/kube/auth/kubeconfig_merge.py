@@ -211,8 +211,10 @@ def _user(merged: _Merged, name: str, user: str, where: str, *, is_tls: bool) ->
 
 
 def _server(cluster: dict[str, Any]) -> str:
-    """Return the server with its scheme, as client-go completes it, and without query and slash.
+    """Return the server with its scheme, and without query and slash.
 
+    One without a scheme has plain HTTP, as with client-go, unless its entry has a field of TLS:
+    client-go sends no credentials in plain text, and this client does.
     Its path is the shortest that means the same, with its characters as a URL has them. What is no
     address stays as it is: the caller refuses it.
     """
@@ -263,10 +265,10 @@ def _credentials(user: dict[str, Any], where: str, name: str) -> dict[str, Any]:
         )
     if "exec" in fields and "auth-provider" in fields:
         raise ConfigError(f"{where}: {whose} has exec and auth-provider: take one of them away")
-    if "password" in fields:
-        fields.setdefault("username", "")
     if "username" in fields:
         fields.setdefault("password", "")
+    else:
+        fields.pop("password", None)  # client-go sends no login without a name
     if has_certificate or any(each in fields for each in _OWN_CREDENTIALS):
         fields.pop("exec", None)
     if has_token or "username" in fields:
