@@ -148,6 +148,8 @@ def _pause_check(controller: Controller, name: str) -> CheckResult:
     status = controller.readiness.pauses[name]
     leadership = controller.pauses.leadership
     if not leadership.is_standby or name not in _OF_THE_LEADER:
+        if status.reason and (first := controller.readiness.said_before(name)):
+            return CheckResult(ok=False, message=f"the same as {first}")
         return CheckResult(not status.reason, status.text or status.note)
     if name == LEADER and leadership.leader:
         text = f"standby: {status.text}; this process acts once it leads"

@@ -17,6 +17,7 @@ from reactive_desched.cli.pending import (
     headline,
 )
 from reactive_desched.text.ages import age_of, format_age, format_span, time_until
+from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.terminal import BOLD, GREEN, RED, YELLOW
 
@@ -131,16 +132,13 @@ class StatusScreen:
     def _condition(self, answer: Answer) -> Iterator[str]:
         state = answer["state"]
         usual = _PAUSES_OF_STANDBY if state["name"] == _STANDBY else ()
-        held = [each for each in answer["pauses"] if each["reason"] and each["name"] not in usual]
+        pauses = {each["name"]: each["reason"] for each in answer["pauses"] if each["reason"]}
+        held = {name: reason for name, reason in pauses.items() if name not in usual}
         text = f"{state['name']}: {state['summary']}"
         yield from self._line("state", text, _SEVERITIES[state["severity"]])
-        by_reason: dict[str, list[str]] = {}
-        for each in held:
-            by_reason.setdefault(each["reason"], []).append(each["name"])
-        for reason, names in by_reason.items():
-            if reason in state["summary"]:
-                continue
-            yield from self._line("", f"paused by {', '.join(names)}: {reason}", RED)
+        for names, cause in shared_causes(held):
+            if cause not in state["summary"]:
+                yield from self._line("", f"paused by {', '.join(names)}: {cause}", RED)
         for each in answer["pauses"]:
             if each["note"] and not each["reason"]:
                 yield from self._line("", f"{each['name']}: {each['note']}", YELLOW)

@@ -21,6 +21,7 @@ from reactive_desched.model.brakes import CLUSTER, BrakeState
 from reactive_desched.model.brakes import MANUAL as MANUAL_BRAKE
 from reactive_desched.telemetry.metrics import Metric, gauge
 from reactive_desched.text.ages import format_age
+from reactive_desched.text.causes import shared_causes
 
 STATE: Final = gauge(
     "state",
@@ -156,7 +157,8 @@ def _stopped(
     state: ControllerState, causes: Mapping[str, str], brakes: Collection[BrakeState]
 ) -> PublicState:
     names = ", ".join(each.name for each in brakes)
-    texts = tuple(dict.fromkeys(causes.values()))
+    shared = list(shared_causes(causes))
+    texts = tuple(text for _, text in shared)
     releases = tuple(dict.fromkeys(each.release for each in brakes))
     if state is ControllerState.BRAKED:
         by = f"the {names} brake" if names else "the zone brake"
@@ -164,7 +166,7 @@ def _stopped(
         summary += "; ".join(releases or texts)
     else:
         summary = f"{_NOTHING[state]}: {'; '.join(texts + releases)}"
-    hold = "; ".join((*(f"{name}: {text}" for name, text in causes.items()), *releases))
+    hold = "; ".join((*(f"{', '.join(each)}: {text}" for each, text in shared), *releases))
     return PublicState(state, _SEVERITIES.get(state, BAD), summary, hold)
 
 

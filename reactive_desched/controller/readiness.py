@@ -12,7 +12,6 @@
 | `sync/<resource>` | the resource's event handler, until its list is complete and a watch is open |
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
@@ -23,9 +22,7 @@ from reactive_desched.eviction.recorder import NOT_OPEN
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.rights import Right, how_to_grant
 from reactive_desched.primitives.wakeup import Epoch, Followers, Latch, Wakeup
-
-_REQUEST: Final = re.compile(r"^(?:GET|list|watch) /\S+: ")
-"""How a reason begins that one request met."""
+from reactive_desched.text.causes import cause_of, shared_causes
 
 STARTUP: Final = "startup"
 STOPPING: Final = "stopping"
@@ -176,6 +173,12 @@ class Readiness:
         """Say whether each of these is listed and watched, or given up."""
         return not any(self._pauses.get(sync_pause(each), _RESUMED).reason for each in resources)
 
+    def said_before(self, name: str) -> str:
+        """Return the first pause that has the cause of this one; empty if that is this one."""
+        cause = cause_of(self._pauses[name].text)
+        first = next(each for each, it in self._pauses.items() if cause_of(it.text) == cause)
+        return "" if first == name else first
+
     def is_starting(self) -> bool:
         """Say whether every pause that holds is one of a normal start, or of a standby."""
         normal = (_RESUMED, _STARTING, _NOT_LISTED, _NOT_OPEN)
@@ -189,15 +192,10 @@ class Readiness:
         """
         if not self._reason:
             return ""
-        held: dict[str, list[tuple[str, str]]] = {}
         rights = [each.right for each in self._pauses.values() if each.right is not None]
-        for name, status in self._pauses.items():
-            if text := status.reason or status.denial:
-                held.setdefault(_REQUEST.sub("", text), []).append((name, text))
-        causes = (
-            f"{', '.join(name for name, _ in each)}: {cause if len(each) > 1 else each[0][1]}"
-            for cause, each in held.items()
-        )
+        texts = {name: each.reason or each.denial for name, each in self._pauses.items()}
+        held = {name: text for name, text in texts.items() if text}
+        causes = (f"{', '.join(names)}: {cause}" for names, cause in shared_causes(held))
         return "; ".join(filter(None, (*causes, how_to_grant(rights))))
 
     def _set(self, name: str, status: PauseStatus) -> None:

@@ -12,6 +12,7 @@ from reactive_desched.app.health import build_health
 from reactive_desched.app.status import POLL_INTERVAL_S, STABLE_POLLS, log_states
 from reactive_desched.controller.public_state import ControllerState, PublicState
 from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
+from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.controller.readiness import JOURNAL, LEADER, STARTUP, STOPPING, sync_pause
 from reactive_desched.model.brakes import CLUSTER, PENDING, STORM, ZONE, BrakeState
 from reactive_desched.policy.settings.limits import EvictionRateLimits
@@ -211,6 +212,21 @@ async def test_a_standby_whose_address_led_to_another_cluster_has_a_fault() -> N
         flow.controller.readiness.pause(ANOTHER_CLUSTER, "it led to another cluster")
         assert state(flow).name is ControllerState.FAULT
         assert "it led to another cluster" in state(flow).summary
+
+
+async def test_what_every_watch_met_is_said_once() -> None:
+    async with braked().running() as flow:
+        flow.sync_and_resume(*NODES)
+        for kind, path in (("pods", "api/v1/pods"), ("nodes", "api/v1/nodes")):
+            flow.controller.readiness.pause(sync_pause(kind), f"GET /{path}: no route to host")
+        assert state(flow).summary.count("no route to host") == 1
+        assert "sync/nodes, sync/pods: no route to host" in state(flow).hold
+        health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
+        text = health.readyz().text(verbose=True)
+        assert text.count("no route to host") == 1
+        assert "[-]sync/pods failed: the same as sync/nodes" in text
+        flow.controller.readiness.pause(sync_pause("pods"), "GET /api/v1/pods: 403 Forbidden")
+        assert "403 Forbidden" in health.readyz().text(verbose=True)
 
 
 # --- every place --------------------------------------------------------------------------------

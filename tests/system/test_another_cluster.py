@@ -94,8 +94,10 @@ def test_an_address_that_leads_to_another_cluster_ends_all_requests_and_not_the_
 
     program.wait_for("leads to another cluster")
     program.wait_until(lambda: readyz(program)[0] == 503)
+    program.wait_until(lambda: "sync/pods failed" in readyz(program)[1])
     code, text = readyz(program)
     assert code == 503
+    assert text.count("is sent any more") == 1
     [line] = [each for each in text.splitlines() if each.startswith("[-]cluster")]
     assert uid_of(prod) in line
     assert uid_of(cluster) in line

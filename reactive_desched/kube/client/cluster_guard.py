@@ -76,9 +76,6 @@ NAMESPACES: Final = "/api/v1/namespaces"
 ONE_NAMESPACE: Final = {"fieldSelector": "metadata.name=kube-system", "limit": "1"}
 """A list needs no right that the controller would not have: it watches namespaces."""
 
-ANOTHER_CLUSTER: Final = "the address led to another cluster"
-"""What is said of each request that is not sent since then."""
-
 _TARGET: Final = f"{NAMESPACES}?fieldSelector=metadata.name%3Dkube-system&limit=1"
 _MAX_BODY_BYTES: Final = 2**24
 FRESH_S: Final = 1.0
@@ -239,7 +236,7 @@ class ClusterGuard:
         While no uid is known, every answer will do: there is nothing to compare it with.
         """
         if self.fault:
-            raise ClusterNotConfirmed(ANOTHER_CLUSTER)
+            raise ClusterNotConfirmed(self.fault)
         if response.status == HTTPStatus.UNAUTHORIZED:
             self._on_unauthorized()
         uid = ""
@@ -258,7 +255,7 @@ class ClusterGuard:
             self._generation += self._passed_unseen  # those that passed are to be asked as well
         elif uid != self.uid:
             self._fail(uid)
-            raise ClusterNotConfirmed(ANOTHER_CLUSTER)
+            raise ClusterNotConfirmed(self.fault)
 
     def _fail(self, uid: str) -> None:
         self.fault = (
