@@ -237,7 +237,7 @@ def values_schema() -> Json:
         },
     }
     answered = {
-        # of a const Helm says what it must be, beside every other wrong value: so this is the remedy
+        # Helm says what a const must be, beside every other wrong value: so this is the remedy
         name: {"const": f"gone, as it is of the chart of the SIG descheduler: {here}"}
         for name, here in upstream_values().items()
     }

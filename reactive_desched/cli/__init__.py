@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 
 from reactive_desched._version import __version__
 from reactive_desched.cli.commands import (
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     args = with_hyphens(sys.argv[1:] if argv is None else argv)
     if bare := begins_with_flag(args):
-        _require_flag_of_run(args[0])
+        _require_line_of_run(args)
         args = ["run", *args]
     elif args[:1] == [_HELP]:
         args = [*args[1:], "--help"]
@@ -98,14 +99,25 @@ def _names_no_command(described: CommandParser, args: Sequence[str]) -> bool:
     return group is not None and bool(group.subcommands)
 
 
-def _require_flag_of_run(word: str) -> None:
-    """End the process unless a line that begins with this flag can be the SIG descheduler's."""
-    top = parser(["run"])
-    name = word.partition("=")[0]
-    known = top.subcommands["run"].flags
-    is_short = not word.startswith("--") and word[:2] in known  # -v4
-    if name not in known and not is_short:
-        top.error(unknown_name("flag", name, top.flags | known))
+def _require_line_of_run(words: Sequence[str]) -> None:
+    """End the process unless a line that begins with a flag can be the SIG descheduler's.
+
+    That has no command, so one behind a flag and its value shows what was meant.
+    """
+    name = words[0].partition("=")[0]
+    known = parser(["run"]).subcommands["run"].flags
+    is_short = not name.startswith("--") and name[:2] in known  # -v4
+    is_before_command = any(
+        word in _COMMANDS and ("=" in before or not before.startswith("-"))
+        for before, word in pairwise(words)
+    )
+    if is_before_command or (name not in known and not is_short):
+        top = parser()
+        top.error(
+            top.misplaced_flag(words)
+            if is_before_command
+            else unknown_name("flag", name, top.flags | known)
+        )
 
 
 def _discard_stdout() -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn, Protocol
@@ -105,6 +106,8 @@ class CommandParser(argparse.ArgumentParser):
         argparse leaves such words to the program's parser, which shows the program's usage.
         """
         self._given = () if args is None else args
+        if self._given and self.subcommands and self._is_misplaced(self._given[0]):
+            self.error(self.misplaced_flag(self._given))
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(self._unknown_word(unknown[0]))
@@ -115,6 +118,29 @@ class CommandParser(argparse.ArgumentParser):
         if message.startswith(_MISSING) and (typo := self._unknown_flag()) is not None:
             message = self._unknown_word(typo)
         super().error(message)
+
+    def misplaced_flag(self, words: Sequence[str]) -> str:
+        """Say where the flag belongs that a line begins with, before any command."""
+        flag = words[0].partition("=")[0]
+        takers = [name for name, each in self.subcommands.items() if flag in each.flags]
+        named = next((each for each in words[1:] if each in self.subcommands), None)
+        if named in takers:
+            rest = list(words)
+            rest.remove(named)
+            return f"{flag} stands after the command: {self._line(named, rest)}"
+        if len(takers) == 1:
+            return f"{flag} is a flag of {takers[0]}: {self._line(takers[0], words)}"
+        if takers:
+            line = self._line(takers[0], words)
+            return f"{flag} is a flag of {', '.join(takers)}: {line}, for example"
+        return unknown_name("flag", flag, self.flags)
+
+    def _line(self, command: str, words: Iterable[str]) -> str:
+        return f"write {shlex.join((*self.prog.split(), command, *words))}"
+
+    def _is_misplaced(self, word: str) -> bool:
+        flag = word.partition("=")[0]
+        return word.startswith("-") and flag not in self.flags
 
     def _unknown_flag(self) -> str | None:
         """Return the first long flag given that neither this parser nor a command of it takes."""

@@ -79,7 +79,7 @@ def _question(kind: str, name: str, namespace: str | None) -> dict[str, str]:
 def hint_for(words: Sequence[str]) -> str:
     """Return how to ask about a workload, where a word for a kind was read as a namespace."""
     prefix, _, name = words[-1].partition("/") if len(words) == 1 else ("", "", "")
-    if not name or "/" in name or not kind_of(prefix):
+    if not name or "/" in name or prefix in _NO_NAMESPACES or not kind_of(prefix):
         return ""
     if (kind := kind_of(prefix)) in ("Pod", "Node"):
         return f"; if a {kind} is meant, write {kind.lower()}/{name}"

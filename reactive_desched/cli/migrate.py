@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
         "it go. With --abort, --pause and --resume the words are jobs: those whose pod was not "
         "evicted yet end, wait, or go on. The time to live of a job that is paused goes on.",
         epilog="exit status: 0 done, 1 the API server does not answer or refuses, 2 a wrong "
-        "argument",
+        "argument, or there is no such pod, and no job is made",
         examples=(
             "reactive-desched migrate -n shop web-0 web-1",
             "reactive-desched migrate shop/web-0 --ttl 1h --reason 'noisy neighbour'",
@@ -99,7 +99,12 @@ def _pods(names: Sequence[str], namespace: str) -> "list[PodReference]":
 
 async def _migrate(arguments: argparse.Namespace) -> None:
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
-    from reactive_desched.kube.client.migration_jobs import create_job, job_name, new_job
+    from reactive_desched.kube.client.migration_jobs import (
+        create_job,
+        job_name,
+        new_job,
+        pod_exists,
+    )
     from reactive_desched.kube.client.session import open_session
     from reactive_desched.model.migration_jobs import EVICT_REASON, EVICT_TRIGGER
 
@@ -107,6 +112,12 @@ async def _migrate(arguments: argparse.Namespace) -> None:
     annotations = {EVICT_TRIGGER: who["by"], EVICT_REASON: who["reason"] or "asked for by hand"}
     pods = _pods(arguments.names, arguments.namespace)
     async with open_session(KubeConfigOptions(arguments.kubeconfig, arguments.context)) as session:
+        for pod in pods:
+            if not await pod_exists(session, pod):
+                raise ConfigError(
+                    f"there is no pod {quote(str(pod))}, so no job is made; `kubectl get pods -n"
+                    f" {pod.namespace}` lists them"
+                )
         for pod in pods:
             body = new_job("", pod, arguments.mode, arguments.ttl_s, annotations)
             name = job_name(await create_job(session, body))

@@ -12,8 +12,8 @@ def known_node(view: ClusterView, name: str) -> NodeInfo:
     info = view.node_info(name)
     if info is None or info.node is None:
         near = nearest_name(name, [each.name for each in view.node_infos() if each.node])
-        hint = f"; did you mean {near}?" if near else ""
-        raise ConfigError(f"there is no node {quote(name)}{hint}")
+        hint = f"did you mean {near}?" if near else "`kubectl get nodes` lists them"
+        raise ConfigError(f"there is no node {quote(name)}; {hint}")
     return info
 
 

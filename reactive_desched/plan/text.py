@@ -62,10 +62,13 @@ def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
 def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
     yield [style.heading(_headline(report))]
     yield from (_eviction_tables if report.preview is None else _timed_table)(report, style)
-    if report.preview is not None and report.others is None and not report.only:
-        yield _waiting_table(report, style)
-    hint = "" if report.only or report.others is not None else " (--all lists them)"
-    yield gate_table(report.decisions, style, hint)
+    hint, what, rest = "", "finding", report.decisions
+    if not report.only and report.others is None:
+        hint = " (--all lists them)"
+        if report.preview is not None and (waiting := list(filter(_waits, rest))):
+            yield _waiting_table(waiting, style)
+            what, rest = "more finding", tuple(each for each in rest if not _waits(each))
+    yield gate_table(rest, style, hint, what)
     if report.others is not None or report.only:
         yield _blocked_table(report, style)
     if report.others is not None:
@@ -140,17 +143,20 @@ def _delays(decision: PlannedDecision) -> str:
     return ", ".join(each.reason for each in decision.delayed_by) or "-"
 
 
-def _waiting_table(report: PlanReport, style: TextStyle) -> Iterator[str]:
-    """Show what each finding waits for that is not evicted at the end; the others never go."""
-    waiting = [each for each in report.decisions if each.gate is not None and each.may_go_later]
-    if not waiting:
-        return
-    shown = waiting if style.wide else waiting[:MAX_ROWS]
+def _waiting_table(waiting: Sequence[PlannedDecision], style: TextStyle) -> Iterator[str]:
+    """Show what each pod waits for that is not evicted at the end, by its first finding."""
+    pods = list({each.pod: each for each in reversed(waiting)}.values())[::-1]
+    shown = pods if style.wide else pods[:MAX_ROWS]
     rows = [_columns(style, str(each.pod), each.node, each.owner, _wait(each)) for each in shown]
-    yield style.heading(f"{format_count(len(waiting), 'finding')} still waiting at the end:")
+    count = format_count(len(pods), "pod", "still waits", "still wait")
+    yield style.heading(f"{count} at the end:")
     yield from align([_columns(style, "POD", "NODE", "OWNER", "FOR"), *rows], width=style.width)
-    if len(waiting) > len(shown):
-        yield f"  {and_more(len(waiting) - len(shown))}: see -o wide"
+    if len(pods) > len(shown):
+        yield f"  {and_more(len(pods) - len(shown))}: see -o wide"
+
+
+def _waits(decision: PlannedDecision) -> bool:
+    return decision.gate is not None and decision.may_go_later
 
 
 def _wait(decision: PlannedDecision) -> str:
@@ -158,13 +164,16 @@ def _wait(decision: PlannedDecision) -> str:
 
 
 def gate_table(
-    decisions: Iterable[PlannedDecision], style: TextStyle, hint: str = ""
+    decisions: Iterable[PlannedDecision],
+    style: TextStyle,
+    hint: str = "",
+    what: str = "finding",
 ) -> Iterator[str]:
     """Count blocked findings by gate and reason, with the most common message."""
     blocked = [decision for decision in decisions if decision.gate is not None]
     if not blocked:
         return
-    yield style.heading(f"{format_count(len(blocked), 'finding')} blocked by a gate{hint}:")
+    yield style.heading(f"{format_count(len(blocked), what)} blocked by a gate{hint}:")
     messages: dict[tuple[str, str], Counter[str]] = {}
     for decision in blocked:
         first = decision.rejections[0]

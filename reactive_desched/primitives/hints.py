@@ -7,6 +7,8 @@ from reactive_desched.errors import ConfigError
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_LISTED: Final = 8
+_MIN_PART_CHARS: Final = 4
+_MAX_MEANT: Final = 3
 _MIN_SIMILARITY: Final = 0.72
 _MAX_QUOTED_CHARS: Final = 60
 _MIN_SLIP_SIMILARITY: Final = 0.86
@@ -90,9 +92,17 @@ def did_you_mean(name: str, candidates: Collection[str]) -> str:
 def not_one_of(word: str, known: Iterable[str]) -> str:
     """Say that a word is not in a closed set, which one may be meant, and which there are."""
     names = list(known)
-    near = nearest_name(word, names)
-    hint = f"did you mean {near}? it" if near else "it"
+    near = [name] if (name := nearest_name(word, names)) else _holding(word, names)
+    hint = f"did you mean {' or '.join(near)}? it" if near else "it"
     return f"{quote(word)} is unknown; {hint} is one of {', '.join(names)}"
+
+
+def _holding(word: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a word of four letters or more is a part of, if they are few."""
+    if len(word) < _MIN_PART_CHARS:
+        return []
+    found = [name for name in names if _normalize(word) in _normalize(name)]
+    return found if len(found) <= _MAX_MEANT else []
 
 
 def list_candidates(candidates: Collection[str]) -> str:

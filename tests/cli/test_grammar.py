@@ -138,6 +138,13 @@ def test_a_flag_means_the_same_in_every_command(
             " sim",
             id="number",
         ),
+        pytest.param(["--kubeconfig", "x", "status"], "", id="a flag before its command"),
+        pytest.param(["--server=x", "pending", "-o", "json"], "", id="with an equals sign"),
+        pytest.param(["-n", "shop", "pending"], "", id="a short flag before its command"),
+        pytest.param(["events", "--since", "1h"], " events", id="a flag of the only command"),
+        pytest.param(["audit", "--since", "1h"], " audit", id="a flag of several commands"),
+        pytest.param(["audit", "--since", "1h", "query"], " audit", id="a flag before a part"),
+        pytest.param(["policy", "--sinse", "1h"], " policy", id="a flag of no command"),
         pytest.param(
             ["policy", "convert", "p.yaml", "-o", "new.yaml"],
             " policy convert",

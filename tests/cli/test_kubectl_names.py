@@ -58,6 +58,7 @@ def test_a_word_that_was_read_as_a_namespace_may_be_a_kind() -> None:
     assert hint_for(["no/n1"]).endswith("write node/n1")
     assert hint_for(["shop/web"]) == ""
     assert hint_for(["web"]) == ""
+    assert hint_for(["node/n1"]) == hint_for(["pods/web"]) == ""  # read as kinds
 
 
 def test_a_word_of_no_kind_is_none() -> None:

@@ -186,7 +186,9 @@ def test_one_wrong_value_deep_down_is_named_in_one_line(
 UPSTREAM = upstream_values()
 
 
-def test_all_values_of_the_sig_descheduler_are_answered_at_once_with_all_else_that_is_wrong(helm: Helm, golden: Golden) -> None:
+def test_all_values_of_the_sig_descheduler_are_answered_at_once_with_all_else_that_is_wrong(
+    helm: Helm, golden: Golden
+) -> None:
     theirs: Values = dict.fromkeys(UPSTREAM, "x") | {
         "image": {"repository": "registry.k8s.io/descheduler/descheduler"},
         # with another name of the same chart's that is right here

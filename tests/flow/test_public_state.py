@@ -12,7 +12,6 @@ from reactive_desched.app.health import build_health
 from reactive_desched.app.status import POLL_INTERVAL_S, STABLE_POLLS, log_states
 from reactive_desched.controller.public_state import ControllerState, PublicState
 from reactive_desched.controller.readiness import CLUSTER as ANOTHER_CLUSTER
-from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.controller.readiness import JOURNAL, LEADER, STARTUP, STOPPING, sync_pause
 from reactive_desched.model.brakes import CLUSTER, PENDING, STORM, ZONE, BrakeState
 from reactive_desched.policy.settings.limits import EvictionRateLimits

@@ -2,6 +2,7 @@ import io
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.plan import snapshot
 from reactive_desched.plan.mode import PlanMode
@@ -198,3 +199,6 @@ def test_the_controllers_evictions_have_times_and_targets_and_the_rest_says_what
     text = seen(report).replace(str(world.folder), "")
 
     assert text == golden()
+    [waits] = (each for each in report.decisions if each.may_go_later)
+    twice = replace(report, decisions=(*report.decisions, replace(waits, plugin="Another")))
+    assert shown(twice).count("shop/kept") == 1

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.primitives.hints import did_you_mean, nearest_name
+from reactive_desched.primitives.hints import did_you_mean, nearest_name, not_one_of
 
 KNOWN = ("PodLifeTime", "RemoveDuplicates", "RemoveFailedPods")
 
@@ -33,3 +33,15 @@ def test_few_known_names_are_listed_and_many_are_not() -> None:
     assert did_you_mean("zzz", {"b", "a"}) == "known here: a, b"
     assert did_you_mean("zzz", {str(number) for number in range(9)}) == ""
     assert did_you_mean("zzz", set()) == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("duplicates", "did you mean RemoveDuplicates? it"),
+        ("remove", "did you mean RemoveDuplicates or RemoveFailedPods? it"),
+        ("pod", "unknown; it"),  # three letters are in too many
+    ],
+)
+def test_a_word_that_is_a_part_of_a_few_names_offers_them(written: str, meant: str) -> None:
+    assert meant in not_one_of(written, KNOWN)

@@ -62,7 +62,7 @@ def test_a_person_moves_a_pod_by_command(
 ) -> None:
     program = controller("--log-format", "json")
     program.wait_for("the cluster is synced")
-    (uid, pod), *_ = movable_pods(cluster, "node-1").items()
+    (uid, pod), (_, other_pod), *_ = movable_pods(cluster, "node-1").items()
     kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
 
     assert main(["migrate", pod, "--by", "ada", "--reason", "too loud", *kubeconfig]) == 0
@@ -85,7 +85,11 @@ def test_a_person_moves_a_pod_by_command(
         assert capsys.readouterr().out == f"podmigrationjob {name} {words}\n"
         assert cluster.call("GET", f"{JOBS}/{name}")["spec"]["paused"] is paused
     assert main(["migrate", "a/b/c", *kubeconfig]) == 2
-    assert main(["migrate", pod, "--mode", "ReservationFirst", *kubeconfig]) == 0
+    made = len(cluster.call("GET", JOBS)["items"])
+    assert main(["migrate", other_pod, pod, *kubeconfig]) == 2, "it is gone"
+    assert f'no pod "{pod}"' in capsys.readouterr().err
+    assert len(cluster.call("GET", JOBS)["items"]) == made
+    assert main(["migrate", other_pod, "--mode", "ReservationFirst", *kubeconfig]) == 0
     other = capsys.readouterr().out.split()[1]
     assert cluster.call("GET", f"{JOBS}/{other}")["spec"]["mode"] == "ReservationFirst"
 

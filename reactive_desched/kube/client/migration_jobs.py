@@ -48,6 +48,7 @@ PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _TRANSIENT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 _MAX_PREFIX_CHARS: Final = 200
+_UNSEEN: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _OVERTAKEN: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
@@ -160,6 +161,16 @@ async def create_job(session: Transport, job: _JsonObject) -> bytes:
     """Create a job, and return it; raises ClusterError."""
     reply = await session.request("POST", PATH, body=msgspec.json.encode(job))
     return _body(reply, PATH)
+
+
+async def pod_exists(session: Transport, pod: PodReference) -> bool:
+    """Say whether there is such a pod; True where the account may not know. Raises ClusterError."""
+    path = f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}"
+    reply = await session.request("GET", path)
+    if reply.status in _UNSEEN:
+        return reply.status == HTTPStatus.FORBIDDEN
+    _body(reply, path)
+    return True
 
 
 async def abort_job(session: Transport, name: str) -> None:

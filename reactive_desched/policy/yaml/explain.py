@@ -5,11 +5,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from msgspec.structs import replace
+from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from reactive_desched.api.args import FieldErrors, Path, file_key, fix_to
+from reactive_desched.api.args import FieldError, FieldErrors, Path, file_key, fix_to
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.quoting import flow_text, yaml_text
@@ -48,6 +50,9 @@ _RULES: Final[Mapping[str, Rule]] = {
 _OFF: Final = frozenset({"false", "no", "none", "never", "off", "disabled", "unlimited"})
 """What is written where null would switch a section off, or take a limit away."""
 
+_PERCENT: Final = "percent"
+"""The field that has a share, in each section that has one."""
+
 _CHOICES: Final = r"'([^']*)'"
 
 ErrorDetail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
@@ -72,8 +77,8 @@ def explain_validation_error(
                 "is required", _what_it_says(model, detail["loc"]), rule=Rule.MISSING_FIELD
             )
         else:
-            takes_null = _takes_null(model, detail["loc"])
-            yield from _explain_one(detail, at, type_hint, takes_null=takes_null)
+            place = _Place(model, tuple(step for step in detail["loc"] if step != "[key]"))
+            yield from _explain_one(detail, at, type_hint, place)
 
 
 def _what_it_says(model: type[BaseModel] | None, loc: Path) -> str:
@@ -93,21 +98,92 @@ def _child_location(location: SourceLocation, step: str | int) -> SourceLocation
     return below
 
 
+class _Place(NamedTuple):
+    """The place of a value in a model, by the steps that lead to it."""
+
+    model: type[BaseModel] | None
+    steps: Path
+
+    @property
+    def field(self) -> FieldInfo | None:
+        """The field that has the value; None for an item of a list or mapping."""
+        found: FieldInfo | None = None
+        options: tuple[object, ...] = (self.model,)
+        for step in self.steps:
+            fields = (item for each in options for item in _fields_of(each).items())
+            names = ((info, (name, info.alias, info.validation_alias)) for name, info in fields)
+            found = next((info for info, known in names if step in known), None)
+            options = () if found is None else _options(found.annotation)
+        return found
+
+    @property
+    def takes_null(self) -> bool:
+        """Say whether null is a value of the field."""
+        return self.field is not None and NoneType in _options(self.field.annotation)
+
+    @property
+    def parent(self) -> "_Place":
+        """The section of the field."""
+        return _Place(self.model, self.steps[:-1])
+
+    def parts(self) -> "dict[str, _Place]":
+        """Return the fields of a section by their keys in a file."""
+        options = (self.model,) if self.field is None else _options(self.field.annotation)
+        fields = (name for option in options for name in _fields_of(option))
+        return {file_key(name): _Place(self.model, (*self.steps, name)) for name in fields}
+
+    def how_to_switch_off(self, *, is_duration: bool = False) -> str:
+        """Say what to write where a person wrote off and null is no value; empty if not known."""
+        above = self.parent
+        while above.steps and not above.takes_null:
+            above = above.parent
+        if above.steps:
+            return f"write {above.steps[-1]}: null, which switches all of it off"
+        parts = self.parts()
+        if nullable := [key for key, part in parts.items() if part.takes_null]:
+            return f"null switches a part of it off: {', '.join(nullable)}"
+        if parts:
+            return f"it is not off as a whole; what is in it: {', '.join(parts)}"
+        if self.field is None or self.field.is_required():
+            return ""
+        if is_duration and not any(isinstance(it, AfterValidator) for it in self.field.metadata):
+            return "write 0s"
+        return "it is never off: leave it out for its default"
+
+
+def _fields_of(option: object) -> Mapping[str, FieldInfo]:
+    if isinstance(option, type) and issubclass(option, BaseModel):
+        return option.model_fields
+    return {}
+
+
+def _options(annotation: object) -> tuple[object, ...]:
+    """Return the alternatives of a type, null among them."""
+    return get_args(annotation) if is_union(annotation) else (annotation,)
+
+
 def _explain_one(
-    detail: ErrorDetail, at: SourceLocation, type_hint: WrongTypeHint, *, takes_null: bool
+    detail: ErrorDetail, at: SourceLocation, type_hint: WrongTypeHint, place: _Place
 ) -> Iterator[Diagnostic]:
     """Explain one detail; a validator of ours may have several complaints in one."""
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, FieldErrors):
-        yield from map(at.error, cause.errors)
+        for each in cause.errors:
+            yield at.error(_with_off_hint(each, at, place))
         return
     kind = detail["type"]
     if kind in _EXPECTED:
         hint, text = type_hint(at.path, at.node), ""
-        if takes_null and _says_off(at.node):
+        if _says_off(at.node):
             hint, text = "write null: that switches it off", "null"
+            if not place.takes_null:
+                is_list = _EXPECTED[kind] == "a list"
+                hint = "write [] for none" if is_list else place.how_to_switch_off()
+                text = "[]" if is_list else ""
         elif not hint:
             hint, text = _type_hint(kind, at)
+        if not hint and (share := _share(at.node)):
+            hint = _hint_for_share(share, place)
         yield at.diagnostic(
             f"must be {_EXPECTED[kind]}, not {describe(at.node)}",
             hint,
@@ -121,27 +197,6 @@ def _explain_one(
         yield at.diagnostic(_message(kind, detail, at, cause), rule=rule)
 
 
-def _takes_null(model: type[BaseModel] | None, loc: Path) -> bool:
-    """Say whether null is a value of a field, which is a place in a model and those inside it."""
-    options: tuple[object, ...] = (model,)
-    for step in loc:
-        fields = [
-            item
-            for each in options
-            if isinstance(each, type) and issubclass(each, BaseModel)
-            for item in each.model_fields.items()
-        ]
-        options = next(
-            (
-                get_args(info.annotation) if is_union(info.annotation) else (info.annotation,)
-                for name, info in fields
-                if step in (name, info.alias, info.validation_alias)
-            ),
-            (),
-        )
-    return NoneType in options
-
-
 def is_union(annotation: object) -> bool:
     """Say whether a type has alternatives, such as null."""
     return get_origin(annotation) in (Union, UnionType)
@@ -149,6 +204,29 @@ def is_union(annotation: object) -> bool:
 
 def _says_off(node: YamlNode | None) -> bool:
     return isinstance(node, ScalarNode) and node.text.lower() in _OFF
+
+
+def _with_off_hint(error: FieldError, at: SourceLocation, place: _Place) -> FieldError:
+    """Return the complaint about a duration with what to write where off is written."""
+    if error.rule is not Rule.NOT_A_DURATION or error.path or not _says_off(at.node):
+        return error
+    return replace(error, hint=place.how_to_switch_off(is_duration=True))
+
+
+def _hint_for_share(share: str, place: _Place) -> str:
+    """Say where the number of a percentage goes."""
+    if place.steps[-1] == _PERCENT:
+        return f"write {share}: it is in per cent"
+    if _PERCENT in place.parent.parts():
+        return f"it takes no share: that is {_PERCENT}: {share}"
+    return "it takes no share: write a number"
+
+
+def _share(node: YamlNode | None) -> str:
+    """Return the number of a text such as 10%; empty for any other value."""
+    text = node.text.strip() if isinstance(node, ScalarNode) else ""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *%", text)
+    return found[1] if found else ""
 
 
 def _message(kind: str, detail: ErrorDetail, at: SourceLocation, cause: object) -> str:
