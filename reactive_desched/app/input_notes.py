@@ -115,7 +115,8 @@ class InputNotes:
 
     def eviction_requested(self, intent: Intent, request_id: str, is_sent: bool) -> None:  # noqa: FBT001 -- it is called by the place of its arguments
         """Record that the request for an eviction was written, and whether it is sent."""
-        self.note(RequestWritten(NO_TIME, intent.pod.uid, request_id, is_sent))
+        uid, is_observed = intent.pod.uid, intent.is_observed
+        self.note(RequestWritten(NO_TIME, uid, request_id, is_sent, is_observed))
 
     def pause_set(self, name: str, reason: str) -> None:
         """Record a pause of the readiness, or its end where there is no reason."""
@@ -134,6 +135,7 @@ class InputNotes:
                 outcome.retry_after_s,
                 result.request_id,
                 result.sent_at,
+                result.intent.is_observed,
             )
         )
 

@@ -29,6 +29,7 @@ from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
+from reactive_desched.controller.observing import observes, with_modes
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.dry_run import StillClusterEvictor
@@ -48,6 +49,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import SWEEP, ChangeTrigger, Evaluation, Intent
+from reactive_desched.model.modes import ACT, OBSERVE
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     CONFLICT,
@@ -144,36 +146,55 @@ async def _until_done(deps: Dependencies) -> int:
         )
         snapshot = await with_measured_use(snapshot, deps.configuration, session, SystemClock())
         snapshot = snapshot.with_fresh_samples(deps.configuration.settings.usage, time.time())
-        state = snapshot.build_state(deps.configuration.policy.node_selector)
-        view = ClusterView(state, time.time)
-        one_shot = OneShotRun(
-            deps.configuration.policy,
-            EvictionExecutor(
-                recorder,
-                StillClusterEvictor(state, view) if deps.dry_run else evictor,
-                time.monotonic,
-            ),
-            recorder,
-            TelemetryObserver(deps.metrics, log, time.time),
-            partial(_stopped, stop, journal, session.cluster),
-            partial(_wait_for_disk, journal),
-            deps.metrics.upstream,
-            node_fit,
-        )
         _log_snapshot(snapshot, deps, log)
-        status = await one_shot.run(state, view, log)
+        observer, status = TelemetryObserver(deps.metrics, log, time.time), COMPLETED
+        for policy, is_observed in _sweeps(deps):
+            state = snapshot.build_state(policy.node_selector)
+            view = ClusterView(state, time.time)
+            still = StillClusterEvictor(state, view)
+            one_shot = OneShotRun(
+                policy,
+                EvictionExecutor(
+                    recorder, still if deps.dry_run else evictor, time.monotonic, still
+                ),
+                recorder,
+                observer,
+                partial(_stopped, stop, journal, session.cluster),
+                partial(_wait_for_disk, journal),
+                deps.metrics.upstream,
+                node_fit,
+                is_observed=is_observed,
+            )
+            if is_observed:
+                log.info("what is only observed is swept now: no request is sent for it")
+            status = max(status, await one_shot.run(state, view, log))
         tasks.cancel_scope.cancel()
     return status
+
+
+def _sweeps(deps: Dependencies) -> Iterator[tuple[Policy, bool]]:
+    """Yield the policy of each sweep, and whether it only shows what it would evict.
+
+    What acts comes first, and what does not sees the cluster as it was before: neither takes the
+    other's limits. In a dry run there is one for all.
+    """
+    configuration = deps.configuration
+    if deps.dry_run or not observes(configuration):
+        yield configuration.policy, False
+        return
+    if (acting := with_modes(configuration, {ACT})).profiles:
+        yield acting, False
+    yield with_modes(configuration, {OBSERVE}), True
 
 
 class OneShotRun(IntentOwner):
     """Drives a cycle: logs its decisions, and executes its evictions one after the other.
 
     Each decision waits for `writable`. Nothing more is begun once `stopped` returns an outcome for
-    what was not done.
+    what was not done. With `is_observed` no request is sent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is one edge of the sweep, or how it is made
         self,
         policy: Policy,
         executor: EvictionExecutor,
@@ -183,7 +204,10 @@ class OneShotRun(IntentOwner):
         writable: Callable[[], Awaitable[None]],
         timings: UpstreamMetrics,
         node_fit: str = UPSTREAM,
+        *,
+        is_observed: bool = False,
     ) -> None:
+        self._is_observed = is_observed
         self._node_fit = node_fit
         self._policy = policy
         self._executor = executor
@@ -256,7 +280,14 @@ class OneShotRun(IntentOwner):
     def _evaluation(self, decided: CycleDecision) -> Evaluation:
         now, pod = time.monotonic(), decided.finding.pod
         trigger = ChangeTrigger(Resynced(), now)
-        return Evaluation(decided.profile, PodSubject(pod.uid), decided.decision, trigger, now)
+        return Evaluation(
+            decided.profile,
+            PodSubject(pod.uid),
+            decided.decision,
+            trigger,
+            now,
+            is_observed=self._is_observed,
+        )
 
     @contextmanager
     def _timed(self, profile: str, plugin: AnyPlugin) -> Iterator[None]:

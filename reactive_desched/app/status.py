@@ -18,12 +18,14 @@ from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.job_listing import JobList
+from reactive_desched.controller.observing import modes_of
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.public_state import ControllerState, PublicState
 from reactive_desched.errors import NotRecorded
 from reactive_desched.gate.limit_status import LimitStatus
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
+from reactive_desched.model.modes import ACT
 from reactive_desched.moves.listing import MoveRow, list_moves
 from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.telemetry.logs import Logger
@@ -74,6 +76,14 @@ class FailingPlugin(Struct, frozen=True, rename="camel"):
     plugin: str
     message: str
     off: bool
+
+
+class PluginMode(Struct, frozen=True, rename="camel"):
+    """The mode of a plugin whose findings are not carried out as they are made."""
+
+    profile: str
+    plugin: str
+    mode: str
 
 
 class BrakeStatus(Struct, frozen=True, rename="camel"):
@@ -142,8 +152,8 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `credentials` says why those for the API server are not renewed, empty while they are.
     `journal` is None on a standby, and while it is being opened; `recording` also where the
-    settings do not switch it on. `recent` has the last evictions of
-    this process, newest first.
+    settings do not switch it on. `modes` has the plugins whose mode is not act. `recent` has the
+    last evictions of this process, newest first.
     """
 
     api_version: str = "reactive-desched/v1alpha1"
@@ -157,6 +167,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     credentials: str
     host: str
     mode: str
+    modes: tuple[PluginMode, ...]
     leadership: str
     policy: PolicyInForce
     state: PublicState
@@ -332,6 +343,7 @@ async def controller_status(
             NamedState(name, each.text, each.note)
             for name, each in controller.readiness.pauses.items()
         ),
+        modes=tuple(PluginMode(*each) for each in modes_of(controller.config) if each[2] != ACT),
         brakes=tuple(_brakes(controller, description)),
         failing_plugins=tuple(
             FailingPlugin(each.profile, each.plugin, each.message, each.is_off)

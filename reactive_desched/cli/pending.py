@@ -145,12 +145,17 @@ def group_row(each: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         message += f" [setting: {setting}]"
     return (
         str(each["findings"]),
-        each["reason"],
+        with_mode(each["reason"], each),
         age_of(each["since"], now),
         _next(each, now),
         each["example"],
         message,
     )
+
+
+def with_mode(text: str, each: Mapping[str, Any]) -> str:
+    """Add to a text the mode of a finding that is not carried out."""
+    return f"{text} ({mode})" if (mode := each.get("mode")) else text
 
 
 def _next(each: Mapping[str, Any], now: datetime) -> str:
@@ -211,7 +216,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
         finding["plugin"],
         age_of(finding["since"], now),
         _next(each, now),
-        finding["reason"],
+        with_mode(finding["reason"], finding),
         _message(finding),
     )
 

@@ -122,12 +122,21 @@ class StatusScreen:
         once = " once it leads" if waits else ""
         mode = f"{_MODES[answer['mode']]}{once}; {answer['leadership']}"
         yield from self._line("mode", mode, style)
+        yield from self._modes(answer.get("modes", ()))
         policy = answer["policy"]
         profiles = ", ".join(policy["profiles"]) or "none"
         text = f"{policy['file']} revision {policy['revision']}, profiles: {profiles}"
         yield from self._line("policy", text)
         for problem in policy["problems"]:
             yield from self._line("", f"newer files are rejected: {problem}", RED)
+
+    def _modes(self, modes: Sequence[Answer]) -> Iterator[str]:
+        """Name the plugins of another mode, those of a mode in one line."""
+        by_mode: dict[str, list[str]] = {}
+        for each in modes:
+            by_mode.setdefault(each["mode"], []).append(f"{each['profile']}/{each['plugin']}")
+        for mode, names in by_mode.items():
+            yield from self._line("", f"{mode}: {', '.join(names)}", YELLOW)
 
     def _condition(self, answer: Answer) -> Iterator[str]:
         state = answer["state"]

@@ -17,10 +17,12 @@ from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
-from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.evaluator import CapacitySource, Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
+from reactive_desched.controller.observing import BothCapacities, observes
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import Readiness
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.client import IntentOwner
@@ -87,6 +89,7 @@ class Controller(IntentOwner):
         dry_run: bool = False,
     ) -> None:
         self._dry_run = dry_run
+        self.observed: EvictionControls | None = None
         self._clocks = TurnClocks(clock, wall_clock)
         plugin_clock, clock, wall_clock = clock, self._clocks.monotonic, self._clocks.wall
         self.readiness = readiness
@@ -100,13 +103,14 @@ class Controller(IntentOwner):
         self._clock, self._wall_clock = clock, wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)
         self.migrations = self._build_migrations()
-        instances = plugin_instances(
-            config, self.state, self.gates, wall_clock, self.migrations, dry_run=dry_run
-        )
+        self.asked = AskedEvaluations()
+        self.ledger.add_participants(self.asked)
+        self.observed = self._build_observed()
+        instances = self._instances()
         self.evaluator = Evaluator(
-            instances, self._backoff, self.node_fit, flapping_config(config), plugin_clock
+            instances, self._backoff, self._capacity(), flapping_config(config), plugin_clock
         )
-        self._turns = TurnPlan(self.gates.rate_limiter, self.evaluator)
+        self._turns = self._turn_plans()
         self.pauses = EvictionPauses(
             readiness,
             self.gates,
@@ -128,8 +132,6 @@ class Controller(IntentOwner):
             clock,
         )
         self._followers = ChangeFollowers(self._all_followers())
-        self.asked = AskedEvaluations()
-        self.ledger.add_participants(self.asked)
         self.initial_sync_done = Latch()
         self.evicted = 0
         self._recorder = recorder
@@ -145,7 +147,8 @@ class Controller(IntentOwner):
 
         The evaluator comes after all of them: it takes the capacity that they found to be free.
         """
-        yield from self.gates.followers
+        for each in self.controls:
+            yield from each.followers
         yield self.disruptions  # pods end by others, or late by an eviction that had failed
         if self.migrations is not None:
             yield self.migrations  # jobs differ, or their pods do
@@ -162,6 +165,51 @@ class Controller(IntentOwner):
         )
         self.ledger.add_participants(*migrations.participants)
         return migrations
+
+    def _build_observed(self) -> EvictionControls | None:
+        """Return the controls over evictions that are only observed, where a plugin has them so.
+
+        Once there are some they stay: what was observed before a reload has its outcome yet to
+        come. In a dry run everything is observed, under the controls of all.
+        """
+        if self.observed is not None or self._dry_run or not observes(self.config):
+            return self.observed
+        ledger = EvictionLedger(self.view)
+        observed = EvictionControls(self.view, self._clock, self.config, ledger, self.gates)
+        ledger.add_participants(self.asked)
+        return observed
+
+    @property
+    def controls(self) -> tuple[EvictionControls, ...]:
+        """The controls over evictions: of those that are carried out, and those observed."""
+        return (self.gates,) if self.observed is None else (self.gates, self.observed)
+
+    def _instances(self) -> list[PluginInstance]:
+        return plugin_instances(
+            self.config,
+            self.state,
+            self.gates,
+            self._wall_clock,
+            self.migrations,
+            observed=self.observed,
+            dry_run=self._dry_run,
+        )
+
+    def _capacity(self) -> CapacitySource:
+        if self.observed is None:
+            return self.node_fit
+        return BothCapacities(self.node_fit, self.observed.node_fit)
+
+    def _turn_plans(self) -> tuple[TurnPlan, ...]:
+        return tuple(
+            TurnPlan(each.rate_limiter, self.evaluator, is_observed=each is self.observed)
+            for each in self.controls
+        )
+
+    def _ledger_of(self, intent: Intent) -> EvictionLedger:
+        if intent.is_observed and self.observed is not None:
+            return self.observed.ledger
+        return self.ledger
 
     @property
     def ignores_changes(self) -> bool:
@@ -192,10 +240,11 @@ class Controller(IntentOwner):
         if not is_paused and not self.evaluator.started:
             return now
         ends_due = self.disruptions.next_due()
-        brakes_due, moves_due = self.gates.brakes.next_due, self.gates.moves.next_due()
+        brakes_due = self.gates.brakes.next_due
+        moves_due = earliest(*(each.moves.next_due() for each in self.controls))
         if is_paused:
             return earliest(brakes_due, ends_due, moves_due if self._may_end_moves else None)
-        turns_due = self._turns.next_due(now)
+        turns_due = earliest(*(each.next_due(now) for each in self._turns))
         return earliest(brakes_due, self.evaluator.next_due(now), ends_due, moves_due, turns_due)
 
     @property
@@ -224,31 +273,46 @@ class Controller(IntentOwner):
                 return
         is_paused = bool(self.readiness.reason)
         if not is_paused or self._may_end_moves:
-            self.gates.moves.expire(now)
+            for each in self.controls:
+                each.moves.expire(now)
             self._follow_up(now)
         if is_paused:
             return
-        self.gates.follow_resync(under_way=self.evaluator.is_resyncing)
-        for evaluation in self.evaluator.process_due(now, should_yield):
-            self.gates.brakes.count(evaluation)
-            if evaluation.changed:
-                context = decision_context(evaluation, self.view)
-                self._recorder.record_decision(context, evaluation.decision)
-                if isinstance(evaluation.decision, Evict):
-                    self.ledger.evaluated(evaluation)
-                    evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
-                    yield Intent(context, self.config.policy.grace_period_s, evictor)
-            self.asked.note(evaluation)
-            self._observer.on_decision(evaluation)
+        yield from self._decide(now, should_yield)
         self._report_faults()
         if not self.evaluator.is_evaluating:
             self.asked.note_evaluated(now)
-        if not should_yield():
-            self._turns.work(now, should_yield)
+        for plan in self._turns:
+            if not should_yield():
+                plan.work(now, should_yield)
+
+    def _decide(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
+        """Evaluate what is due, and record and count each decision."""
+        for each in self.controls:
+            each.follow_resync(under_way=self.evaluator.is_resyncing)
+        for evaluation in self.evaluator.process_due(now, should_yield):
+            if not evaluation.is_observed:
+                self.gates.brakes.count(evaluation)
+            if evaluation.changed and (intent := self._record(evaluation)) is not None:
+                yield intent
+            self.asked.note(evaluation)
+            self._observer.on_decision(evaluation)
+
+    def _record(self, evaluation: Evaluation) -> Intent | None:
+        """Record a decision that is new; return the intent of one to evict."""
+        context = decision_context(evaluation, self.view)
+        self._recorder.record_decision(context, evaluation.decision)
+        if not isinstance(evaluation.decision, Evict):
+            return None
+        observed = self.observed if evaluation.is_observed else None
+        (observed or self.gates).ledger.evaluated(evaluation)
+        evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
+        return Intent(context, self.config.policy.grace_period_s, evictor)
 
     def _start(self, now: float) -> None:
         """Begin to evaluate, every subject first: the initial sync is done."""
-        self.gates.rate_limiter.begin_warm_up(now)
+        for each in self.controls:
+            each.rate_limiter.begin_warm_up(now)
         self.gates.brakes.start(now)
         self.gates.moves.adopt(now)
         if self.migrations is not None:
@@ -275,7 +339,7 @@ class Controller(IntentOwner):
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
-        eviction = self.ledger.decided_here(intent.pod.uid)
+        eviction = self._ledger_of(intent).decided_here(intent.pod.uid)
         assert eviction is not None, "it has no outcome yet"
         if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
@@ -291,7 +355,8 @@ class Controller(IntentOwner):
             return DECISION_OUTDATED.outcome("the pod has left its node since the decision")
         if pod is not decided and _differs(pod, decided):
             return DECISION_OUTDATED.outcome("the pod has changed since the decision")
-        if lost := self.node_fit.lost_place(pod):
+        controls = self.observed if intent.is_observed else None
+        if lost := (controls or self.gates).node_fit.lost_place(pod):
             return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
         waited_s = self._clock() - decided_at
         if waited_s > DECISION_TTL_S:
@@ -301,31 +366,33 @@ class Controller(IntentOwner):
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next."""
         uid, evictor = intent.pod.uid, intent.options.evictor
-        self.ledger.request(uid, request_id, sent_at, evictor)
+        self._ledger_of(intent).request(uid, request_id, sent_at, evictor)
 
     def settle(self, result: EvictionResult) -> None:
         """Release what an intent reserved; what did not happen is evaluated again later."""
-        uid = result.intent.pod.uid
-        eviction, now = self.ledger.decided_here(uid), self._clock()
+        uid, ledger = result.intent.pod.uid, self._ledger_of(result.intent)
+        eviction, now = ledger.decided_here(uid), self._clock()
         evaluation = None if eviction is None else eviction.evaluation
         assert evaluation is not None, "an intent has one outcome"
-        self.ledger.end(uid, result.outcome, now)
+        ledger.end(uid, result.outcome, now)
         self.evaluator.settle(evaluation, result.outcome, now)
-        self.evicted += result.outcome.result in POD_LEAVES
-        self.disruptions.settle(as_past(result, self._wall_clock()))
+        if not result.intent.is_observed:
+            self.evicted += result.outcome.result in POD_LEAVES
+            self.disruptions.settle(as_past(result, self._wall_clock()))
         self._observer.on_outcome(evaluation, result.outcome, result.sent_at)
         self._follow_up(now)
         self._work_available.notify()
 
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
-        if not self.gates.moves.has_ended_or_released:
+        if not any(each.moves.has_ended_or_released for each in self.controls):
             return False
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:
                 self._recorder.record_follow_up(ended.request_id, ended.end)
             self._observer.on_move_ended(ended)
-        changes = [*self._store_arrivals(), *self.gates.room_for_moves()]
+        rooms = (change for each in self.controls for change in each.room_for_moves())
+        changes = [*self._store_arrivals(), *rooms]
         return bool(changes) and self.evaluator.apply_changes(changes, now)
 
     def _store_arrivals(self) -> list[Change]:
@@ -396,20 +463,17 @@ class Controller(IntentOwner):
         now = self._clock()
         self.config = config
         self.readiness.set_asked(asked_kinds(config))
-        self.ledger.supersede()
+        for each in self.controls:
+            each.ledger.supersede()
         self._backoff.reconfigure(config.controller.evictions.retry)
         changes = self.state.set_node_selector(config.policy.node_selector)
-        self.gates.reconfigure(config, now)
+        for each in self.controls:
+            each.reconfigure(config, now)
         self._store_arrivals()
-        instances = plugin_instances(
-            config,
-            self.state,
-            self.gates,
-            self._wall_clock,
-            self.migrations,
-            dry_run=self._dry_run,
-        )
-        self.evaluator.reconfigure(instances, self.node_fit, now, flapping_config(config))
+        self._observe(now)
+        instances = self._instances()
+        self.evaluator.reconfigure(instances, self._capacity(), now, flapping_config(config))
+        self._turns = self._turn_plans()
         self._index_faults = 0
         self._switch_off_readers()
         self._observer.on_plugins({each.name for each in instances})
@@ -418,6 +482,13 @@ class Controller(IntentOwner):
             self._observer.on_changes(changes)
             self._followers.apply(changes, now)
         self._work_available.notify()
+
+    def _observe(self, now: float) -> None:
+        """Begin to observe where the configuration is the first that has something observed."""
+        before, self.observed = self.observed, self._build_observed()
+        if self.observed is not None and before is None:
+            self._followers = ChangeFollowers(self._all_followers())
+            self.observed.rate_limiter.begin_warm_up(now)
 
     def evaluate(
         self, scope: EvaluationScope, selected: SelectedPods, by: str, reason: str
@@ -466,4 +537,5 @@ def decision_context(evaluation: Evaluation, view: ClusterView) -> DecisionConte
         evaluation.trigger.record,
         view.index(OwnerIndex).chain(pod),
         view.zone(pod.node),
+        evaluation.is_observed,
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.job_listing import MAX_LISTED, JobList, list_jobs
+from reactive_desched.controller.observing import collect_modes
 from reactive_desched.controller.pending import (
     PendingContext,
     PendingFinding,
@@ -72,6 +73,7 @@ class ControllerDescription:
         yield from collect_state(self.state())
         yield from self._controller.evaluator.collect()
         yield from self._controller.gates.collect(self._clock())
+        yield collect_modes(self._controller.config)
         if self._controller.migrations is not None:
             yield from self._controller.migrations.collect()
 

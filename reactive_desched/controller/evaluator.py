@@ -74,6 +74,10 @@ POD_GONE: Final = GateReason(
     "Only the plugin receives this; it is not recorded.",
 )
 
+OBSERVED_RETRY_S: Final = 5.0
+"""So long after an eviction that was only observed was cancelled it is decided again: the pod did
+not fail, and rests for nobody else."""
+
 RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
 
@@ -330,23 +334,29 @@ class Evaluator:
                 blocked.since,
                 until,
                 blocked.trigger.record,
+                mode=key[0].mode,
             )
 
-    def rate_limited(self, now: float) -> Iterator[tuple[Finding, float]]:
+    def rate_limited(
+        self, now: float, *, is_observed: bool = False
+    ) -> Iterator[tuple[Finding, float]]:
         """Yield every finding that waits for a rate limit, and before when it is not evaluated.
 
-        One of a pod can be evaluated at any time; one of a plan, when that is made again.
+        One of a pod can be evaluated at any time; one of a plan, when that is made again. Those
+        that are only observed have limits of their own.
         """
         for key, blocked in self._blocked.snapshot():
             decision = blocked.decision
-            if decision.gate == RATE_LIMITED.gate:
+            if decision.gate == RATE_LIMITED.gate and key[0].is_observed == is_observed:
                 alone = isinstance(key[1], PodSubject)
                 yield decision.finding, now if alone else decision.retry_at_s or now
 
-    def reschedule(self, pod: PodKey, at: float) -> bool:
+    def reschedule(self, pod: PodKey, at: float, *, is_observed: bool = False) -> bool:
         """Evaluate a pod that waits for a rate limit at this time; say whether there is one."""
         found = False
         for key in self._blocked.waiting_for(WakeOnPod(pod)):
+            if key[0].is_observed != is_observed:
+                continue
             decision = self._blocked.decision_of(key)
             if isinstance(key[1], PodSubject) and decision and decision.gate == RATE_LIMITED.gate:
                 self._timers.set(key[:2], at)
@@ -357,10 +367,15 @@ class Evaluator:
         """Evaluate a pod again later whose eviction did not happen."""
         finding, instance = evaluation.finding, evaluation.instance
         pod = finding.pod
-        if outcome.result in POD_LEAVES:
+        if evaluation.is_observed:
+            if outcome.result in POD_LEAVES:
+                return
+            until = now + OBSERVED_RETRY_S
+        elif outcome.result in POD_LEAVES:
             self._backoff.reset(pod.uid)
             return
-        until = self._backoff.record_failure(pod.uid, outcome, now)
+        else:
+            until = self._backoff.record_failure(pod.uid, outcome, now)
         if isinstance(instance, PluginInstance) and self._is_in_force(instance):
             key = instance, evaluation.subject, pod.uid  # else the pod merely rests
             decision = _blocked_by_outcome(finding, outcome, until)
@@ -572,6 +587,8 @@ class Evaluator:
                     break
                 if hint.after_fit and key[:2] == evaluated:
                     continue  # it would wake itself for ever
+                if key[0].is_observed != hint.is_observed:
+                    continue  # its reservations are others
                 if key[:2] not in self._queue:
                     self._queue.enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
@@ -694,6 +711,7 @@ class Evaluator:
             changed,
             is_new=_is_new(last),
             instance=instance,
+            is_observed=instance.is_observed,
         )
 
     def _block(

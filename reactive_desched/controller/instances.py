@@ -10,6 +10,7 @@ from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
+from reactive_desched.model.modes import ACT, OBSERVE, Mode
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -38,10 +39,12 @@ def plugin_instances(
     wall_clock: Callable[[], float],
     migrations: "Migrations | None" = None,
     *,
+    observed: EvictionControls | None = None,
     dry_run: bool = False,
 ) -> list[PluginInstance]:
     """Build the plugins of each profile, and keep the indexes that they and the gates read.
 
+    Those that only observe have the gates of `observed`; without these all have the same.
     Migration jobs come last, as a plugin of a profile of their own. A `dry_run` makes none: it
     shows their evictions.
     """
@@ -50,14 +53,20 @@ def plugin_instances(
     of_plugins: list[IndexKey] = []
     rules = config.controller.guards.reason_rules
     for profile in config.policy.profiles:
-        evictor = gates.evictor(profile.evictor)
-        gate = _profile_gate(profile.name, evictor, config, gates, migrations, dry_run=dry_run)
-        view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight, rules)
-        indexes += ((kind, None) for kind in gate.indexes)
-        indexes += gates.brakes.indexes
+        by_mode: dict[Mode, tuple[Gate | JobGate, ProfileView]] = {}
         for plugin in profile.plugins:
+            mode = ACT if observed is None else config.controller.mode_of(profile.name, plugin.name)
+            if mode not in by_mode:
+                is_dry = dry_run or mode == OBSERVE
+                of = observed if observed is not None and mode == OBSERVE else gates
+                evictor = of.evictor(profile.evictor)
+                gate = _profile_gate(profile.name, evictor, config, of, migrations, dry_run=is_dry)
+                view = ProfileView(state, wall_clock, evictor, of.node_fit, of.in_flight, rules)
+                by_mode[mode] = gate, view
+                indexes += ((kind, None) for kind in gate.indexes)
+                indexes += gates.brakes.indexes
             of_plugins += plugin.required_indexes
-            instances.append(_instance(profile.name, plugin, gate, view, config))
+            instances.append(_instance(profile.name, plugin, *by_mode[mode], config, mode))
     if migrations is not None:
         from reactive_desched.controller.job_instances import job_plugin
 
@@ -92,8 +101,9 @@ def _instance(
     gate: DecisionGate,
     view: ProfileView,
     config: Configuration,
+    mode: Mode = ACT,
 ) -> PluginInstance:
     """Build the instance of a plugin in a profile, with its own debounce."""
     debounce = config.controller.debounce
     times = debounce.for_plugin(plugin.name), debounce.by_change(plugin.name)
-    return PluginInstance(profile, plugin, gate, view, *times)
+    return PluginInstance(profile, plugin, gate, view, *times, mode)

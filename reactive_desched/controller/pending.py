@@ -14,6 +14,7 @@ from reactive_desched.gate.turns import Turn
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.evaluation import Trigger
+from reactive_desched.model.modes import ACT, Mode
 from reactive_desched.model.wakes import WakeOn, awaited
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.freeing import emptied
@@ -33,7 +34,7 @@ class PendingFinding(Struct, frozen=True, gc=False):
 
     `until` is when it is evaluated again at the latest, or when what blocks it ends; where it
     `is_least` something holds all evictions, and it is not before then. `turn` is that of one that
-    waits for a rate limit.
+    waits for a rate limit. `mode` says what is done with it once no gate blocks it.
     """
 
     profile: str
@@ -44,6 +45,7 @@ class PendingFinding(Struct, frozen=True, gc=False):
     trigger: Trigger
     turn: Turn | None = None
     is_least: bool = False
+    mode: Mode = ACT
 
     def message(self, now: float) -> str:
         """Say why it waits, and of one in a queue its place and when its turn is, as of now."""
@@ -77,7 +79,7 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     `until` is when it is evaluated again at the latest, or when what blocks it ends; with `isLeast`
     something holds all evictions, and it is not before then. `keeps` says that no eviction is
-    waited for: the pod stays until a person changes something.
+    waited for: the pod stays until a person changes something. `mode` is left out where it is act.
     """
 
     namespace: str
@@ -97,6 +99,7 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
     turn: TurnRow | None = None
     keeps: bool = False
     is_least: bool = False
+    mode: str = ACT
 
 
 class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -107,7 +110,8 @@ class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
     `nextUntil` is when the first of them is evaluated again at the latest, or when what blocks it
     ends; of those in the queue of a rate limit `nextTurn` is when the first of them is expected to
     leave, and `lastTurn` the last. With `isLeast` these times are the earliest. With `keeps` no
-    eviction is waited for, and with `leaves` the pods leave already.
+    eviction is waited for, and with `leaves` the pods leave already. They have the same `mode`,
+    which is left out where it is act.
     """
 
     gate: str
@@ -123,6 +127,7 @@ class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
     is_least: bool = False
     keeps: bool = False
     leaves: bool = False
+    mode: str = ACT
 
 
 class PendingSummary(Struct, frozen=True, rename="camel"):
@@ -246,8 +251,11 @@ def summarize_pending(
     yield PendingSummary(waiting.subjects, waiting.flapping, *counted.result())
 
 
+_GroupKey = tuple[str, str, str, bool, bool, str]
+
+
 class _Group:
-    """The findings of one gate, reason and setting."""
+    """The findings of one gate, reason, setting and mode."""
 
     __slots__ = ("count", "example", "first_turn", "last_turn", "next_until", "since")
 
@@ -280,14 +288,14 @@ class _Counted:
 
     def __init__(self, moment: ClockPair) -> None:
         self._moment = moment
-        self._groups: dict[tuple[str, str, str, bool, bool], _Group] = {}
+        self._groups: dict[_GroupKey, _Group] = {}
         self.by_gate: dict[str, int] = {}
 
     def add(self, finding: PendingFinding) -> None:
         decision = finding.decision
         self.by_gate[decision.gate] = self.by_gate.get(decision.gate, 0) + 1
         kept, leaves = decision.keeps, decision.pod_leaves
-        key = (decision.gate, decision.reason, finding.setting, kept, leaves)
+        key = (decision.gate, decision.reason, finding.setting, kept, leaves, finding.mode)
         if (group := self._groups.get(key)) is None:
             group = self._groups[key] = _Group(finding)
         group.add(finding)
@@ -296,7 +304,7 @@ class _Counted:
         """Return the counts and the groups, as a summary has them."""
         kept = leaving = total = 0
         by_setting: dict[str, int] = {}
-        for (_, _, setting, keeps, leaves), group in self._groups.items():
+        for (_, _, setting, keeps, leaves, _), group in self._groups.items():
             total += group.count
             if keeps:
                 kept += group.count
@@ -311,8 +319,8 @@ class _Counted:
         most_first = dict(sorted(by_setting.items(), key=lambda each: -each[1]))
         return total, kept, leaving, most_first, reasons
 
-    def _reason(self, key: tuple[str, str, str, bool, bool], group: _Group) -> PendingReason:
-        gate, reason, setting, keeps, leaves = key
+    def _reason(self, key: _GroupKey, group: _Group) -> PendingReason:
+        gate, reason, setting, keeps, leaves, mode = key
         moment, example = self._moment, group.example
         return PendingReason(
             gate,
@@ -328,6 +336,7 @@ class _Counted:
             example.is_least if example.turn is None else example.turn.is_least,
             keeps,
             leaves,
+            mode,
         )
 
 
@@ -351,6 +360,7 @@ def _row(finding: PendingFinding, moment: ClockPair) -> PendingRow:
         None if finding.turn is None else turn_row(finding.turn, moment),
         decision.keeps,
         finding.is_least,
+        finding.mode,
     )
 
 

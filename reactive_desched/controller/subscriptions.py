@@ -10,6 +10,7 @@ from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.modes import ACT, OBSERVE, Mode
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.debounce import DebounceConfig
 
@@ -27,7 +28,8 @@ class DecisionGate(Protocol):
 class PluginInstance(Struct, frozen=True, eq=False):
     """One enabled plugin of one profile, with the profile's gate and view and its own debounce.
 
-    `debounce_by_change` has the waits of single kinds of change, by the change's name.
+    `debounce_by_change` has the waits of single kinds of change, by the change's name. `mode` says
+    what is done with what it finds.
     """
 
     profile: str
@@ -36,11 +38,17 @@ class PluginInstance(Struct, frozen=True, eq=False):
     view: ProfileView
     debounce: DebounceConfig = DebounceConfig()
     debounce_by_change: Mapping[str, DebounceConfig] = {}
+    mode: Mode = ACT
 
     @property
     def name(self) -> str:
         """The plugin's name, as policies say it."""
         return self.plugin.name
+
+    @property
+    def is_observed(self) -> bool:
+        """Say whether it only shows what it would evict."""
+        return self.mode == OBSERVE
 
 
 SubjectKey = tuple[PluginInstance, Hashable]

@@ -16,6 +16,7 @@ from reactive_desched.controller.slices import in_slices
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn, least_end
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied
 
@@ -43,16 +44,18 @@ def findings_with_turns(
         found.append(each)
         if number % PODS_PER_SLICE == 0:
             yield None
-    turns: Mapping[PodKey, Turn] = {}
-    limiter = controller.gates.rate_limiter
-    for step in limiter.foresee(controller.evaluator.rate_limited(now), now):
-        turns = turns if step is None else step
-        yield None
+    turns: dict[bool, Mapping[PodKey, Turn]] = {}
+    for controls in controller.controls:
+        is_observed = controls is controller.observed
+        waiting = controller.evaluator.rate_limited(now, is_observed=is_observed)
+        for step in controls.rate_limiter.foresee(waiting, now):
+            turns[is_observed] = turns.get(is_observed, {}) if step is None else step
+            yield None
     is_held, is_least, release = _holding(controller)
     for number, each in enumerate(found):
         turn = None
         if each.decision.gate == RATE_LIMITED.gate:
-            turn = turns.get(each.decision.finding.pod.uid)
+            turn = turns.get(each.mode == OBSERVE, {}).get(each.decision.finding.pod.uid)
             if turn is not None:
                 at = turn.at if release is None else max(turn.at, release)
                 turn = replace(turn, at=at, is_least=is_least)

@@ -29,9 +29,15 @@ the processor is enough. It goes by no time that it took: a replay would rest fo
 
 
 class TurnPlan:
-    """Foresees the turns of the pods that wait, in small portions; times are monotonic seconds."""
+    """Foresees the turns of the pods that wait, in small portions; times are monotonic seconds.
 
-    def __init__(self, limiter: EvictionRateLimiter, evaluator: Evaluator) -> None:
+    They are those of plugins that act, or with `is_observed` of those that only observe.
+    """
+
+    def __init__(
+        self, limiter: EvictionRateLimiter, evaluator: Evaluator, *, is_observed: bool = False
+    ) -> None:
+        self._is_observed = is_observed
         self._limiter = limiter
         self._evaluator = evaluator
         self._under_way: Iterator[None] | None = None
@@ -72,13 +78,14 @@ class TurnPlan:
     def _steps(self, now: float) -> Iterator[None]:
         """Foresee all turns, and let each pod come at its own."""
         turns: Mapping[PodKey, Turn] = {}
-        for found in self._limiter.plan_turns(self._evaluator.rate_limited(now), now):
+        waiting = self._evaluator.rate_limited(now, is_observed=self._is_observed)
+        for found in self._limiter.plan_turns(waiting, now):
             turns = turns if found is None else found
             yield
         self._pods = len(turns)
         for number, (pod, turn) in enumerate(turns.items()):
             at = min(turn.at, now + MAX_WAIT_S)
-            if self._evaluator.reschedule(pod, at):
+            if self._evaluator.reschedule(pod, at, is_observed=self._is_observed):
                 self._limiter.waiting.set_turn(pod, turn.at, at)
             if number % SET_PER_SLICE == 0:
                 yield

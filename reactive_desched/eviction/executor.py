@@ -1,11 +1,13 @@
 """Executes evictions: journaled first, sent once, ended exactly once."""
 
 from collections.abc import Callable
+from typing import Final
 
 import anyio
 
 from reactive_desched.errors import ClusterError, JournalError, RecordUnwritable
 from reactive_desched.eviction.client import EvictionClient, IntentOwner
+from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.outcomes import (
@@ -22,13 +24,23 @@ from reactive_desched.model.read_back import outcome_from_lookup
 INITIAL_READ_BACKOFF_S, MAX_READ_BACKOFF_S = 1.0, 30.0
 """The first wait between two reads of a pod after a request of unknown effect, and the longest."""
 
+_OBSERVING: Final = DryRunEvictor()
+
 
 class EvictionExecutor:
-    """Executes one eviction: journal the intent, call the API, journal the outcome."""
+    """Executes one eviction: journal the intent, call the API, journal the outcome.
+
+    Intents that are only observed are answered by `observing`, which sends nothing.
+    """
 
     def __init__(
-        self, recorder: Recorder, evictor: EvictionClient, clock: Callable[[], float]
+        self,
+        recorder: Recorder,
+        evictor: EvictionClient,
+        clock: Callable[[], float],
+        observing: DryRunEvictor = _OBSERVING,
     ) -> None:
+        self._observing = observing
         self._recorder = recorder
         self._evictor = evictor
         self._clock = clock
@@ -49,7 +61,8 @@ class EvictionExecutor:
             return EvictionResult(intent, reason.outcome(str(error)), self._clock())
         sent_at, request = self._clock(), self._request(intent)
         owner.requested(intent, intent_id, sent_at)
-        outcome = owner.cancelled(intent) or await self._outcome(request)
+        evictor = self._observing if intent.is_observed else self._evictor
+        outcome = owner.cancelled(intent) or await _outcome(evictor, request)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)
 
@@ -64,12 +77,13 @@ class EvictionExecutor:
         reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
         return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options, sent)
 
-    async def _outcome(self, request: EvictionRequest) -> Outcome:
-        """Return what the response says of the pod, or what the pod shows where it says nothing."""
-        if (outcome := outcome_from_response(await self._evictor.evict(request))) is not None:
-            return outcome
-        deadline = anyio.current_time() + self._evictor.effect_timeout_s
-        return await confirm_by_reading(self._evictor, request, deadline)
+
+async def _outcome(evictor: EvictionClient, request: EvictionRequest) -> Outcome:
+    """Return what the response says of the pod, or what the pod shows where it says nothing."""
+    if (outcome := outcome_from_response(await evictor.evict(request))) is not None:
+        return outcome
+    deadline = anyio.current_time() + evictor.effect_timeout_s
+    return await confirm_by_reading(evictor, request, deadline)
 
 
 async def confirm_by_reading(

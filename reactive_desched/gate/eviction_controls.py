@@ -72,6 +72,9 @@ class EvictionControls:
     What is shared outlives a reload of the policy: evictions in flight, counted evictions, spent
     tokens, assumed disruptions of PodDisruptionBudgets, reserved capacity, the brakes, moves under
     way, and what is remembered of them.
+
+    Those of evictions that are only observed have rates, limits, reservations and a memory of their
+    own `beside` those of evictions that are carried out, and the same brakes.
     """
 
     def __init__(
@@ -80,7 +83,9 @@ class EvictionControls:
         clock: Callable[[], float],
         config: Configuration,
         ledger: EvictionLedger,
+        beside: "EvictionControls | None" = None,
     ) -> None:
+        self._beside = beside
         self.ledger = ledger
         self.in_flight = InFlightEvictions(self.ledger, clock)
         self.rate_limiter = EvictionRateLimiter(
@@ -94,7 +99,9 @@ class EvictionControls:
         self.schedules = EvictionSchedules(config.controller.budgets.schedules, view)
         self._pdb_filter = PdbFilter(view, clock)
         self._policy = config.policy
-        self.brakes = Brakes(view, clock, config.controller.brakes)
+        self.brakes: Brakes = (
+            Brakes(view, clock, config.controller.brakes) if beside is None else beside.brakes
+        )
         self.node_fit = SchedulerNodeFit(view, clock)
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.ledger, self.memory)
@@ -121,7 +128,8 @@ class EvictionControls:
         yield self.policy_limits  # counts it by node, namespace and cluster
         yield self.rate_limiter  # holds its tokens until the outcome, and keeps places in the queue
         yield self._workloads  # keeps the turns of StatefulSets, and asks for single replicas
-        yield self.brakes.zones  # holds a token of a zone that is slowed
+        if self._beside is None:
+            yield self.brakes.zones  # holds a token of a zone that is slowed
         yield self._pdb_filter  # assumes it on the pod's PodDisruptionBudget
         yield self.node_fit  # reserves capacity for the replacement until that is bound
         yield self.memory  # remembers what came of it, before the tracker may end it
@@ -143,6 +151,8 @@ class EvictionControls:
             self._pdb_filter,
             *self._limits(profile),
         )
+        if self._beside is not None:
+            filters = (self._beside.in_flight, *filters)  # what leaves would not be evicted
         return Gate(filters, self.ledger, profile)
 
     def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
@@ -196,7 +206,8 @@ class EvictionControls:
         """Yield what follows changes of the cluster, each with what for."""
         yield self._pdb_filter  # a budget's new status shows the evictions that were assumed on it
         yield self.node_fit  # pods that fitted no node may fit one now
-        yield self.brakes  # one may engage or be released
+        if self._beside is None:
+            yield self.brakes  # one may engage or be released
         yield self.memory  # a node that differs ends what was remembered of it
         yield self.moves  # evicted pods go, and their replacements come, are bound, and Ready
 
@@ -257,7 +268,8 @@ class EvictionControls:
         self._plugin_limits.reconfigure(window_s)
         self.schedules.reconfigure(config.controller.budgets.schedules, under_way)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
-        self.brakes.reconfigure(config.controller.brakes, now)
+        if self._beside is None:
+            self.brakes.reconfigure(config.controller.brakes, now)
         self.node_fit.clear_unschedulable()
         self.moves.reconfigure(config)
         self._moving_limits.reconfigure(config.controller.moves)

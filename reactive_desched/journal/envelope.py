@@ -99,12 +99,13 @@ follows begins others, with a finding each."""
 class Case:
     """One story: its id, and how many decisions and eviction requests it had so far."""
 
-    __slots__ = ("attempts", "decisions", "id", "plugin", "profile")
+    __slots__ = ("attempts", "decisions", "id", "is_observed", "plugin", "profile")
 
-    def __init__(self, id_: str, profile: str, plugin: str) -> None:
+    def __init__(self, id_: str, context: DecisionContext) -> None:
         self.id = id_
-        self.profile = profile
-        self.plugin = plugin
+        self.profile = context.profile
+        self.plugin = context.finding.plugin
+        self.is_observed = context.is_observed
         self.decisions = 0
         self.attempts = 0
 
@@ -145,11 +146,18 @@ class OpenCases:
         return sum(map(len, self._by_pod.values()))
 
     def find(self, context: DecisionContext) -> Case | None:
-        """Return the case this belongs to, if it is open."""
+        """Return the case this belongs to, if it is open.
+
+        What is carried out belongs to no case of what was observed, nor the reverse.
+        """
         uid = context.finding.pod.uid
         case = self._find(uid, context.profile, context.finding.plugin)
-        if case is not None:
-            self._by_pod.move_to_end(uid)
+        if case is None:
+            return None
+        if case.is_observed != context.is_observed:
+            self._keep(uid, lambda each: each is not case)
+            return None
+        self._by_pod.move_to_end(uid)
         return case
 
     def latest_of(self, uid: str, plugin: str = "") -> Case | None:
@@ -160,7 +168,7 @@ class OpenCases:
     def open(self, context: DecisionContext, id_: str) -> Case:
         """Open a case."""
         uid = context.finding.pod.uid
-        case = Case(id_, context.profile, context.finding.plugin)
+        case = Case(id_, context)
         self._by_pod[uid] = (*self._by_pod.pop(uid, ()), case)
         if len(self._by_pod) > MAX_PODS:
             self._by_pod.popitem(last=False)

@@ -553,7 +553,7 @@ class JournalRecorder:
         recent = self._recent
         if recent is None or recent.context is not context or recent.correlation.id != case.id:
             pod_data = {
-                "mode": self._mode,
+                "mode": MODE_DRY_RUN if context.is_observed else self._mode,
                 "trigger": trigger_payload(context),
                 "what": action_payload(),
                 "who": who_payload(context.finding.pod, context.owners, context.zone),

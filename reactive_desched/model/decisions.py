@@ -22,13 +22,15 @@ class CapacityHint(Struct, frozen=True, gc=False):
 
     At most `slots` of them fit (None: any number), and none of a pod on the node `exclude_node`.
     `after_fit` says that only another pod's fit speaks for it: what was evaluated together with
-    that pod has been considered.
+    that pod has been considered. `is_observed` says that the findings are of plugins that only
+    observe.
     """
 
     wake: WakeOn
     slots: int | None = None
     exclude_node: str = ""
     after_fit: bool = False
+    is_observed: bool = False
 
 
 class Evict(Struct, frozen=True, gc=False):

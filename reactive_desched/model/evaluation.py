@@ -40,7 +40,8 @@ SWEEP: Final = Trigger("Sweep")
 class DecisionContext(Struct, frozen=True, gc=False):
     """A finding with its profile, its trigger, and the owners and zone of its pod at that time.
 
-    `owners` are the pod's controller, that one's controller and so on.
+    `owners` are the pod's controller, that one's controller and so on. `is_observed` says that
+    what is decided is only shown.
     """
 
     finding: Finding
@@ -48,6 +49,7 @@ class DecisionContext(Struct, frozen=True, gc=False):
     trigger: Trigger = Trigger()
     owners: tuple[OwnerReference, ...] = ()
     zone: str = ""
+    is_observed: bool = False
 
 
 class ChangeTrigger(Struct, frozen=True, gc=False):
@@ -76,7 +78,8 @@ class Evaluation(Struct, frozen=True):
 
     `changed` is false when the decision repeats the last one on this finding; `is_new` says that
     the finding was not blocked before, but for the time that it had to stand. `decided_at` is
-    monotonic seconds. `instance` is the plugin instance that yielded the finding.
+    monotonic seconds. `instance` is the plugin instance that yielded the finding, `is_observed`
+    says that it is only to show what it would evict.
     """
 
     profile: str
@@ -87,6 +90,7 @@ class Evaluation(Struct, frozen=True):
     changed: bool = True
     is_new: bool = False
     instance: Hashable = None
+    is_observed: bool = False
 
     @property
     def finding(self) -> Finding:
@@ -127,6 +131,11 @@ class Intent(Struct, frozen=True, gc=False):
     def plugin(self) -> str:
         """The plugin that yielded the finding."""
         return self.context.finding.plugin
+
+    @property
+    def is_observed(self) -> bool:
+        """Say whether no request is sent: what would follow is assumed."""
+        return self.context.is_observed
 
     @property
     def message(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.observing import modes_of
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.readiness import STARTUP, Readiness
@@ -21,6 +22,7 @@ from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evaluation import DecisionContext, EvictionResult, Intent
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import Mode
+from reactive_desched.model.modes import ACT
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import EVICTED
@@ -209,6 +211,11 @@ class _ControllerRun:
             packed_resources=self._cluster.packed_resources,
             ended_after_seconds=round(self._clock.now, 3),
             ended=ended,
+            modes=tuple(
+                f"{profile}/{plugin} ({mode})"
+                for profile, plugin, mode in modes_of(self._controller.config)
+                if mode != ACT
+            ),
         )
         evictions = (
             replace(eviction, replacement_node=self._cluster.node_of(replacement) or None)

@@ -82,7 +82,8 @@ class RunPreview(ReportPart, frozen=True, gc=False):
 
     Each replacement is taken to be Ready `ready_after_seconds` after it is bound. Limits and the
     memory of moves count `past_evictions` of a journal. The kube-scheduler is taken to pack nodes
-    by `packed_resources`; where there are none, it spreads pods as by default.
+    by `packed_resources`; where there are none, it spreads pods as by default. `modes` names the
+    plugins whose findings are not carried out, as PROFILE/PLUGIN (MODE).
     """
 
     horizon_seconds: float
@@ -92,6 +93,7 @@ class RunPreview(ReportPart, frozen=True, gc=False):
     packed_resources: tuple[str, ...]
     ended_after_seconds: float
     ended: str
+    modes: tuple[str, ...] = ()
 
 
 class UnaffectedPod(ReportPart, frozen=True, gc=False):

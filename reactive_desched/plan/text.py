@@ -311,6 +311,8 @@ def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
     yield ["", f"each replacement is Ready {ready} after it is bound; nothing else happens"]
     if packed := preview.packed_resources:
         yield ["", f"the kube-scheduler packs nodes by {', '.join(packed)}, as the policy needs it"]
+    if modes := preview.modes:
+        yield ["", f"what is not to be carried out is: {', '.join(modes)}"]
     yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
     yield ["", f"ended after {ended}: {preview.ended}"]
 

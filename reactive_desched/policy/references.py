@@ -26,6 +26,9 @@ def unknown_plugins_and_changes(
     yield from _unknown_names(settings.debounce, location.below("debounce"), registry)
     at = location.below("guards", "ignoredBy")
     yield from _unknown_plugins(settings.guards.ignored_by, at, registry)
+    for profile, named in settings.profiles.items():
+        at = location.below("profiles", profile, "plugins")
+        yield from _unknown_plugins(named.plugins, at, registry)
     for index, schedule in enumerate(settings.budgets.schedules):
         at = location.below("budgets", "schedules", index, "plugins")
         names = {name: place for place, name in enumerate(schedule.plugins)}
@@ -83,6 +86,7 @@ def unknown_profiles(
     known = {profile.name for profile in policy.profiles}
     at = location.below("evictions", "perProfile")
     places = [(at.below(name), name, True) for name in settings.evictions.per_profile]
+    places += [(location.below("profiles", name), name, True) for name in settings.profiles]
     for index, schedule in enumerate(settings.budgets.schedules):
         at = location.below("budgets", "schedules", index, "profiles")
         places += [(at.below(step), name, False) for step, name in enumerate(schedule.profiles)]

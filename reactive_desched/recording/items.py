@@ -245,12 +245,14 @@ class LookedForWork(Item, frozen=True, gc=False):
 class RequestWritten(Item, frozen=True, gc=False):
     """The request for an eviction was written to the journal, with this id.
 
-    It is sent next, unless it must not be any more: `is_sent` says it.
+    It is sent next, unless it must not be any more: `is_sent` says it. One that `is_observed` is
+    never sent.
     """
 
     uid: str
     request_id: str
     is_sent: bool = True
+    is_observed: bool = False
 
 
 class EvictionAnswered(Item, frozen=True, gc=False):
@@ -272,7 +274,8 @@ class EvictionSettled(Item, frozen=True, gc=False):
     That is later than the answer by the time that the disk took, and there is one for each that
     was decided: also where no request was sent. `result` and what follows are those of the outcome;
     `request_id` is that of the record, empty where none was written. `sent_s` is when the request
-    was sent, or would have been, in monotonic seconds.
+    was sent, or would have been, in monotonic seconds. One that `is_observed` was decided by a
+    plugin that only observes.
     """
 
     uid: str
@@ -282,6 +285,7 @@ class EvictionSettled(Item, frozen=True, gc=False):
     retry_after_s: float | None = None
     request_id: str = ""
     sent_s: float = 0.0
+    is_observed: bool = False
 
 
 class PodLookedUp(Item, frozen=True, gc=False):

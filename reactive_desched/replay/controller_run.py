@@ -288,7 +288,7 @@ class _RecordedSurroundings:
         self._in_force: ConfigurationInForce | None = None
         self._steps: list[tuple[float, int, Callable[[], None]]] = []
         self._number = count()
-        self._under_way: dict[PodKey, Intent] = {}
+        self._under_way: dict[tuple[PodKey, bool], Intent] = {}
         for each in () if has_turns else recorded.open_at(clock.now):
             if each.ended_s is not None and (ended := each.outcome) is not None:
                 end = InheritedEnd(each.key.pod, ended.result, ended.reason, ended.message)
@@ -339,15 +339,19 @@ class _RecordedSurroundings:
             outcome = DECISION_OUTDATED.outcome("the recorded process did not decide so")
             self._controller.settle(EvictionResult(intent, outcome, self._clock.now))
             return
-        self._under_way[intent.pod.uid] = intent
+        pod = intent.pod.uid, intent.is_observed
+        self._under_way[pod] = intent
         if self._has_turns:
             return
         requested = self._recorded.take_request(key, from_s, until_s + DECISION_TTL_S)
         if requested is not None:
-            self._at(requested.time_s, partial(self._request, intent.pod.uid, requested.id))
+            self._at(requested.time_s, partial(self._request, pod, requested.id))
 
-    def _request(self, pod: PodKey, request_id: str, *, is_sent: bool = True) -> None:
-        """Write the intent down, as the recorded process did now; compare whether it is sent."""
+    def _request(self, pod: tuple[PodKey, bool], request_id: str, *, is_sent: bool = True) -> None:
+        """Write the intent down, as the recorded process did now; compare whether it is sent.
+
+        It is that on a pod which is carried out, or only observed.
+        """
         if (intent := self._under_way.get(pod)) is None:
             return
         if (outcome := self._controller.cancelled(intent)) is not None and is_sent:
@@ -357,7 +361,7 @@ class _RecordedSurroundings:
         self._controller.requested(intent, request_id, self._clock.now)
 
     def _settle(self, item: EvictionSettled) -> None:
-        if (intent := self._under_way.pop(item.uid, None)) is None:
+        if (intent := self._under_way.pop((item.uid, item.is_observed), None)) is None:
             return
         outcome = recorded_outcome(item.result, item.reason, item.message, item.retry_after_s)
         self._controller.settle(EvictionResult(intent, outcome, item.sent_s, item.request_id))
@@ -379,8 +383,9 @@ class _RecordedSurroundings:
                 self._set_pause(name, reason)
             case ConfigurationInForce():
                 self._configure(item)
-            case RequestWritten(uid=uid, request_id=request_id, is_sent=is_sent):
-                self._request(uid, request_id, is_sent=is_sent)
+            case RequestWritten():
+                pod = item.uid, item.is_observed
+                self._request(pod, item.request_id, is_sent=item.is_sent)
             case EvictionSettled():
                 self._settle(item)
             case InheritedEvictionEnded(end=end):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import (
@@ -37,6 +38,7 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.modes import ACT
 from reactive_desched.model.moves import MoveEnd, MoveOrigin
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
@@ -75,7 +77,7 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     Of a finding that a gate blocks, `since` is when it was blocked for this reason first, and
     `until` when it is evaluated again at the latest; with `isLeast` something holds all evictions,
     and it is not before then. `queued` says that the plugin will be asked again as soon as its
-    debounce allows.
+    debounce allows. `mode` is left out where what it finds is carried out.
     """
 
     profile: str
@@ -86,6 +88,7 @@ class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     until: datetime | None = None
     queued: bool = False
     is_least: bool = False
+    mode: str = ACT
 
 
 class GateAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -369,27 +372,35 @@ class Explainer:
     def _plugins(
         self, pod: Pod, waiting: list[PendingFinding], not_covered: Coverage | None
     ) -> Iterator[PluginAnswer]:
-        evaluation = self._evaluation(pod)
         for instance in self._instances():
-            name = instance.plugin.name
-            queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
-            if evaluation and _is_of(instance, evaluation.profile, evaluation.plugin):
-                message = evaluation.finding.message
-                yield PluginAnswer(instance.profile, name, FOUND, message, queued=queued)
-            elif (found := _finding_of(instance, waiting)) is not None:
-                message, since = found.decision.finding.message, self._time(found.since)
-                until = None if found.until is None else self._time(found.until)
-                yield PluginAnswer(
-                    instance.profile, name, FOUND, message, since, until, queued, found.is_least
-                )
-            elif not_covered is not None:
-                yield PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
-            elif not is_covered(instance.plugin, pod):
-                why = not_covered_by(instance.plugin, pod).message
-                yield PluginAnswer(instance.profile, name, LEFT_OUT, why)
-            else:
-                message = self._description(instance, pod)
-                yield PluginAnswer(instance.profile, name, NOTHING, message, queued=queued)
+            answer = self._plugin(instance, pod, waiting, not_covered)
+            yield replace(answer, mode=instance.mode)
+
+    def _plugin(
+        self,
+        instance: PluginInstance,
+        pod: Pod,
+        waiting: list[PendingFinding],
+        not_covered: Coverage | None,
+    ) -> PluginAnswer:
+        evaluation, name = self._evaluation(pod), instance.plugin.name
+        queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
+        if evaluation and _is_of(instance, evaluation.profile, evaluation.plugin):
+            message = evaluation.finding.message
+            return PluginAnswer(instance.profile, name, FOUND, message, queued=queued)
+        if (found := _finding_of(instance, waiting)) is not None:
+            message, since = found.decision.finding.message, self._time(found.since)
+            until = None if found.until is None else self._time(found.until)
+            return PluginAnswer(
+                instance.profile, name, FOUND, message, since, until, queued, found.is_least
+            )
+        if not_covered is not None:
+            return PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
+        if not is_covered(instance.plugin, pod):
+            why = not_covered_by(instance.plugin, pod).message
+            return PluginAnswer(instance.profile, name, LEFT_OUT, why)
+        message = self._description(instance, pod)
+        return PluginAnswer(instance.profile, name, NOTHING, message, queued=queued)
 
     def _description(self, instance: PluginInstance, pod: Pod) -> str:
         """Return what a plugin sees of the pod; of one that is off, why it judges nothing."""
@@ -406,7 +417,8 @@ class Explainer:
             if evaluation and evaluation.profile == name:
                 found.insert(0, evaluation.finding)
             finding = found[0] if found else Finding(pod, instances[0].plugin.name, "assumed")
-            gate = instances[0].gate
+            of = (each for each in instances if each.plugin.name == finding.plugin)
+            gate = next(of, instances[0]).gate
             assert isinstance(gate, Gate | JobGate), "the controller builds no other"
             yield ProfileAnswer(
                 name,

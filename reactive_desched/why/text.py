@@ -132,7 +132,7 @@ class _Text:
     def _plugins(self, plugins: Sequence[Answer]) -> Iterator[str]:
         rows = [("PROFILE", "PLUGIN", "ANSWER", "MESSAGE")]
         rows += [
-            (each["profile"], each["plugin"], each["answer"], each["message"]) for each in plugins
+            (each["profile"], _with_mode(each), each["answer"], each["message"]) for each in plugins
         ]
         yield from self._table("plugins", rows)
 
@@ -206,6 +206,10 @@ class _Text:
     def _age(self, time: str) -> str:
         span: timedelta = self._now - datetime.fromisoformat(time)
         return format_age(span.total_seconds())
+
+
+def _with_mode(plugin: Answer) -> str:
+    return f"{plugin['plugin']} ({mode})" if (mode := plugin.get("mode")) else plugin["plugin"]
 
 
 def _with_setting(gate: Answer) -> str:

@@ -32,6 +32,11 @@ def debounce(controller: Controller, _: Configuration) -> DebounceConfig:
     return instance.debounce
 
 
+def mode(controller: Controller, _: Configuration) -> str:
+    [instance] = controller.evaluator._instances
+    return instance.mode
+
+
 def debounce_by_change(controller: Controller, _: Configuration) -> Mapping[str, DebounceConfig]:
     [instance] = controller.evaluator._instances
     return instance.debounce_by_change
@@ -163,6 +168,8 @@ def pending(controller: Controller, _: Configuration) -> tuple[int, float]:
 
 
 RELOADABLE: dict[str, tuple[object, Effect, object]] = {
+    "mode": ("observe", mode, "observe"),
+    "profiles": ({"day": {"plugins": {TAINTS.name: {"mode": "observe"}}}}, mode, "observe"),
     "debounce.quiet": ("3s", debounce, DebounceConfig(3, 10)),
     "debounce.maxWait": ("4s", debounce, DebounceConfig(1, 4)),
     "debounce.perPlugin": ({TAINTS.name: {"quiet": "5s"}}, debounce, DebounceConfig(5, 10)),

@@ -22,11 +22,14 @@ class Waiting:
     def __init__(self, findings: Sequence[Finding]) -> None:
         self._findings = findings
 
-    def rate_limited(self, now: float) -> Iterator[tuple[Finding, float]]:
+    def rate_limited(
+        self, now: float, *, is_observed: bool = False
+    ) -> Iterator[tuple[Finding, float]]:
+        assert not is_observed
         return ((each, now) for each in self._findings)
 
-    def reschedule(self, pod: PodKey, at: float) -> bool:
-        del pod, at
+    def reschedule(self, pod: PodKey, at: float, *, is_observed: bool = False) -> bool:
+        del pod, at, is_observed
         return True
 
 

@@ -8,10 +8,15 @@ import pytest
 
 from reactive_desched.controller.asked_evaluations import AskedEvaluation
 from reactive_desched.controller.controller import Controller
+from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.replay.replaying import ReplayReport
+from tests.safety import story
 from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
 from tests.safety.story import STEADY, UNBROKEN, play_story
+
+
+ENABLED = "enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]"
 
 
 def play(seed: int, folder: Path, steps: int = 15) -> ReplayReport:
@@ -69,6 +74,37 @@ def test_what_persons_ask_for_is_evaluated_again(
 
     assert len(there) > 5
     assert asked == there
+
+
+@pytest.mark.parametrize("seed", range(400, 403))
+def test_what_is_observed_beside_what_is_evicted_is_decided_the_same_again(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = story.policy_text
+
+    def with_a_plugin_that_observes(rng: Random) -> str:
+        plugins = "{RemovePodsViolatingNodeTaints: {mode: observe}}"
+        text = written(rng).replace("enabled: [RemovePodsViolatingNodeTaints]", ENABLED)
+        return f"{text}profiles: {{safety: {{plugins: {plugins}}}}}\n"
+
+    observed: list[str] = []
+    settle = Controller.settle
+
+    def note(self: Controller, result: EvictionResult) -> None:
+        if result.intent.is_observed:
+            observed.append(result.outcome.result)
+        settle(self, result)
+
+    monkeypatch.setattr(story, "policy_text", with_a_plugin_that_observes)
+    monkeypatch.setattr(Controller, "settle", note)
+    play_story(Random(seed), tmp_path, steps=25, records=True, actions=UNBROKEN)
+    there = list(observed)
+    observed.clear()
+
+    expect_the_same(replayed(tmp_path))
+
+    assert "dry_run" in there
+    assert observed == there
 
 
 @pytest.mark.parametrize("seed", range(200, 204))

@@ -99,3 +99,18 @@ def test_a_cluster_that_is_not_there_is_a_failure_and_no_pod_is_evicted(
 
     assert program.process.wait(60) == 1
     assert golden() in program.output
+
+
+def test_a_sweep_requests_nothing_for_a_profile_that_observes(
+    cluster: Any, controller: Callable[..., Any], policy: Path, tmp_path: Path
+) -> None:
+    policy.write_text(policy.read_text() + "\nmode: observe\n")
+    cluster.taint(NODE, "gpu")
+    program = controller("--once")
+
+    assert program.process.wait(60) == 0
+    events = list(read_events(tmp_path / "journal"))
+    ends = [each for each in events if each.type in EVICTION_OUTCOME_TYPES]
+    assert {each.data.outcome.result for each in ends} >= {"dry_run"}
+    assert {each.data.mode for each in ends} == {"dry_run"}
+    assert not [each for each in ends if each.data.outcome.result == "evicted"]

@@ -23,6 +23,7 @@ from reactive_desched.api.usage_source import (
 )
 from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.evictor_table import EVICTORS
+from reactive_desched.model.modes import ACT, Mode
 from reactive_desched.model.usage import source_kind
 from reactive_desched.policy.detect_kind import DocumentKind
 from reactive_desched.policy.policy import SWEEP_NODE_FIT
@@ -31,6 +32,7 @@ from reactive_desched.policy.settings.debounce import DebounceSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.limits import EvictionRateLimits
 from reactive_desched.policy.settings.migration import MigrationJobSettings
+from reactive_desched.policy.settings.modes import ProfileSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.policy.settings.pace import NORMAL, Pace
 
@@ -150,6 +152,15 @@ class ControllerSettings(Section):
 
     api_version: str = Field(default=API_VERSION, description=f"Always {API_VERSION}.")
     kind: str = Field(default=KIND, description=f"Always {KIND}.")
+    mode: Mode = Field(
+        default=ACT,
+        description="What is done with what plugins find: `act` evicts pods; `observe` decides "
+        "everything and sends no request, with limits of its own. Migration jobs that others "
+        "make are carried out in every mode.",
+    )
+    profiles: Mapping[str, ProfileSettings] = Field(
+        default={}, description="The modes of single profiles and their plugins, by name."
+    )
     debounce: DebounceSettings = Field(
         default=DebounceSettings.model_construct(), description="Waiting for quiet."
     )
@@ -190,6 +201,13 @@ class ControllerSettings(Section):
     usage: UsageSettings = Field(
         default=UsageSettings.model_construct(), description="Measured use of nodes and pods."
     )
+
+    def mode_of(self, profile: str, plugin: str) -> Mode:
+        """Return what is done with the findings of a plugin in a profile."""
+        if (named := self.profiles.get(profile)) is None:
+            return self.mode
+        own = named.plugins.get(plugin)
+        return (own and own.mode) or named.mode or self.mode
 
     @model_validator(mode="after")
     def _check_evictor(self) -> "ControllerSettings":

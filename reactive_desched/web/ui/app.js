@@ -133,6 +133,7 @@ function showStatus() {
 function stateItems() {
   const found = [item(`policy ${status.policy.file}, revision ${status.policy.revision}`)];
   found.push(...status.policy.problems.map((each) => item(`newer files are rejected: ${each}`, "bad")));
+  found.push(...(status.modes || []).map((each) => item(`${each.mode}: ${each.profile}/${each.plugin}`, "warn")));
   found.unshift(item(status.state.summary, status.state.severity));
   for (const each of status.pauses) if (!each.reason && each.note) found.push(item(`${each.name}: ${each.note}`, "warn"));
   const engaged = status.brakes.filter((each) => each.reason);

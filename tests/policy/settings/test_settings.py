@@ -241,6 +241,28 @@ def test_a_schedule_names_profiles_that_the_policy_has(
     assert problems(f"{head}---\n{HEAD}budgets:\n  schedules:\n  - {entry}\n") == [golden()]
 
 
+def test_profiles_and_plugins_with_a_mode_are_there(
+    problems: Callable[[str], list[str]], head: str, golden: Golden
+) -> None:
+    profile = head.rstrip() + "\nprofiles: [{name: nightly}]\n"
+    modes = "profiles: {nightlt: {mode: observe}, nightly: {plugins: {PodLifetime: {}}}}\n"
+    assert problems(f"{profile}---\n{HEAD}{modes}") == [golden("profile"), golden("plugin")]
+
+
+def test_the_mode_of_a_plugin_comes_before_that_of_its_profile_and_that_before_all() -> None:
+    settings = ReactiveSettings.model_validate(
+        {
+            "mode": "observe",
+            "profiles": {"a": {"mode": "act", "plugins": {"X": {"mode": "observe"}, "Y": {}}}},
+        }
+    )
+    found = {
+        (profile, plugin): settings.mode_of(profile, plugin) for profile in "ab" for plugin in "XYZ"
+    }
+    acting = {name for name, mode in found.items() if mode == "act"}
+    assert acting == {("a", "Y"), ("a", "Z")}
+
+
 def test_a_schedule_names_plugins_that_there_are(
     problems: Callable[[str], list[str]], head: str, golden: Golden
 ) -> None:

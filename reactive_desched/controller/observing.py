@@ -1,0 +1,66 @@
+"""Says what is only observed beside what is carried out, and what of both may fit again."""
+
+import dataclasses
+from collections.abc import Container, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from reactive_desched.controller.evaluator import CapacitySource
+from reactive_desched.model.decisions import CapacityHint
+from reactive_desched.model.modes import OBSERVE, Mode
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.policy import Policy
+from reactive_desched.telemetry.metrics import Metric, gauge
+
+MODES = gauge(
+    "plugin_mode",
+    "1 for each plugin of a profile, by what is done with what it finds: act, or observe.",
+    "profile",
+    "plugin",
+    "mode",
+)
+
+
+def modes_of(config: Configuration) -> Iterator[tuple[str, str, Mode]]:
+    """Yield the profile and the name of each plugin, with its mode."""
+    for profile in config.policy.profiles:
+        for plugin in profile.plugins:
+            yield profile.name, plugin.name, config.controller.mode_of(profile.name, plugin.name)
+
+
+def collect_modes(config: Configuration) -> Metric:
+    """Return the mode of each plugin."""
+    return MODES.by_labels(dict.fromkeys(modes_of(config), 1))
+
+
+def with_modes(config: Configuration, modes: Container[Mode]) -> Policy:
+    """Return the policy with the plugins of these modes alone."""
+    named = {(profile, plugin) for profile, plugin, mode in modes_of(config) if mode in modes}
+    profiles = tuple(
+        dataclasses.replace(
+            each, plugins=tuple(p for p in each.plugins if (each.name, p.name) in named)
+        )
+        for each in config.policy.profiles
+    )
+    return replace(config.policy, profiles=tuple(each for each in profiles if each.plugins))
+
+
+def observes(config: Configuration) -> bool:
+    """Say whether a plugin only shows what it would evict."""
+    return any(mode == OBSERVE for _, _, mode in modes_of(config))
+
+
+class BothCapacities:
+    """Yields the pods that may fit again, by what is reserved, and by what is assumed."""
+
+    def __init__(self, carried_out: CapacitySource, observed: CapacitySource) -> None:
+        self._carried_out = carried_out
+        self._observed = observed
+
+    def take_capacity_hints(self) -> Sequence[CapacityHint]:
+        """Return, once, which of the blocked pods may fit now."""
+        observed = self._observed.take_capacity_hints()
+        return (
+            *self._carried_out.take_capacity_hints(),
+            *(replace(hint, is_observed=True) for hint in observed),
+        )
