@@ -75,8 +75,8 @@ POD_GONE: Final = GateReason(
 )
 
 OBSERVED_RETRY_S: Final = 5.0
-"""So long after an eviction that was only observed was cancelled it is decided again: the pod did
-not fail, and rests for nobody else."""
+"""So long after an eviction that was only observed was cancelled it is decided again: no request
+failed, so the pod backs off for no other plugin."""
 
 RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
