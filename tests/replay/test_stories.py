@@ -15,7 +15,6 @@ from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
 from tests.safety.story import STEADY, UNBROKEN, play_story
 
-
 ENABLED = "enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]"
 
 
