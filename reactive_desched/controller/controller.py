@@ -419,7 +419,7 @@ class Controller(IntentOwner):
 
         What it may have requested and is carried out later counts, too.
         """
-        self.gates.rate_limiter.begin_empty(self._clock())
+        self.gates.begin_empty(self._clock())
         self.disruptions.begin_without_history()
 
     def warm_up_from(self, began: float) -> None:

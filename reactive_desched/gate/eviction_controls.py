@@ -13,6 +13,7 @@ from reactive_desched.gate.gate import Gate, GateFilter, UnlessCleanUp
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import ConflictPartnersLeaving, InFlightEvictions
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
+from reactive_desched.gate.named_budgets import NamedBudgets
 from reactive_desched.gate.policy_limits import PluginNodeLimits, PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
@@ -97,6 +98,7 @@ class EvictionControls:
         self._plugin_limits = PluginNodeLimits(window_s)
         self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
         self.schedules = EvictionSchedules(config.controller.budgets.schedules, view)
+        self.named_budgets = NamedBudgets(config.controller.budgets.named, view)
         self._pdb_filter = PdbFilter(view, clock)
         self._policy = config.policy
         self.brakes: Brakes = (
@@ -126,6 +128,7 @@ class EvictionControls:
         yield self.schedules  # counts it in the windows that are open when it is decided
         yield self._plugin_limits  # counts it by plugin and node
         yield self.policy_limits  # counts it by node, namespace and cluster
+        yield self.named_budgets  # holds its tokens of those that concern it
         yield self.rate_limiter  # holds its tokens until the outcome, and keeps places in the queue
         yield self._workloads  # keeps the turns of StatefulSets, and asks for single replicas
         if self._beside is None:
@@ -198,6 +201,7 @@ class EvictionControls:
             self.schedules.of_profile(profile),
             self._plugin_limits,
             self.policy_limits,
+            self.named_budgets.of_profile(profile),
             self.rate_limiter,
         )
 
@@ -219,7 +223,11 @@ class EvictionControls:
     def has_other_limits(self) -> bool:
         """Say whether something besides rates limits how many pods are evicted in a time."""
         limits = self._policy.limits.by_scope().values()
-        return any(each is not None for each in limits) or self.schedules.are_set
+        return (
+            any(each is not None for each in limits)
+            or self.schedules.are_set
+            or self.named_budgets.are_set
+        )
 
     def room_for_moves(self) -> list[Change]:
         """Return, once, a change for each full scope in which a move ended."""
@@ -232,6 +240,11 @@ class EvictionControls:
         """
         self.ledger.restore(past, now, wall_now)
         self.rate_limiter.begin_restored()
+
+    def begin_empty(self, now: float) -> None:
+        """Let every rate begin without a token: it is not known what was evicted before."""
+        self.rate_limiter.begin_empty(now)
+        self.named_budgets.begin_empty(now)
 
     def count_late(self, past: PastEviction, now: float, wall_now: float) -> None:
         """Count an eviction that happened after its outcome had said that it did not.
@@ -247,11 +260,14 @@ class EvictionControls:
         yield from self.moves.collect()
         yield from self.memory.collect(now)
         yield from self.rate_limiter.collect(now)
+        yield from self.named_budgets.collect(now)
         yield from self.schedules.collect()
 
     def limit_status(self, now: float) -> LimitStatus:
         """Return what every limit allows now, in monotonic seconds."""
-        return limit_status(self.rate_limiter, self.policy_limits, self.schedules, now)
+        return limit_status(
+            self.rate_limiter, self.named_budgets, self.policy_limits, self.schedules, now
+        )
 
     def reconfigure(self, config: Configuration, now: float) -> None:
         """Apply other rates and limits; every blocked pod is evaluated again.
@@ -266,6 +282,7 @@ class EvictionControls:
         window_s = config.controller.budgets.window_s
         self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s, under_way)
         self._plugin_limits.reconfigure(window_s)
+        self.named_budgets.reconfigure(config.controller.budgets.named, now, under_way)
         self.schedules.reconfigure(config.controller.budgets.schedules, under_way)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         if self._beside is None:

@@ -7,10 +7,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.gate.named_budgets import NamedBudgets
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.text.times import utc_time
+
+NAMED: Final = "named"
+"""The scope by which an answer has the buckets of named budgets."""
 
 MAX_LISTED: Final = 500
 """Buckets, and windows, listed in one answer: those with the least left."""
@@ -72,13 +76,15 @@ class LimitStatus(Struct, frozen=True, rename="camel"):
 
 def limit_status(
     rates: EvictionRateLimiter,
+    named: NamedBudgets,
     windows: PolicyLimits,
     schedules: EvictionSchedules,
     now: float,
 ) -> LimitStatus:
     """Return the state of all limits; `now` is monotonic seconds."""
     paces = rates.rates(now)
-    buckets = sorted(_bucket_statuses(rates, paces, now), key=lambda each: each.available)
+    in_use = (*_bucket_statuses(rates, paces, now), *_named_statuses(named, now))
+    buckets = sorted(in_use, key=lambda each: each.available)
     counted = (WindowStatus(*each) for each in windows.counted(now))
     fullest = sorted(counted, key=lambda each: each.limit - each.counted)
     return LimitStatus(
@@ -98,6 +104,14 @@ def _bucket_statuses(
         if available < pace.burst:
             left = round(available, 3)
             yield BucketStatus(scope, name, _per_minute(pace), pace.burst, left, held)
+
+
+def _named_statuses(named: NamedBudgets, now: float) -> Iterator[BucketStatus]:
+    for name, bucket, available in named.available(now):
+        rate = bucket.rate
+        if available < rate.burst:
+            left = round(available, 3)
+            yield BucketStatus(NAMED, name, _per_minute(rate), rate.burst, left, bucket.reserved)
 
 
 def _per_minute(pace: TokenRate) -> float:

@@ -1,6 +1,6 @@
 """Checks the names in settings against the plugins that there are, and the policy's profiles."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import did_you_mean, sole_near_name
 
 if TYPE_CHECKING:
+    from reactive_desched.policy.settings.concerns import Concerns
     from reactive_desched.policy.settings.debounce import DebounceSettings
     from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
@@ -29,10 +30,9 @@ def unknown_plugins_and_changes(
     for profile, named in settings.profiles.items():
         at = location.below("profiles", profile, "plugins")
         yield from _unknown_plugins(named.plugins, at, registry)
-    for index, schedule in enumerate(settings.budgets.schedules):
-        at = location.below("budgets", "schedules", index, "plugins")
-        names = {name: place for place, name in enumerate(schedule.plugins)}
-        yield from _unknown_plugins(names, at, registry, names.__getitem__)
+    for concerns, at in _concerns(settings, location):
+        names = {name: place for place, name in enumerate(concerns.plugins)}
+        yield from _unknown_plugins(names, at.below("plugins"), registry, names.__getitem__)
 
 
 def _unknown_names(
@@ -87,9 +87,10 @@ def unknown_profiles(
     at = location.below("evictions", "perProfile")
     places = [(at.below(name), name, True) for name in settings.evictions.per_profile]
     places += [(location.below("profiles", name), name, True) for name in settings.profiles]
-    for index, schedule in enumerate(settings.budgets.schedules):
-        at = location.below("budgets", "schedules", index, "profiles")
-        places += [(at.below(step), name, False) for step, name in enumerate(schedule.profiles)]
+    for concerns, at in _concerns(settings, location):
+        places += [
+            (at.below("profiles", step), name, False) for step, name in enumerate(concerns.profiles)
+        ]
     for at, name, is_key in places:
         if name not in known:
             yield at.diagnostic(
@@ -99,6 +100,20 @@ def unknown_profiles(
                 fix=fix_to(sole_near_name(name, known)),
                 at_key=is_key,
             )
+
+
+def _concerns(
+    settings: "ReactiveSettings", location: SourceLocation
+) -> Iterator[tuple["Concerns", SourceLocation]]:
+    """Yield what names plugins and profiles whose evictions it is about, with its place."""
+    budgets = settings.budgets
+    entries: dict[str, Sequence[Concerns]] = {
+        "schedules": budgets.schedules,
+        "named": budgets.named,
+    }
+    for section, those in entries.items():
+        for index, each in enumerate(those):
+            yield each, location.below("budgets", section, index)
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:

@@ -31,7 +31,14 @@ _HOUR_S: Final = 3600
 
 LIMITS: Final = frozenset(
     {
-        *("EvictionRateLimit", EVICTION_LIMIT_GATE, "PluginLimit", "MaxMoving", "Schedule"),
+        *(
+            "EvictionRateLimit",
+            EVICTION_LIMIT_GATE,
+            "PluginLimit",
+            "MaxMoving",
+            "Schedule",
+            "NamedBudget",
+        ),
         *("MigrationLimit", "ObjectLimiter", "JobEvictionRate", "StormBrake", "PendingBrake"),
         *("ZoneBrake", "MoveMemory"),
     }

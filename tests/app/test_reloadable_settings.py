@@ -244,6 +244,11 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "budgets.ended.burst": (9, rate("ended"), TokenRate(2, 9)),
     "budgets.growsAboveNodes": (1000, growth, 3),
     "budgets.window": ("9m", lambda controller, _: controller.gates.policy_limits.window_s, 540),
+    "budgets.named": (
+        [{"name": "shop", "namespaces": ["shop"], "evictions": 1}],
+        lambda controller, _: len(controller.gates.named_budgets._budgets),
+        1,
+    ),
     "budgets.schedules": (
         [{"schedule": "0 9 * * *", "duration": "8h", "evictions": 0}],
         lambda controller, _: len(controller.gates.schedules._windows),

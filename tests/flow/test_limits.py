@@ -11,7 +11,11 @@ from reactive_desched.app.health import build_health
 from reactive_desched.model.decisions import Defer
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.settings.brakes import BrakeSettings
-from reactive_desched.policy.settings.limits import EvictionRateLimits, EvictionSchedule
+from reactive_desched.policy.settings.limits import (
+    EvictionRateLimits,
+    EvictionSchedule,
+    NamedBudget,
+)
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import ControllerBench, make_config, make_profile
 from tests.support.configurations import NO_BRAKES, make_rate_limits
@@ -172,3 +176,56 @@ async def test_findings_wait_for_the_end_of_business_hours_and_go_then() -> None
 
         await anyio.sleep(2)
         assert len(bench.evicted_names) == 11
+
+
+async def test_a_freeze_of_a_namespace_holds_its_pods_alone_until_the_moment_it_ends() -> None:
+    began_s = datetime(2027, 1, 6, 20, tzinfo=UTC).timestamp()
+    began = anyio.current_time()
+    freeze = {"close": ["2026-12-20 to 2027-01-06"], "namespaces": ["ns1"], "timeZone": "UTC"}
+    others = {"allow": ["wed 21:00-24:00"], "namespaces": ["ns2"], "profiles": ["day"]}
+    night = {"close": ["2027-01-06"], "profiles": ["night"]}
+    read = [EvictionSchedule.model_validate(each) for each in (freeze, others, night)]
+    budgets = make_rate_limits({}, schedules=tuple(read))
+    bench = ControllerBench(
+        budgets=budgets, wall_clock=lambda: began_s + anyio.current_time() - began
+    )
+
+    def left(namespace: str) -> int:
+        number = int(namespace.removeprefix("ns"))
+        return sum(int(name[1:]) % 4 == number for name in bench.evicted_names)
+
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods(per_node=4))
+        bench.deliver(*TAINTED[:11])
+        await anyio.sleep(60)
+        assert [left(f"ns{number}") for number in range(4)] == [11, 0, 0, 11]
+        await anyio.sleep(3600 - 61)
+        assert left("ns2") == 0
+        await anyio.sleep(2)
+        assert (left("ns1"), left("ns2")) == (0, 11)
+        await anyio.sleep(3 * 3600 - 2)
+        assert left("ns1") == 0
+        await anyio.sleep(2)
+        assert left("ns1") == 11
+
+
+async def test_a_named_budget_keeps_one_namespace_slow_and_no_other() -> None:
+    named = NamedBudget.model_validate(
+        {"name": "ns1", "namespaces": ["ns1"], "evictions": 60, "per": "1h", "burst": 2}
+    )
+    bench = ControllerBench(budgets=make_rate_limits({}, named=(named,)))
+    async with bench.running():
+        bench.sync_and_resume(*NODES, *some_pods(per_node=4))
+        bench.deliver(*TAINTED[:11])
+        await anyio.sleep(1)
+
+        def left() -> int:
+            return sum(int(name[1:]) % 4 == 1 for name in bench.evicted_names)
+
+        assert len(bench.evicted_names) - left() == 33
+        counts = [left()]
+        for _ in range(10):
+            await anyio.sleep(60)
+            counts.append(left())
+
+        assert counts == [2, *range(3, 12), 11]

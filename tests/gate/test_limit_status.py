@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from reactive_desched.gate.limit_status import BucketStatus, limit_status
+from reactive_desched.gate.named_budgets import NamedBudgets
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.model.findings import Finding
@@ -36,7 +37,9 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
     decide(windows, finding)
     decide(schedules, finding, at_s=NOON_S)
 
-    status = limit_status(rates, windows, schedules, 0)
+    status = limit_status(
+        rates, NamedBudgets([], ClusterView(ClusterState(), lambda: NOON_S)), windows, schedules, 0
+    )
 
     assert status.buckets == (
         BucketStatus("node", "n1", 6, 3, 2, 1),
@@ -93,6 +96,21 @@ def test_what_has_refilled_and_what_left_its_window_is_not_listed() -> None:
     finish(windows, "web", 0, evicted=True)
     schedules = EvictionSchedules([], ClusterView(ClusterState(), lambda: NOON_S))
 
-    assert limit_status(rates, windows, schedules, 299).windows != ()
-    later = limit_status(rates, windows, schedules, 300)
+    assert (
+        limit_status(
+            rates,
+            NamedBudgets([], ClusterView(ClusterState(), lambda: NOON_S)),
+            windows,
+            schedules,
+            299,
+        ).windows
+        != ()
+    )
+    later = limit_status(
+        rates,
+        NamedBudgets([], ClusterView(ClusterState(), lambda: NOON_S)),
+        windows,
+        schedules,
+        300,
+    )
     assert (later.buckets, later.windows, later.schedules) == ((), (), ())

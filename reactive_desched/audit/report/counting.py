@@ -66,7 +66,7 @@ HOUR_US: Final = 3_600_000_000
 LIMIT_GATES: Final = frozenset(
     {
         *("DisruptionBudget", "EvictionLimit", "EvictionRateLimit", "MaxMoving", "PluginLimit"),
-        *("PendingBrake", "Schedule", "StormBrake", "ZoneBrake"),
+        *("NamedBudget", "PendingBrake", "Schedule", "StormBrake", "ZoneBrake"),
     }
 )
 """The gates that limit how much is evicted, whichever pod it is."""

@@ -6,6 +6,7 @@ that acts every five minutes; docs/explain/safety.md explains each number.
 
 import re
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from math import ceil, inf
 from typing import Annotated, Final, Self
 
@@ -296,6 +297,50 @@ class EvictionSchedule(Concerns):
                 yield FieldError("is required with schedule", hint, path, rule=Rule.MISSING_FIELD)
 
 
+class EachOf(StrEnum):
+    """The places for each of which a named budget has a bucket."""
+
+    NAMESPACE = "namespace"
+    NODE = "node"
+
+
+class NamedBudget(Concerns):
+    """A rate of evictions beside those of the scopes, for the evictions that it concerns."""
+
+    name: Annotated[str, Field(min_length=1)] = Field(
+        description="What messages and metrics call it; each name once."
+    )
+    each: EachOf | None = Field(
+        default=None,
+        description="One rate for each namespace, or each node, that it concerns; left out: one "
+        "for all together.",
+    )
+    evictions: _PerTime
+    per_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
+        default=60.0, description="The time `evictions` counts for."
+    )
+    burst: Annotated[
+        PositiveCount, Field(description="The most evictions at once after a quiet time.")
+    ] = 1
+
+    @property
+    def rate(self) -> TokenRate:
+        """The rate of a token bucket, one token for each eviction."""
+        return TokenRate(self.evictions / self.per_s, self.burst)
+
+    @property
+    def concerned_by(self) -> "NamedBudget":
+        """The budget without its rate: what is counted in one counts in another that equals it."""
+        return self.model_copy(update={"evictions": 1, "per_s": 1.0, "burst": 1})
+
+    def describe(self) -> str:
+        """Say it to a person."""
+        whom = [*self.describe_concerns()]
+        if self.each is not None:
+            whom.append(f"each {self.each}")
+        return " ".join([f"{self.rate}", *whom])
+
+
 class EvictionRateLimits(Section):
     """Rates of eviction in several scopes at once; `null` switches a scope off."""
 
@@ -343,11 +388,29 @@ class EvictionRateLimits(Section):
         "limits per node count evictions; not 0. `run --once` counts per cycle.",
     )
 
+    named: tuple[NamedBudget, ...] = Field(
+        default=(),
+        description="Rates for single namespaces, nodes, profiles or plugins, beside those of the "
+        "scopes: an eviction needs a token of each that concerns it. They do not warm up, and pods "
+        "that have ended take none.",
+    )
+
     schedules: tuple[EvictionSchedule, ...] = Field(
         default=(),
         description="Windows of time with fewer evictions or none, such as business hours; of "
         "several that are open the strictest counts.",
     )
+
+    @field_validator("named")
+    @classmethod
+    def _check_names(cls, named: tuple[NamedBudget, ...]) -> tuple[NamedBudget, ...]:
+        seen: set[str] = set()
+        for place, each in enumerate(named):
+            if each.name in seen:
+                message, hint = f"a budget before it is called {each.name}", "write another name"
+                raise field_error(message, hint, (place, "name"), rule=Rule.DUPLICATE_ITEM)
+            seen.add(each.name)
+        return named
 
     def by_scope(self) -> Mapping[str, TokenRate | None]:
         """Return the rate of each scope, None for an unlimited one."""
@@ -369,7 +432,8 @@ class EvictionRateLimits(Section):
         In a rate it counts until an empty bucket is full again, in a schedule until the end of the
         window.
         """
-        refills = (rate.burst / rate.per_second for rate in self.by_scope().values() if rate)
+        rates = [*self.by_scope().values(), *(each.rate for each in self.named)]
+        refills = (rate.burst / rate.per_second for rate in rates if rate)
         openings = (schedule.counts_for_s for schedule in self.schedules)
         return max([self.window_s, *refills, *openings])
 
@@ -380,6 +444,7 @@ class EvictionRateLimits(Section):
             scope: "unlimited" if rate is None else str(rate.times(factors.get(scope, 1)))
             for scope, rate in self.by_scope().items()
         }
+        said |= {f'budget "{each.name}"': each.describe() for each in self.named}
         if self.warm_up is not None:
             percent, duration = self.warm_up.from_percent, format_age(self.warm_up.duration_s)
             said["warmUp"] = f"from {percent:g} % of that, full after {duration}"

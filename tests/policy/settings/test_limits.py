@@ -54,6 +54,17 @@ def test_an_eviction_counts_as_long_as_the_longest_window_schedule_or_refill() -
     assert counts_for_s(owner=rate, window="30h", schedules=[weekend]) == 72 * 3600
 
 
+def test_named_budgets_are_said_with_whom_they_concern(golden: Golden) -> None:
+    slow = {"name": "slow", "evictions": 2, "per": "20h", "namespaces": ["a", "b"]}
+    batch = {"name": "batch", "nodeSelector": "pool=batch", "each": "node", "evictions": 9}
+    limits = EvictionRateLimits.model_validate({"named": [slow, {**batch, "burst": 3}]})
+
+    said = limits.describe(NO_LIMITS, 50)
+
+    assert "\n".join(text for name, text in said.items() if name.startswith("budget")) == golden()
+    assert limits.counts_for_s == 10 * 3600
+
+
 def test_the_policys_limits_are_said_with_their_window_and_schedules_with_theirs(
     golden: Golden,
 ) -> None:

@@ -140,6 +140,12 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "budgets: {schedules: [{close: [tue], nodeSelector: {pool: batch}}]}",
         "budgets: {schedules: [{close: [tue], namespaceSelector: 'tier in gold'}]}",
         "budgets: {schedules: [{close: tue}]}",
+        "budgets: {named: [{name: a}]}",
+        "budgets: {named: [{evictions: 1}]}",
+        "budgets: {named: [{name: '', evictions: 1}]}",
+        "budgets: {named: [{name: a, evictions: 1}, {name: a, evictions: 2}]}",
+        "budgets: {named: [{name: a, evictions: 1, each: pod}]}",
+        "budgets: {named: [{name: a, evictions: 0}]}",
         "budgets: {growsAboveNodes: 0}",
         "budgets: {cluster: 10/m}",
         "budgets: {warmUp: off}",
@@ -236,9 +242,11 @@ def test_a_schedule_names_profiles_that_the_policy_has(
     problems: Callable[[str], list[str]], golden: Golden
 ) -> None:
     head = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: [{name: web}]\n"
-    entry = "{close: [tue], profiles: [web, batch]}"
+    whom = "profiles: [web, batch]"
+    entry, budget = f"{{close: [tue], {whom}}}", f"{{name: a, evictions: 1, {whom}}}"
+    written = f"{HEAD}budgets:\n  schedules:\n  - {entry}\n  named:\n  - {budget}\n"
 
-    assert problems(f"{head}---\n{HEAD}budgets:\n  schedules:\n  - {entry}\n") == [golden()]
+    assert "\n".join(problems(f"{head}---\n{written}")) == golden()
 
 
 def test_profiles_and_plugins_with_a_mode_are_there(
