@@ -15,7 +15,7 @@ def add(commands: Commands) -> None:
         "would move. It only reads: the objects come from files, or are listed once from a "
         "cluster; with --at, from a recording of it.",
         epilog="exit status: 0 whatever was found, 1 the objects cannot be read completely or a "
-        "plugin did not end, 2 an error in the policy, the settings or the flags",
+        "plugin failed, 2 an error in the policy, the settings or the flags",
         examples=(
             "reactive-desched nodes --policy policy.yaml",
             "reactive-desched nodes --policy policy.yaml --profile balance -o wide",

@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
         "with --as, what `run --once` or the SIG descheduler would. It only reads: the objects "
         "come from files, or are listed once from a cluster; with --at, from a recording of it.",
         epilog="exit status: 0 whatever was decided, 1 the objects cannot be read completely or a "
-        "plugin did not end, 2 an error in the policy, the settings or the flags, or --pod names "
+        "plugin failed, 2 an error in the policy, the settings or the flags, or --pod names "
         "no pod",
         examples=(
             "reactive-desched plan --policy policy.yaml",

@@ -36,7 +36,7 @@ _EPILOG: Final = """\
 -o json has everything
 
 exit status: 0 compared, whatever differs; 1 the recording cannot be read, or has nothing of that
-time, or a plugin did not end; 2 an error in a policy, the settings or the flags"""
+time, or a plugin failed; 2 an error in a policy, the settings or the flags"""
 
 
 def add(commands: Commands) -> None:

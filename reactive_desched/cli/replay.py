@@ -17,8 +17,8 @@ _EPILOG = """\
 what is equal is the pod, the plugin, the verdict, the gate and its reason, at a time within
 debounce.maxWait of the settings in force
 
-exit status: 0 all decisions are equal, 1 some differ or the recording or the journal cannot be
-read, 2 the arguments are wrong"""
+exit status: 0 all decisions are equal, 1 some differ, a plugin failed, or the recording or the
+journal cannot be read, 2 the arguments are wrong"""
 
 
 def add(commands: Commands) -> None:
@@ -70,7 +70,7 @@ def _call(arguments: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{line}\n" for line in report_lines(report))
     for fault in report.plugin_faults:
         print_warning(fault)
-    return 1 if report.differences or not report.lives else 0
+    return 1 if report.differences or report.plugin_faults or not report.lives else 0
 
 
 def _options(arguments: argparse.Namespace) -> "ReplayOptions":

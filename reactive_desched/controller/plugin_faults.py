@@ -124,7 +124,6 @@ class PluginFaults:
             record.is_off,
             record.in_a_row,
             retry_s,
-            isinstance(error, UNENDING),
         )
         record.last = fault
         self.new.append(fault)

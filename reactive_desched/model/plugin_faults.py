@@ -52,8 +52,7 @@ class PluginFault(Struct, frozen=True):
     """An exception of a plugin, and what follows from it.
 
     `subject` names what the plugin was asked about, `cause` the exception. The `traceback` is empty
-    where the plugin had such an exception at that line before. It `was_ended` where it would not
-    have come to an end. The subject is evaluated again in
+    where the plugin had such an exception at that line before. The subject is evaluated again in
     `retry_s`, unless the plugin `is_off` from now on; a sweep tries nothing again. With none
     `in_a_row`, the `subject` says what of the plugin failed so that it is off at once.
     """
@@ -66,7 +65,6 @@ class PluginFault(Struct, frozen=True):
     is_off: bool = False
     in_a_row: int = 0
     retry_s: float = 0.0
-    was_ended: bool = False
 
     @property
     def message(self) -> str:
@@ -188,9 +186,7 @@ def sweep_fault(profile: str, plugin: str, error: BaseException) -> PluginFault:
     cause, traceback = describe_error(error), traceback_of(error)
     asked_about = next(iter(getattr(error, "__notes__", ())), "")
     subject = ", ".join(filter(None, ("this sweep", bounded_name(escaped(str(asked_about))))))
-    return PluginFault(
-        profile, plugin, subject, cause, traceback, was_ended=isinstance(error, UNENDING)
-    )
+    return PluginFault(profile, plugin, subject, cause, traceback)
 
 
 def checked_opinion(opinion: object) -> Opinion:

@@ -100,7 +100,7 @@ def _print(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(report, PlanReport) and report.names_no_pod:
         return NO_SUCH_POD
-    return 1 if report.unfinished_plugins else 0
+    return 1 if report.failed_plugins else 0
 
 
 def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
@@ -125,7 +125,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
     return PlanReport(
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,
-        unfinished_plugins=_unfinished(result),
+        failed_plugins=_failed(result),
         mode=options.mode,
         preview=result.preview,
         only=options.only,
@@ -148,7 +148,7 @@ def build_nodes_report(options: PlanOptions, progress: Progress) -> "NodesReport
     return NodesReport(
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,
-        unfinished_plugins=_unfinished(sweep.result),
+        failed_plugins=_failed(sweep.result),
         mode=options.mode,
         preview=sweep.result.preview,
         skipped=sweep.result.skipped,
@@ -179,8 +179,9 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
     )
 
 
-def _unfinished(result: PlanResult) -> tuple[str, ...]:
-    return tuple(f"{each.profile}/{each.plugin}" for each in result.plugin_faults if each.was_ended)
+def _failed(result: PlanResult) -> tuple[str, ...]:
+    named = (f"{each.profile}/{each.plugin}" for each in result.plugin_faults)
+    return tuple(dict.fromkeys(named))
 
 
 def _decide(

@@ -13,7 +13,7 @@ class NodesReport(ReportPart, frozen=True, gc=False, kw_only=True):
     """Every table, and the decisions of the plugins that have one, in their order.
 
     `mode` is whose decisions they are; those of the controller come with `preview`.
-    `unfinished_plugins` are those that were ended as they would not end, by profile and name.
+    `failed_plugins` are those that raised an exception or were ended, by profile and name.
     `skipped` says why a sweep does nothing at all, if so.
     """
 
@@ -23,7 +23,7 @@ class NodesReport(ReportPart, frozen=True, gc=False, kw_only=True):
     preview: RunPreview | None = None
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
-    unfinished_plugins: tuple[str, ...] = ()
+    failed_plugins: tuple[str, ...] = ()
     skipped: str | None
     tables: tuple[RuleTable, ...]
     decisions: tuple[PlannedDecision, ...]

@@ -181,7 +181,7 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
 
     `mode` is whose decisions they are; those of the controller come with `preview`. `only` has the
     filters that were given, and `matching_pods` counts the pods that they leave.
-    `unfinished_plugins` are those that were ended as they would not end, by profile and name.
+    `failed_plugins` are those that raised an exception or were ended, by profile and name.
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
     was decided, and `nodes` the tables that `nodes` shows; each null where it was not asked for.
     """
@@ -194,7 +194,7 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     matching_pods: int
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
-    unfinished_plugins: tuple[str, ...] = ()
+    failed_plugins: tuple[str, ...] = ()
     skipped: str | None
     decisions: tuple[PlannedDecision, ...]
     others: tuple[UnaffectedPod, ...] | None = None

@@ -55,7 +55,7 @@ def run(options: DiffOptions, form: str, limit: int, into: TextIO) -> int:
     """Compare, and write the report as `text`, `json`, `md` or `html`; return the exit status."""
     diff = diff_policies(options)
     write_report(diff, form, limit, into)
-    return 1 if diff.old.unfinished_plugins or diff.new.unfinished_plugins else 0
+    return 1 if diff.old.plugin_faults or diff.new.plugin_faults else 0
 
 
 def write_report(diff: PolicyDiff, form: str, limit: int, into: TextIO) -> None:
@@ -64,13 +64,16 @@ def write_report(diff: PolicyDiff, form: str, limit: int, into: TextIO) -> None:
 
 
 def write_decisions(options: DiffOptions, into: TextIO) -> int:
-    """Write what the new side would have done, as another version of this program reads it."""
+    """Write what the new side would have done, as another version of this program reads it.
+
+    Return the exit status.
+    """
     period = read_period(options.recording, options.since, options.until)
     side = options.new
     read = read_side(side.file, side.settings, period.in_force, lenient=options.lenient)
     [found] = try_policies(period, [read])
     into.write(msgspec.json.encode(found).decode() + "\n")
-    return 0
+    return 1 if found.plugin_faults else 0
 
 
 def _parts(diff: PolicyDiff, form: str, limit: int, into: TextIO) -> Iterator[str]:

@@ -140,7 +140,6 @@ def _compared(tried: PolicyDecisions) -> ComparedPolicy:
         blocked=_blocked_pods(tried),
         moves=tuple(map(_move, evictions)),
         plugin_faults=tried.plugin_faults,
-        unfinished_plugins=tried.unfinished_plugins,
     )
 
 

@@ -98,7 +98,6 @@ class PolicyDecisions(Struct, frozen=True, kw_only=True):
     held: tuple[HeldFinding, ...]
     blocked: tuple[BlockedLines, ...]
     plugin_faults: tuple[str, ...] = ()
-    unfinished_plugins: tuple[str, ...] = ()
 
 
 def found_pod(context: DecisionContext, line: str) -> FoundPod:

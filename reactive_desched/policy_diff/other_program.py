@@ -34,7 +34,7 @@ def ask_program(program: str, flag: str, arguments: Sequence[str]) -> PolicyDeci
     command = _command(program)
     version = _version(command, program, flag)
     ended = _run([*command, "policy", "diff", *arguments, "--decisions"], program, flag, None)
-    if ended.returncode != 0:
+    if ended.returncode not in (0, 1) or not ended.stdout:  # 1 with an answer: a plugin failed
         said = ended.stderr.decode(errors="replace")
         if "--decisions" in said:
             raise ConfigError(

@@ -131,11 +131,6 @@ class PolicyRun:
             plugin_faults=tuple(
                 f"{fault.profile}/{fault.plugin}: {fault.message}" for fault in self.faults.values()
             ),
-            unfinished_plugins=tuple(
-                f"{fault.profile}/{fault.plugin}"
-                for fault in self.faults.values()
-                if fault.was_ended
-            ),
         )
 
 

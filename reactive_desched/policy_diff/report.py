@@ -76,7 +76,6 @@ class ComparedPolicy(ReportPart, frozen=True, gc=False):
     futile: int
     blocked: tuple[BlockedPods, ...]
     plugin_faults: tuple[str, ...] = ()
-    unfinished_plugins: tuple[str, ...] = ()
     version: str = ""
     moves: tuple[PodMove, ...] = ()
 

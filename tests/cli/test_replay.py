@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
+from reactive_desched.plugins.node_taints import NodeTaintsPlugin
 from reactive_desched.recording.frames import read_frames
 from reactive_desched.recording.items import RecordingInterrupted, Worked
 from reactive_desched.recording.reader import (
@@ -21,6 +22,7 @@ from reactive_desched.recording.reader import (
 )
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.replay import replaying
+from reactive_desched.replay.replaying import ReplayReport
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
 from tests.safety.story import UNBROKEN, play_story
@@ -43,6 +45,22 @@ def test_a_journal_is_replayed_by_its_own_recording(journal: Path, run: Run) -> 
 
     assert status == 0
     assert re.match(r"\d+ decisions, all equal\n", out)
+
+
+def test_a_plugin_that_fails_is_the_status(
+    journal: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that was to be expected, and all decisions are equal."""
+
+    def fail(*_: object) -> None:
+        raise LookupError("no price")
+
+    monkeypatch.setattr(NodeTaintsPlugin, "judge", fail)
+    monkeypatch.setattr(ReplayReport, "differences", ())
+    status, _, err = run("--journal", str(journal))
+
+    assert status == 1
+    assert "no price" in err
 
 
 def test_the_journal_beside_a_recording_is_found(journal: Path, run: Run) -> None:

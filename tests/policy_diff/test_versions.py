@@ -1,6 +1,7 @@
 """`policy diff` has another version of the program decide for one side, or says why it cannot."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,12 @@ ROOT: Final = str(Path(__file__).parents[2])
 NO_POD_IS_YOUNG: Final = """\
 from reactive_desched.gate import guards
 guards.young_pod.__code__ = (lambda finding, inputs: None).__code__
+"""
+TAINTS_FAIL: Final = """\
+from reactive_desched.plugins.node_taints import NodeTaintsPlugin
+def fail(self, subject, view):
+    raise LookupError("no price")
+NodeTaintsPlugin.judge = fail
 """
 
 
@@ -91,6 +98,22 @@ def test_an_upgrade_is_tried_with_what_is_in_force(
     assert moved(report, "onlyNew") == ["on-n0", "on-n2"]
     assert report["new"]["files"] == ["the recorded policy", "the recorded settings"]
     assert [report[side]["version"] for side in ("old", "new")] == [__version__, "9.9.9"]
+
+
+def test_a_plugin_that_fails_in_either_version_is_the_status(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = program(tmp_path, TAINTS_FAIL)
+    asked = ["policy", "diff", "--recording", str(recording)]
+    failing = subprocess.run([other, *asked, "--decisions"], capture_output=True, check=False)
+    assert failing.returncode == 1
+    assert b"no price" in failing.stdout
+
+    assert main([*asked, "--new-program", str(other), "-o", "json"]) == 1
+
+    report = json.loads(capsys.readouterr().out)
+    assert not report["old"]["pluginFaults"]
+    assert "no price" in report["new"]["pluginFaults"][0]
 
 
 def test_each_side_has_its_files_its_settings_and_its_program(

@@ -102,7 +102,7 @@ def test_a_plan_is_printed_and_warns_of_the_plugin(
     flags = ("--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig))
     done = fork_server.run("plan", "--as", mode, *flags, "--all")
 
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert re.search("^warning: plugin Failing of .* RuntimeError", done.stderr, re.MULTILINE)
     assert "RemovePodsViolatingNodeTaints" in done.stdout
 
