@@ -10,7 +10,8 @@ ReactiveDeschedError
 │   ├── RequestRejected    the server answered, and said no
 │   ├── RateLimited        too many calls already wait for our own rate limiter
 │   ├── Unreachable        no whole answer came back
-│   └── UsageUnavailable   a source of measured use gives none
+│   └── UsageUnavailable   a source of measured use, or of a health check, gives none
+│       └── MonitoringUnavailable   the server of the source does not answer
 ├── IndexUnavailable       an index of a plugin failed, and answers nothing any more
 ├── EvaluationEndless      a plugin yields without an end on one subject
 ├── ConversionError        a converted policy would not say what the old one says
@@ -163,9 +164,13 @@ class Unreachable(ClusterError):  # noqa: N818  it is raised as the fact it name
 
 
 class UsageUnavailable(ClusterError):  # noqa: N818  the state of a part, as in HTTP 503
-    """A source of measured use could not be asked, or what it answered makes no sense."""
+    """A source of measured use or of a health check could not be asked, or answers no sense."""
 
     retryable = True
+
+
+class MonitoringUnavailable(UsageUnavailable):
+    """A monitoring server did not answer, or not as one; the message names its address."""
 
 
 class JournalUnavailable(JournalError):  # noqa: N818  # the state of a part, as in HTTP 503

@@ -751,6 +751,9 @@ class LeaderChanged(EventData, frozen=True, gc=False, kw_only=True, rename="came
         return f"leader {self.holder or 'none'}, before it {self.previous or 'none'}"
 
 
+BRAKE_NAMES: Final = (
+    "zone, storm, pending, manual (a person paused), or `health/` and the name of a health check."
+)
 BRAKE_ENGAGED: Final = full_type("brake.engaged")
 
 
@@ -758,7 +761,8 @@ BRAKE_ENGAGED: Final = full_type("brake.engaged")
     EventType(
         BRAKE_ENGAGED,
         "A brake holds evictions from now on: too many nodes are not Ready, a storm of "
-        "findings, too many pods that no node takes, or a person who paused.",
+        "findings, too many pods that no node takes, a service that suffers, or a person who "
+        "paused.",
     ),
 )
 class BrakeEngaged(
@@ -766,13 +770,15 @@ class BrakeEngaged(
 ):
     """A brake holds evictions from now on."""
 
-    brake: Annotated[str, _described("zone, storm, pending or manual (a person paused).")]
+    brake: Annotated[str, _described(BRAKE_NAMES)]
     by: Annotated[str, _described("Who paused, as they named themselves; left out for others.")] = (
         ""
     )
     message: Annotated[str, _described("Why, for people.")]
     mode: Mode
-    scope: Annotated[str, _described("What it holds: `cluster`, or for example `zone eu-1/a`.")]
+    scope: Annotated[
+        str, _described("What it holds: `cluster`, or such as `zone eu-1/a` or `namespace shop`.")
+    ]
     until: Annotated[
         datetime | None, _described("When a pause ends by itself; left out: it does not.")
     ] = None
@@ -798,11 +804,13 @@ class BrakeReleased(
 ):
     """A brake holds evictions no longer; what waited for it is evaluated again."""
 
-    brake: Annotated[str, _described("zone, storm, pending or manual (a person paused).")]
+    brake: Annotated[str, _described(BRAKE_NAMES)]
     by: Annotated[str, _described("Who released it, as they named themselves; else left out.")] = ""
     message: Annotated[str, _described("Why, for people.")]
     mode: Mode
-    scope: Annotated[str, _described("What it held: `cluster`, or for example `zone eu-1/a`.")]
+    scope: Annotated[
+        str, _described("What it held: `cluster`, or such as `zone eu-1/a` or `namespace shop`.")
+    ]
 
     def describe(self) -> str:
         """Return what the brake held, by whom it was released and why."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from reactive_desched.app import openings
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
+from reactive_desched.app.health_checks import HealthChecks
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
@@ -45,6 +46,7 @@ class Components(Struct, frozen=True):
     late_watches: LateWatches
     probe: ServerProbe
     usage: UsagePolling
+    health_checks: HealthChecks
     migration: "MigrationRunner | None"
     evictor: ApiEvictor
     active: ActiveConfig
@@ -85,8 +87,10 @@ async def build_components(
     health = build_health(pipeline, active, dry_run=deps.dry_run)
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
+    checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
     migration = _build_migration(deps, session, pipeline, interned, events, recorder)
     health.add_info_check("measured-use", usage.check)
+    health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
     return Components(
         pipeline,
@@ -94,6 +98,7 @@ async def build_components(
         late_watches,
         probe,
         usage,
+        checks,
         migration,
         evictor,
         active,

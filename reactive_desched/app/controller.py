@@ -93,6 +93,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(description, leadership, *parts.reflectors.values())
         deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
+        deps.metrics.register(parts.health_checks)
         deps.metrics.register(parts.pipeline.evictions)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
@@ -254,6 +255,8 @@ def _start_tasks(
             tasks.start_soon(watch_while_followed, reflector, followed, SystemClock())
     # metrics-server, Prometheus -> samples -> controller.apply
     tasks.start_soon(parts.usage.run)
+    # Prometheus, Alertmanager -> answers -> controller.pauses.take_answer
+    tasks.start_soon(parts.health_checks.run)
     # files -> controller.reconfigure
     if deps.reload is not None:
         files, initial = deps.reload.files, deps.reload.initial_fingerprint

@@ -21,6 +21,7 @@ from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import (
     NO_TIME,
     BrakesHeld,
+    HealthAnswered,
     Instant,
     Item,
     PauseSet,
@@ -101,7 +102,8 @@ def standing_items(
 ) -> Callable[[Instant], Iterator[Item]]:
     """Return what yields what holds at a moment besides the objects.
 
-    That is the configuration in force, the term, since when the process counts, brakes and pauses.
+    That is the configuration in force, the term, since when the process counts, brakes,
+    answers to health checks, and pauses.
     """
 
     def standing(at: Instant) -> Iterator[Item]:
@@ -109,6 +111,8 @@ def standing_items(
         yield TermChanged(at, leads=not controller.pauses.leadership.fault, identity=identity)
         yield replace(notes.process, at=at)
         yield _brakes_held(controller, at)
+        for answer in controller.pauses.health_answers():
+            yield HealthAnswered(at, answer.check, answer)
         for name, status in controller.readiness.pauses.items():
             yield PauseSet(at, name, status.reason)
 

@@ -1,16 +1,18 @@
 """All brakes of a controller: they filter findings, stop everything, and say what they do."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from math import inf
 from typing import Final
 
 from reactive_desched.api.index import Index
+from reactive_desched.brakes.health import HealthBrake, HealthFilter
 from reactive_desched.brakes.pause import ManualPause
 from reactive_desched.brakes.pending import PendingBrake
 from reactive_desched.brakes.storm import StormBrake
 from reactive_desched.brakes.zones import ZoneBrake
 from reactive_desched.model.brakes import (
+    BRAKES,
     CLUSTER,
     MANUAL,
     PENDING,
@@ -22,8 +24,8 @@ from reactive_desched.model.brakes import (
     SavedBrakes,
 )
 from reactive_desched.model.changes import Change
-from reactive_desched.model.evaluation import Evaluation
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.evaluation import Evaluation, Intent
+from reactive_desched.model.health import HealthAnswer
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
@@ -66,6 +68,7 @@ class Brakes:
         self.zones = ZoneBrake(view, settings.zones)
         self.storm = StormBrake(view, settings.storm)
         self.pending = PendingBrake(view, settings.pending)
+        self.health = HealthBrake(settings.health, clock())
         self.pause = ManualPause()
         self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)
         self._released: list[Change] = []
@@ -74,12 +77,11 @@ class Brakes:
         self._since_s: dict[str, float] = {}
         self.next_due: float | None = None
         self.changed = Wakeup()
-        self._engagements = dict.fromkeys((ZONE, STORM, PENDING, MANUAL), 0)
+        self._engagements = Counter(dict.fromkeys(BRAKES, 0))
 
-    @property
-    def filters(self) -> tuple[StormBrake, PendingBrake, ZoneBrake]:
-        """The gate's steps, in their order: the storm brake counts what comes as far as it."""
-        return (self.storm, self.pending, self.zones)
+    def filters_of(self, profile: str) -> tuple[StormBrake, PendingBrake, HealthFilter, ZoneBrake]:
+        """Return a profile's steps of the gate; the storm brake counts what comes as far as it."""
+        return (self.storm, self.pending, self.health.filter_of(profile), self.zones)
 
     @property
     def indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
@@ -102,6 +104,7 @@ class Brakes:
         self.zones.reconfigure(settings.zones)
         self.storm.reconfigure(settings.storm)
         self.pending.reconfigure(settings.pending, now)
+        self.health.reconfigure(settings.health, now)
         self._due = _NOW
 
     def restore(self, saved: SavedBrakes) -> None:
@@ -133,6 +136,12 @@ class Brakes:
         self._due = _NOW
         return True
 
+    def take_answer(self, answer: HealthAnswer, now: float) -> None:
+        """Let the answer to a health check count from now on."""
+        self.health.take(answer, now)
+        self._due = _NOW
+        self.changed.notify()
+
     def is_due(self, now: float) -> bool:
         """Say whether `update` may make a difference."""
         return now >= self._due
@@ -142,6 +151,11 @@ class Brakes:
         self._take_in(self.zones.update())
         self._take_in(self.storm.update(now))
         self._take_in(self.pending.update(now))
+        for notice, lifted in self.health.update(now):
+            if notice is not None:
+                self._take_in((notice,))
+            if lifted is not None:
+                self._released.append(lifted)
         self._take_in(self.pause.update(now, self._view.now_s))
         self.next_due = self._foresee(now)
         for name, is_engaged in self._engaged():
@@ -157,9 +171,15 @@ class Brakes:
         if (notice := self.storm.count(evaluation)) is not None:
             self._take_in((notice,))
 
-    def reason_to_keep(self, pod: Pod) -> str:
+    def reason_to_keep(self, intent: Intent) -> str:
         """Return why a decided eviction must not be sent after all; empty where it may be."""
-        return self.storm.message or self.pending.message or self.zones.reason_to_keep(pod)
+        context = intent.context
+        return (
+            self.storm.message
+            or self.pending.message
+            or self.health.reason_to_keep(context.finding, context.profile)
+            or self.zones.reason_to_keep(intent.pod)
+        )
 
     def pause_by_command(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause everything until `resume_by_command`, or for so many seconds."""
@@ -181,6 +201,7 @@ class Brakes:
         return earliest(
             self.storm.next_due(),
             self.pending.next_due(),
+            self.health.next_due(),
             self.pause.next_due(now, self._view.now_s),
         )
 
@@ -198,13 +219,18 @@ class Brakes:
             ZONE: self.zones.message,
             STORM: self.storm.message if self._kept is None else self._kept.storm,
             PENDING: self.pending.message,
+            **self.health.messages(),
         }
 
     def states(self, now: float) -> Iterator[BrakeState]:
         """Yield every brake that holds evictions: what it holds, since when, and what ends it."""
+        health = self.health.messages()
         for name, message in self.messages().items():
-            if message:
+            if message and name not in health:
                 yield self._state(name, message, now)
+        for check in self.health.checks.values():
+            if (state := check.state(now, self._view.now_s)) is not None:
+                yield state
 
     def _state(self, name: str, message: str, now: float) -> BrakeState:
         scope, until, wall_offset_s = CLUSTER, None, self._view.now_s - now
@@ -246,5 +272,5 @@ class Brakes:
                 self._since_s.setdefault(notice.brake, self._view.now_s)
             elif notice.scope == CLUSTER:
                 self._since_s.pop(notice.brake, None)
-            if not notice.engaged and notice.scope == CLUSTER:
+            if not notice.engaged and notice.scope == CLUSTER and notice.brake in BRAKES:
                 self._released.append(BrakeLifted(notice.brake))

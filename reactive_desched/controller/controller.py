@@ -343,7 +343,7 @@ class Controller(IntentOwner):
         assert eviction is not None, "it has no outcome yet"
         if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
-        if pause := self.pauses.check() or self.gates.brakes.reason_to_keep(intent.pod):
+        if pause := self.pauses.check() or self.gates.brakes.reason_to_keep(intent):
             return EVICTIONS_PAUSED.outcome(pause)
         return self._outdated(intent, eviction.decided_at)
 

@@ -40,7 +40,7 @@ def making_gate(
     )
     if dry_run:
         return gates.gate(evictor, profile, rules)
-    return JobGate(gates.protections(evictor), rules, gates.ledger, migrations.admission)
+    return JobGate(gates.protections(evictor, profile), rules, gates.ledger, migrations.admission)
 
 
 def job_plugin(

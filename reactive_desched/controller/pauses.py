@@ -9,7 +9,8 @@ from reactive_desched.election.leadership import Leadership
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.eviction_controls import EvictionControls
-from reactive_desched.model.brakes import CLUSTER, SavedBrakes
+from reactive_desched.model.brakes import CLUSTER, BrakeLifted, SavedBrakes
+from reactive_desched.model.health import HealthAnswer
 from reactive_desched.model.observer import Observer
 from reactive_desched.primitives.wakeup import Wakeup
 
@@ -166,6 +167,20 @@ class EvictionPauses:
         )
         return max(ends, default=None)
 
+    def take_answer(self, answer: HealthAnswer) -> None:
+        """Let the answer to a health check count from now on."""
+        self._brakes.take_answer(answer, self._clock())
+        self.check()
+        self._work_available.notify()
+
+    def health_answers(self) -> tuple[HealthAnswer, ...]:
+        """Return the answer to each health check."""
+        return self._brakes.health.answers
+
+    def health_answer(self, check: str) -> HealthAnswer:
+        """Return the answer to the health check of this name that counts now."""
+        return self._brakes.health.answer_to(check)
+
     def pause_file(self) -> str:
         """Return what the pause file says; empty where there is none."""
         return self._brakes.pause.file_text
@@ -181,7 +196,8 @@ class EvictionPauses:
         self._set(BRAKE, brakes.zones.stop_reason)
         self._record_brake_notices()
         if released:
-            self._gates.rate_limiter.begin_warm_up(now)
+            if any(isinstance(each, BrakeLifted) and each.scope == CLUSTER for each in released):
+                self._gates.rate_limiter.begin_warm_up(now)
             self._evaluator.apply_changes(released, now)
             self._work_available.notify()
 

@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 from msgspec.structs import replace
 
+from reactive_desched.brakes.health import SERVICE_SUFFERS
 from reactive_desched.brakes.pending import TOO_MANY_PENDING
 from reactive_desched.brakes.storm import FINDING_STORM
 from reactive_desched.controller.controller import Controller
@@ -20,7 +21,7 @@ from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied
 
-_BRAKES: Final = frozenset({FINDING_STORM.gate, TOO_MANY_PENDING.gate})
+_BRAKES: Final = frozenset({FINDING_STORM.gate, TOO_MANY_PENDING.gate, SERVICE_SUFFERS.gate})
 """The gates whose findings wait for the end of what holds the whole cluster."""
 
 KEPT_S: Final = 1.0

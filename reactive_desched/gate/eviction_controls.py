@@ -147,7 +147,7 @@ class EvictionControls:
 
         `rules` are further filters.
         """
-        protections = self.protections(evictor)
+        protections = self.protections(evictor, profile)
         filters: tuple[GateFilter, ...] = (
             *protections,
             *rules,
@@ -158,7 +158,7 @@ class EvictionControls:
             filters = (self._beside.in_flight, *filters)  # what leaves would not be evicted
         return Gate(filters, self.ledger, profile)
 
-    def protections(self, evictor: DefaultEvictor) -> tuple[GateFilter, ...]:
+    def protections(self, evictor: DefaultEvictor, profile: str) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""
         return (
             self.in_flight,
@@ -168,7 +168,7 @@ class EvictionControls:
             MinReadyNodes(self._view),
             ConflictPartnersLeaving(self._view, self.in_flight),
             *evictor.namespace_filters,
-            *self.brakes.filters,
+            *self.brakes.filters_of(profile),
             UnlessCleanUp(self.memory),
             UnlessCleanUp(self._moving_limits),
             UnlessCleanUp(evictor.node_fit_filter),
@@ -187,7 +187,7 @@ class EvictionControls:
             LargePods(),
             arbitration,
             self._guards,
-            *self.brakes.filters,
+            *self.brakes.filters_of(MIGRATION_PROFILE),
             UnlessCleanUp(self._moving_limits),
             self._pdb_filter,
             kept_place,

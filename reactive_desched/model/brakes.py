@@ -7,19 +7,24 @@ from msgspec import Struct
 from reactive_desched.model.changes import Change
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 
+CLUSTER: Final = "cluster"
+"""The scope of a brake that holds every pod."""
+
 
 class BrakeLifted(Change, frozen=True, gc=False):
-    """A brake of the whole cluster was released."""
+    """A brake no longer holds a scope, such as `cluster` or `namespace shop`."""
 
     brake: str
+    scope: str = CLUSTER
 
 
 class WakeOnBrake(WakeOn, frozen=True, gc=False):
-    """A brake of the whole cluster is released."""
+    """A brake is released in a scope."""
 
     changes: ClassVar[ChangeTypes] = (BrakeLifted,)
     words = "the release of the {brake} brake"
     brake: str
+    scope: str = CLUSTER
 
 
 ZONE: Final = "zone"
@@ -27,14 +32,14 @@ STORM: Final = "storm"
 PENDING: Final = "pending"
 MANUAL: Final = "manual"
 BRAKES: Final = (ZONE, STORM, PENDING, MANUAL)
-"""The brakes, by the names that metrics, records and /readyz give them."""
+"""The brakes that are always there, by the names that metrics, records and /readyz give them.
 
-CLUSTER: Final = "cluster"
-"""The scope of a brake that holds every pod."""
+Each health check is one more, `health/` and its name.
+"""
 
 
 class BrakeNotice(Struct, frozen=True, gc=False):
-    """A brake engaged, or was released, in a scope such as `cluster` or `zone eu/a`.
+    """A brake engaged, or was released, in a scope: `cluster`, `zone eu/a`, `namespace shop`.
 
     `message` says why, for people; `by` names the person, where one did it. `until_s` is when a
     pause ends by itself, in seconds since the epoch.
@@ -51,9 +56,9 @@ class BrakeNotice(Struct, frozen=True, gc=False):
 class BrakeState(Struct, frozen=True, gc=False):
     """A brake that holds evictions now: which pods, why, since when, and what releases it.
 
-    `scope` is `cluster`, or the zones whose pods it holds. `release` says what ends it, for
-    people; `until_s` is when time alone does, at the earliest where it `is_least`. Times are
-    seconds since the epoch.
+    `scope` is `cluster`, or the zones, namespaces, profiles or plugins that it holds. `release`
+    says what ends it, for people; `until_s` is when time alone does, at the earliest where it
+    `is_least`. Times are seconds since the epoch.
     """
 
     name: str

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from reactive_desched.errors import RecordingError
 from reactive_desched.model import (
     brakes,
+    health,
     job_tries,
     labels,
     migration_jobs,
@@ -27,7 +28,11 @@ from reactive_desched.model import (
 )
 from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
 from reactive_desched.recording import items
-from reactive_desched.recording.anonymize_policy import rename_document, rename_selector
+from reactive_desched.recording.anonymize_policy import (
+    rename_document,
+    rename_held_by,
+    rename_selector,
+)
 from reactive_desched.recording.items import Item, Items
 from reactive_desched.recording.pseudonyms import Pseudonyms, Texts, Vocabulary
 
@@ -253,6 +258,11 @@ def annotation_map(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]
     return {key: annotation(to, said) or "" for key, said in value.items()}
 
 
+def symptom_labels(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
+    """Replace the labels of a sample or an alert, which name what a check holds."""
+    return {rename_held_by(name, to.texts): to.texts.text(said) for name, said in value.items()}
+
+
 def flags(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
     """Rewrite the selector among flags of the command line; others are words of ours."""
     return {
@@ -315,6 +325,9 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "flags": flags,
     },
     items.PauseSet: {**_ITEM, "name": keep, "reason": words},
+    items.HealthAnswered: {**_ITEM, "name": text, "answer": part},
+    health.HealthAnswer: {"check": text, "symptoms": parts, "problem": words},
+    health.Symptom: {"labels": symptom_labels, "value": keep},
     items.OrderGiven: {**_ITEM, "order": keep, "who": words, "arguments": arguments},
     items.TermChanged: {**_ITEM, "identity": text},
     items.EvictionSettled: {

@@ -18,14 +18,14 @@ from reactive_desched.policy.yaml.reader import read_documents
 from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, YamlNode
 from reactive_desched.recording.pseudonyms import Texts
 
-__all__ = ["rename_document", "rename_selector"]
+__all__ = ["rename_document", "rename_held_by", "rename_selector"]
 
 _UNDECIDING: Final = frozenset(
     {"client", "server", "leaderElection", "journal", "logging", "events", "sinks", "recording"}
 )
 """Sections of the settings that are left out."""
 
-_UNDECIDING_FIELD: Final = "pauseFile"
+_UNDECIDING_FIELDS: Final = frozenset({"pauseFile", "tokenFile"})
 _PLAIN: Final = re.compile(
     r"[-+]?[0-9.]+(%|[a-zA-Zµ]{1,2})?([0-9.]+(ns|us|µs|ms|[smhd]))*"  # numbers and durations
     r"|[-0-9*/,]+( [-0-9A-Za-z*/,]+){4}"  # cron
@@ -43,6 +43,17 @@ _SELECTOR_FIELDS: Final = frozenset({"nodeSelector", "labelSelector"})
 _OWNER_KIND_FIELDS: Final = frozenset({"replacingOwners", "nonReplacingOwners"})
 _BY_PLUGIN: Final = frozenset({"ignoredBy"})
 _LABELS: Final = frozenset({"matchLabels"})
+_HEALTH: Final = ("brakes", "health")
+_HEALTH_FIELDS: Final = {
+    "url": "http://left.out",
+    "query": "left_out",
+    "knownBy": "left_out",
+    "alerts": 'alertname="left out"',
+}
+"""What stands for how a health check asks: a replay asks nothing."""
+
+_HELD_BY: Final = frozenset({"namespace", "profile", "plugin"})
+"""The labels by which a check holds, where it names no other one."""
 
 
 def rename_document(text: str, to: Texts) -> str:
@@ -78,7 +89,7 @@ def _members(value: Mapping[str, Any], to: Texts, path: tuple[str, ...]) -> Iter
             yield to.key(key), to.value(each) if isinstance(each, str) else each
         return
     for key, each in value.items():
-        if (not path and key in _UNDECIDING) or key == _UNDECIDING_FIELD:
+        if (not path and key in _UNDECIDING) or key in _UNDECIDING_FIELDS:
             continue
         is_field = key in _known_fields() or field in _BY_PLUGIN
         yield key if is_field else to.key(key), _renamed(each, to, (*path, key))
@@ -92,9 +103,20 @@ def _leaf(value: str, to: Texts, path: tuple[str, ...]) -> str:
     field = path[-1] if path else ""
     if field in _KEPT_FIELDS or path[-2:] == ("pluginConfig", "name"):
         return value
+    if path[:2] == _HEALTH:
+        if field in _HEALTH_FIELDS:
+            is_list = "alertmanager" in path and field == "knownBy"
+            return _HEALTH_FIELDS["alerts" if is_list else field]
+        if field == "label":
+            return rename_held_by(value, to)
     if (rename := _RENAMINGS.get(field)) is not None:
         return rename(value, to)
     return value if value in _known_words() or _PLAIN.fullmatch(value) else to.text(value)
+
+
+def rename_held_by(label: str, to: Texts) -> str:
+    """Return what stands for a label by which a health check holds, or for any beside it."""
+    return label if label in _HELD_BY else to.text(label)
 
 
 def rename_selector(value: str, to: Texts) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.model.brakes import SavedBrakes
+from reactive_desched.model.health import HealthAnswer
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import EvictionResponse, PodLookup
 from reactive_desched.model.taints import Taint
@@ -141,6 +142,13 @@ class BrakesHeld(Item, frozen=True, gc=False):
 
     saved: SavedBrakes = SavedBrakes()
     pause_file: str = ""
+
+
+class HealthAnswered(Item, frozen=True, gc=False):
+    """The answer to the health check of this name, which counts from now on."""
+
+    name: str
+    answer: HealthAnswer
 
 
 class OrderGiven(Item, frozen=True, gc=False):
@@ -301,7 +309,13 @@ class NothingChanged(Item, frozen=True, gc=False):
 
 
 STANDING: Final = (
-    BrakesHeld | ConfigurationInForce | PauseSet | ProcessBegan | ResourceDenied | TermChanged
+    BrakesHeld
+    | ConfigurationInForce
+    | HealthAnswered
+    | PauseSet
+    | ProcessBegan
+    | ResourceDenied
+    | TermChanged
 )
 """The items that hold until the next of their kind: they stand at the head of each picture."""
 

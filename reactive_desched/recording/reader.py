@@ -42,6 +42,7 @@ from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
     Damage,
+    HealthAnswered,
     Instant,
     Item,
     LookedForWork,
@@ -244,6 +245,7 @@ class RecordedState:
         self.pauses: dict[str, str] = {}
         self.configuration: ConfigurationInForce | None = None
         self.brakes: BrakesHeld | None = None
+        self.answers: dict[str, HealthAnswered] = {}
         self.term: TermChanged | None = None
         self.picture: PictureBegun | None = None
         self.missing = "no picture of the cluster was recorded before"
@@ -292,6 +294,8 @@ class RecordedState:
                 self.term = item
             case BrakesHeld():
                 self.brakes = item
+            case HealthAnswered(name=name):
+                self.answers[name] = item
             case _:
                 pass
 
@@ -304,7 +308,7 @@ class RecordedState:
         """Yield this state as a picture that continues nothing."""
         picture, denied = self.picture or PictureBegun(at), tuple(sorted(self.denied))
         yield replace(picture, at=at, denied=denied, is_continued=False)
-        standing = (self.configuration, self.term, self.brakes)
+        standing = (self.configuration, self.term, self.brakes, *self.answers.values())
         yield from (replace(item, at=at) for item in standing if item is not None)
         yield from (PauseSet(at, name, reason) for name, reason in self.pauses.items())
         yield from (UsageMeasured(at, sample) for sample in self.samples.values())
@@ -320,6 +324,7 @@ class RecordedState:
         self.objects, self.samples, self.changed_s = {}, {}, picture.at.wall_s
         self.denied = set(picture.denied)
         self.pauses, self.configuration, self.term, self.brakes = {}, None, None, None
+        self.answers = {}
         self.missing = _PICTURE_OPEN
 
 

@@ -31,6 +31,7 @@ from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
     EvictionSettled,
+    HealthAnswered,
     HistoryRead,
     InheritedEnd,
     InheritedEvictionEnded,
@@ -379,6 +380,8 @@ class _RecordedSurroundings:
             case UsageMeasured(sample=sample, is_gone=is_gone):
                 if changes := state.remove(sample) if is_gone else state.upsert(sample):
                     self._controller.apply(changes)
+            case HealthAnswered(answer=answer):
+                self._controller.pauses.take_answer(answer)
             case PauseSet(name=name, reason=reason):
                 self._set_pause(name, reason)
             case ConfigurationInForce():

@@ -5,9 +5,8 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import aiohttp
 import anyio.to_thread
@@ -16,26 +15,25 @@ from msgspec import Struct
 from yarl import URL
 
 from reactive_desched._version import __version__
-from reactive_desched.errors import ClusterError, UsageUnavailable
-from reactive_desched.kube.client.failures import (
-    CONNECTION_ERRORS,
-    describe_error,
-    proxy_refusal,
-)
+from reactive_desched.errors import ClusterError, MonitoringUnavailable, UsageUnavailable
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.model.usage import MetricsSourceKind, NodeUsage
 from reactive_desched.model.utilization import METRIC_RESOURCE
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
-from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
+from reactive_desched.usage.monitoring_server import MonitoringServer, TokenSource
 
 __all__ = [
     "IN_CLUSTER_FOLDER",
     "PROMETHEUS",
+    "QUERY_PATH",
     "TOKEN_KEY",
     "PrometheusQuerySource",
     "SecretToken",
+    "Series",
     "ServiceAccountToken",
+    "decode_answer",
+    "decode_vector",
     "open_prometheus",
 ]
 
@@ -49,15 +47,10 @@ IN_CLUSTER_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_BODY_BYTES: Final = 32 * 2**20
 """The longest answer; 15,000 nodes take some 3 MB."""
 
+QUERY_PATH: Final = "api/v1/query"
+"""Where an instant query is sent, below the address."""
+
 _PERCENT: Final = 100
-
-
-class TokenSource(Protocol):
-    """Returns the bearer token; it is called for each query, as tokens rotate."""
-
-    async def token(self, url: URL) -> str:
-        """Return the token to show to this address, empty for none; raises UsageUnavailable."""
-        ...
 
 
 class SecretToken:
@@ -120,7 +113,9 @@ class _Secret(Struct, frozen=True, gc=False):
     data: dict[str, bytes] | None = None  # base64 on the wire
 
 
-class _Series(Struct, frozen=True, gc=False):
+class Series(Struct, frozen=True, gc=False):
+    """A sample of an instant vector: its labels, its time, and its value as a text."""
+
     metric: dict[str, str] = {}
     value: tuple[float, str] = (0.0, "")
 
@@ -130,15 +125,18 @@ class _Data(Struct, frozen=True, gc=False, rename="camel"):
     result: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Answer(Struct, frozen=True, gc=False, rename="camel"):
+class QueryAnswer(Struct, frozen=True, gc=False, rename="camel"):
+    """The answer to an instant query, with what Prometheus warns of: it may be incomplete then."""
+
     status: str = ""
     error_type: str = ""
     error: str = ""
+    warnings: list[str] = []
     data: _Data = _Data()
 
 
-_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
-_decode_vector: Final = msgspec.json.Decoder(list[_Series]).decode
+decode_answer: Final = msgspec.json.Decoder(QueryAnswer).decode
+decode_vector: Final = msgspec.json.Decoder(list[Series]).decode
 
 
 class PrometheusQuerySource:
@@ -160,52 +158,19 @@ class PrometheusQuerySource:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.name = f"{PROMETHEUS}/{query}"
-        self._environ = environ
-        self._http = http
-        self._url = URL(url)
+        self._server = MonitoringServer(http, url, tokens, environ, MAX_BODY_BYTES)
         self._query = query
-        self._tokens = tokens
         self._wall_clock = wall_clock
 
     async def measure(self) -> Iterable[NodeUsage]:
         """Query once; raises UsageUnavailable."""
-        token = await self._tokens.token(self._url)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        proxy = self._proxy()
         try:
-            body = await self._post(headers, proxy)
-        except (*CONNECTION_ERRORS, ValueError) as error:
-            # Not raised from the client's own error, which holds our headers.
-            reason = describe_error(error, proxy)
-            raise _not_captured(f"{self._url.origin()}: {reason}") from None
-        return self._samples(_vector(body))
-
-    def _proxy(self) -> Proxy | None:
-        """Return the environment's proxy; raises UsageUnavailable for one that cannot be used."""
-        try:
-            return environment_proxy(str(self._url), self._environ)
-        except ProxyError as error:
+            reply = await self._server.post(QUERY_PATH, {"query": self._query})
+        except MonitoringUnavailable as error:
             raise _not_captured(str(error)) from None
+        return self._samples(_vector(reply.body))
 
-    async def _post(self, headers: Mapping[str, str], proxy: Proxy | None) -> bytes:
-        """Send the query; raises UsageUnavailable for an answer that is not Prometheus's."""
-        async with self._http.post(
-            self._url / "api/v1/query",
-            data={"query": self._query},
-            headers=headers,
-            allow_redirects=False,  # our token goes nowhere else
-            proxy=None if proxy is None else proxy.url,
-        ) as answer:
-            if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-                raise proxy_refusal(answer)
-            body = await _read_body(answer)
-            if answer.status == HTTPStatus.OK or answer.content_type == "application/json":
-                return body
-            raise _not_captured(
-                f"{self._url.origin()}: {answer.status} {answer.reason or ''}".rstrip()
-            )
-
-    def _samples(self, vector: Iterable[_Series]) -> list[NodeUsage]:
+    def _samples(self, vector: Iterable[Series]) -> list[NodeUsage]:
         now_s, samples = self._wall_clock(), []
         for series in vector:
             if (node := series.metric.get("instance")) is None:
@@ -222,10 +187,10 @@ class PrometheusQuerySource:
         return samples
 
 
-def _vector(body: bytes) -> list[_Series]:
+def _vector(body: bytes) -> list[Series]:
     """Read an answer as a vector; raises UsageUnavailable."""
     try:
-        answer = _decode_answer(body)
+        answer = decode_answer(body)
     except DECODE_ERRORS:
         raise _not_captured("the answer is not Prometheus's") from None
     if answer.status != "success":
@@ -234,7 +199,7 @@ def _vector(body: bytes) -> list[_Series]:
         message = f'expected query results to be of type "vector", got "{found}" instead'
         raise UsageUnavailable(message)
     try:
-        return _decode_vector(answer.data.result)
+        return decode_vector(answer.data.result)
     except DECODE_ERRORS:
         raise _not_captured("the answer is not Prometheus's") from None
 
@@ -248,17 +213,6 @@ def _number(text: str) -> float:
 
 def _not_captured(reason: str) -> UsageUnavailable:
     return UsageUnavailable(f"unable to capture prometheus metrics: {reason}")
-
-
-async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
-    parts, size = [], 0
-    while part := await answer.content.readany():
-        parts.append(part)
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            answer.close()
-            raise aiohttp.ClientPayloadError(f"the reply is longer than {MAX_BODY_BYTES} bytes")
-    return b"".join(parts)
 
 
 @asynccontextmanager

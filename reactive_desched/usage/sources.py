@@ -22,13 +22,13 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.controller_settings import UsageSettings
 from reactive_desched.usage.installed import InstalledSource
 from reactive_desched.usage.metrics_server import MetricsServer
+from reactive_desched.usage.monitoring_server import TokenSource
 from reactive_desched.usage.prometheus import (
     IN_CLUSTER_FOLDER,
     PROMETHEUS,
     PrometheusQuerySource,
     SecretToken,
     ServiceAccountToken,
-    TokenSource,
     open_prometheus,
 )
 from reactive_desched.usage.smoothing import Levels

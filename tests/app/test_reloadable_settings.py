@@ -281,6 +281,11 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "brakes.pending.pods": (500, pending, (500, 60)),
     "brakes.pending.percent": (2, pending, (200, 60)),
     "brakes.pending.after": ("5m", pending, (100, 300)),
+    "brakes.health": (
+        [{"name": "a", "prometheus": {"url": "http://prom", "query": "errors > 5"}}],
+        lambda controller, _: list(controller.gates.brakes.health.checks),
+        ["a"],
+    ),
     "events.kubernetes": (False, kubernetes_events, False),
     "events.disruptions.record": ("all", disruptions("record"), "all"),
     "events.disruptions.perSecond": (7, disruptions("per_second"), 7),

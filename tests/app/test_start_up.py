@@ -309,7 +309,7 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
         values["move limits are set"]
     )
     assert set(values["brakes are configured"]) == {
-        *("brakes.zones", "brakes.storm", "brakes.pending", "brakes.pauseFile")
+        *("brakes.zones", "brakes.storm", "brakes.pending", "brakes.health", "brakes.pauseFile")
     }
     assert values["the first evaluation is complete"]["findings"] == 2
     found = values["the first evaluation is complete"]

@@ -58,6 +58,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
             "NamespaceLabelSelector",
             "StormBrake",
             "PendingBrake",
+            "HealthBrake",
             "ZoneBrake",
             "MoveMemory",
             "MaxMoving",

@@ -1,5 +1,6 @@
 """An anonymized recording gives the same answers under other names, and has none of the old."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from msgspec import structs
 
 from reactive_desched.errors import RecordingError
 from reactive_desched.model import labels as labels_module
+from reactive_desched.model.health import HealthAnswer, Symptom
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
@@ -42,6 +44,7 @@ from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.recording import anonymize, items, pseudonyms
 from reactive_desched.recording.anonymize import FIELDS, Anonymizer, anonymized
 from reactive_desched.recording.items import (
@@ -318,6 +321,62 @@ def test_messages_are_left_out_and_times_of_annotations_stay() -> None:
     assert not job.obj.tries.makes_pods
     assert order.arguments["for"] == "10m"
     assert "acme" not in repr([found, job, pause, answered, order])
+
+
+def test_answers_to_health_checks_hold_the_same_namespaces_by_other_names() -> None:
+    labels = {"namespace": "acme-shop", "acme_team": "acme"}
+    found = HealthAnswer("acme-errors", (Symptom(labels, "7.5"),))
+    down = HealthAnswer("acme-errors", problem="http://prom.acme.com: refused")
+    pod = ObjectFound(AT, "pods", Pod("acme-shop", "web", "u"))
+    answers = [items.HealthAnswered(AT, each.check, each) for each in (found, down)]
+
+    anonymous: list[Any] = list(anonymized(lambda: [pod, *answers], Random(1)))
+    found_pod, suffers, unknown = anonymous
+
+    (symptom,) = suffers.answer.symptoms
+    assert symptom.labels["namespace"] == found_pod.obj.namespace
+    assert symptom.value == "7.5"
+    assert suffers.name == suffers.answer.check == unknown.name
+    assert unknown.answer.problem == "left out"
+    assert suffers.answer.problem == ""
+    assert "acme" not in repr(anonymous)
+
+
+HEALTH = """\
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+brakes:
+  health:
+  - name: acme-errors
+    prometheus:
+      url: http://prom.acme.com:9090
+      tokenFile: /run/acme/token
+      query: errors{job="acme"} > 5
+      knownBy: up{job="acme"}
+    holds: namespace
+    for: 2m
+  - name: acme-pages
+    alertmanager:
+      url: http://alerts.acme.com
+      alerts: [team="acme"]
+      knownBy: [alertname="acme"]
+    holds: profile
+    label: acme_profile
+"""
+
+
+def test_health_checks_hold_as_they_did_and_say_not_what_they_ask() -> None:
+    item = items.ConfigurationInForce(AT, "", HEALTH)
+
+    found: list[Any] = list(anonymized(lambda: [item], Random(1)))
+    text = found[0].settings
+
+    assert "acme" not in text
+    document = json.loads(text.removeprefix("---"))
+    errors, pages = BrakeSettings.model_validate(document["brakes"]).health
+    assert (errors.holds, errors.for_s, errors.held_by_label) == ("namespace", 120.0, "namespace")
+    assert pages.holds == "profile"
+    assert pages.held_by_label not in ("profile", "acme_profile")
 
 
 POLICY = """\

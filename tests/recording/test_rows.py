@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
+from reactive_desched.model.health import HealthAnswer, Symptom
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
@@ -36,6 +37,7 @@ from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
     EvictionSettled,
+    HealthAnswered,
     HistoryRead,
     InheritedEnd,
     InheritedEvictionEnded,
@@ -91,6 +93,10 @@ ITEMS: tuple[Item, ...] = (
         later(5), "policy: ü", "settings", "abc", "policy.yaml", {"dryRun": "true"}
     ),
     PauseSet(later(6), "manual", "a person"),
+    HealthAnswered(
+        later(6), "x", HealthAnswer("x", (Symptom({"namespace": "shop"}, "7.5"),), more=3)
+    ),
+    HealthAnswered(later(6), "x", HealthAnswer("x", problem="connection refused")),
     OrderGiven(later(7), "pause", "ann", {"reason": "a change"}),
     TermChanged(later(8), leads=True, identity="a"),
     BrakesHeld(later(8), SavedBrakes(SavedPause("ann", "a change", 5.0), "a storm", 6.0), "true"),

@@ -15,11 +15,11 @@ from reactive_desched.errors import Unreachable, UsageUnavailable
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.usage import prometheus as prometheus_module
+from reactive_desched.usage.monitoring_server import TokenSource
 from reactive_desched.usage.prometheus import (
     PrometheusQuerySource,
     SecretToken,
     ServiceAccountToken,
-    TokenSource,
     open_prometheus,
 )
 from tests.support.authority import CertificateAuthority

@@ -4,8 +4,8 @@
 The parts are compiled from the locked Go modules beside this file and kept outside the checkout, in
 `$REACTIVE_DESCHED_REAL_TOOLS` (else `$XDG_CACHE_HOME/reactive-desched/real-tools`, else the same
 under `~/.cache`), in a folder named after their versions. A Kafka broker is fetched with Maven into
-a folder beside it, Debian's Prometheus is unpacked there, and Chromium is left to the package
-manager. A second run takes a moment, and neither Go nor Maven nor a network.
+a folder beside it, Debian's Prometheus and Alertmanager are unpacked there, and Chromium is left to
+the package manager. A second run takes a moment, and neither Go nor Maven nor a network.
 
 Binaries you already have are used first, by the names other Kubernetes test suites use:
 `TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_ETCD` (files), then `KUBEBUILDER_ASSETS` (a folder).
@@ -30,8 +30,9 @@ from pathlib import Path
 BUILD_DIR = Path(__file__).resolve().parent
 sys.path.insert(0, str(BUILD_DIR.parents[1]))  # this file is run by its path, from anywhere
 
-from tools.real import axe, cache, chromium, kafka_jars, operator_crds, prometheus  # noqa: E402 - found only after the line above
+from tools.real import axe, cache, chromium, kafka_jars, operator_crds  # noqa: E402 - found only after the line above
 from tools.real.cache import BuildError, locked, log_progress, write_stamp  # noqa: E402 - as above
+from tools.real.debian import ALERTMANAGER, PROMETHEUS  # noqa: E402 - as above
 
 GO_MISSING_MESSAGE = (
     "No Go toolchain was found, and {names} must be built: install Go 1.26 or newer"
@@ -268,13 +269,15 @@ def describe_parts(env: Mapping[str, str]) -> str:
     tools = {name: str(path) if path else None for name, path in resolve(env).items()}
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
-    browser, monitor, helm = chromium.find(env), prometheus.find(env), find_helm(env)
+    browser, monitor, helm = chromium.find(env), PROMETHEUS.find(env), find_helm(env)
+    alerts = ALERTMANAGER.find(env)
     answer = {
         "tools": tools,
         "stages": str(stages) if stages else None,
         "kafka": kafka_jars.resolve(env),
         "chromium": str(browser) if browser else None,
         "prometheus": str(monitor) if monitor else None,
+        "alertmanager": str(alerts) if alerts else None,
         "helm": str(helm) if helm else None,
     }
     return json.dumps(answer, indent=2)
@@ -285,7 +288,8 @@ def ensure_all(env: Mapping[str, str]) -> int:
     steps: tuple[Callable[[Mapping[str, str]], None], ...] = (
         kafka_jars.fetch,
         chromium.fetch,
-        prometheus.fetch,
+        PROMETHEUS.fetch,
+        ALERTMANAGER.fetch,
         axe.fetch,
         operator_crds.fetch,
         build_helm,

@@ -6,10 +6,17 @@ docs/explain/safety.md explains each number.
 from math import ceil
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from reactive_desched.api.args import NEEDS_RESTART, Seconds, Section, longer_than_zero
+from reactive_desched.api.args import (
+    NEEDS_RESTART,
+    Seconds,
+    Section,
+    longer_than_zero,
+    raise_field_errors,
+)
 from reactive_desched.model.zone_status import ZoneRule
+from reactive_desched.policy.settings.health import HealthCheckSettings, duplicate_names
 from reactive_desched.policy.settings.limits import PositiveCount, RateLimitSettings
 
 _OFF: Final = "off"
@@ -105,12 +112,22 @@ class BrakeSettings(Section):
         default=PendingBrakeSettings.model_construct(),
         description="Unschedulable pods; null: none.",
     )
+    health: tuple[HealthCheckSettings, ...] = Field(
+        default=(),
+        description="Checks of the service's health, each with a name; what one holds waits until "
+        "the service is well.",
+    )
     pause_file: Annotated[str, NEEDS_RESTART] = Field(
         default="",
         description="Evictions are paused while this file says `true`, a reason, or until which "
         "RFC 3339 time; not while it is missing, empty or says `false`. A key of a ConfigMap that "
         "is mounted as a folder is such a file.",
     )
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "BrakeSettings":
+        raise_field_errors(duplicate_names(self.health))
+        return self
 
     def describe(self, pods: int) -> dict[str, str]:
         """Say each brake to a person, as it is in a cluster of so many pods."""
@@ -125,5 +142,6 @@ class BrakeSettings(Section):
             "pending": _OFF
             if pending is None
             else f"from {pending.threshold(pods)} unschedulable pods",
+            "health": "; ".join(map(str, self.health)) or _OFF,
             "pause_file": self.pause_file or "none",
         }

@@ -1,0 +1,120 @@
+"""Asks the health checks of the settings in force, and gives the controller their answers."""
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+import anyio
+
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.input_notes import InputNotes
+from reactive_desched.controller.controller import Controller
+from reactive_desched.errors import UsageUnavailable
+from reactive_desched.kube.client.clock import Clock
+from reactive_desched.model.health import HealthAnswer
+from reactive_desched.policy.settings.health import HealthCheckSettings
+from reactive_desched.recording.items import NO_TIME, HealthAnswered
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.metrics import Metric, counter
+from reactive_desched.usage.health_poller import HealthPoller, HealthTimes
+from reactive_desched.usage.health_sources import open_health_source
+from reactive_desched.web.health import CheckResult
+
+CHECK_INTERVAL_S: Final = 1.0
+"""How soon asking follows a reload of the settings."""
+
+ASKED = counter(
+    "health_check_polls",
+    "Questions of health checks, by whether they were answered.",
+    "check",
+    "result",
+)
+
+
+class HealthChecks:
+    """Asks every check of the settings; begins again when a reload changes them."""
+
+    def __init__(
+        self,
+        active: ActiveConfig,
+        controller: Controller,
+        notes: InputNotes,
+        clock: Clock,
+        rng: Random,
+        log: Logger,
+    ) -> None:
+        self._active = active
+        self._controller = controller
+        self._notes = notes
+        self._clock = clock
+        self._rng = rng
+        self._log = log
+        self._pollers: dict[str, HealthPoller] = {}
+        self._ended: Counter[tuple[str, ...]] = Counter()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how the questions went."""
+        counts = self._ended.copy()
+        counts.update(self._counts())
+        yield ASKED.by_labels(counts)
+
+    def check(self) -> CheckResult:
+        """Say what is wrong with the last answer to each check."""
+        if not self._checks:
+            return CheckResult(ok=True, message="the settings have none")
+        problems = {name: each.problem for name, each in self._pollers.items()}
+        texts = [f"{each.name}: {problems.get(each.name) or 'ok'}" for each in self._checks]
+        return CheckResult(not any(problems.values()), "; ".join(texts))
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            checks = self._checks
+            async with anyio.create_task_group() as tasks:
+                for each in checks:
+                    tasks.start_soon(self._ask, each)
+                asked = [each.asks for each in checks]
+                while [each.asks for each in self._checks] == asked:
+                    await self._clock.sleep(CHECK_INTERVAL_S)
+                self._ended.update(self._counts())
+                self._pollers = {}
+                tasks.cancel_scope.cancel()
+
+    @property
+    def _checks(self) -> tuple[HealthCheckSettings, ...]:
+        return self._active.configuration.settings.brakes.health
+
+    def _counts(self) -> Counter[tuple[str, ...]]:
+        return Counter(
+            {
+                (name, result): count
+                for name, each in self._pollers.items()
+                for result, count in each.results.items()
+            }
+        )
+
+    async def _ask(self, check: HealthCheckSettings) -> None:
+        """Ask one check until cancelled."""
+        while True:
+            try:
+                async with open_health_source(check, self._clock.wall) as source:
+                    known = self._controller.pauses.health_answer(check.name)
+                    poller = HealthPoller(
+                        known,
+                        source,
+                        self._take,
+                        HealthTimes(check.interval_s, check.timeout_s, check.keep_answer_s),
+                        clock=self._clock,
+                        rng=self._rng,
+                        log=self._log,
+                    )
+                    self._pollers[check.name] = poller
+                    await poller.run()
+            except UsageUnavailable as error:
+                self._take(HealthAnswer(check.name, problem=str(error)))
+                await self._clock.sleep(check.interval_s)
+
+    def _take(self, answer: HealthAnswer) -> None:
+        self._notes.note(HealthAnswered(NO_TIME, answer.check, answer))
+        self._controller.pauses.take_answer(answer)
