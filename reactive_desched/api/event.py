@@ -650,6 +650,27 @@ class EvaluationRequested(EventData, frozen=True, gc=False, kw_only=True, rename
         return f"{self.by} had {self.scope} evaluated{why}"
 
 
+NODE_DRAINED: Final = full_type("node.drained")
+
+
+@event_data(
+    EventType(
+        NODE_DRAINED,
+        "The last pod that had to leave a node that is to be drained has left it.",
+    ),
+)
+class NodeDrained(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A node that is to be drained is empty, but for what a drain leaves there."""
+
+    node: Annotated[str, _described("The node.")]
+    node_uid: Annotated[str, _described("The uid of the node.")]
+    message: Annotated[str, _described("Who wants that, and why, as its annotation says.")]
+
+    def describe(self) -> str:
+        """Return which node is empty, and who wanted that."""
+        return f"node {self.node} is drained: {self.message}"
+
+
 class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """A file of the policy and the settings, as it was read."""
 

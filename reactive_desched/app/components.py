@@ -14,6 +14,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.health_checks import HealthChecks
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
+from reactive_desched.app.node_drains import Draining
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pauses import SuspendDetector
@@ -23,6 +24,7 @@ from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.nodes import mark_drained
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.silence import LateWatches
@@ -48,6 +50,7 @@ class Components(Struct, frozen=True):
     usage: UsagePolling
     health_checks: HealthChecks
     migration: "MigrationRunner | None"
+    draining: Draining
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -89,6 +92,8 @@ async def build_components(
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
     migration = _build_migration(deps, session, pipeline, interned, events, recorder)
+    mark = None if deps.dry_run else partial(mark_drained, session)
+    draining = Draining(pipeline, recorder, mark, time.time, deps.log)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -100,6 +105,7 @@ async def build_components(
         usage,
         checks,
         migration,
+        draining,
         evictor,
         active,
         interned,

@@ -108,6 +108,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             pausing,
             FutileMoves(controller, recorder),
             Evaluating(parts.pipeline, recorder, parts.notes),
+            parts.draining,
             status,
             parts.notes,
             PastPages(status.recorded_places),
@@ -204,6 +205,8 @@ async def _open_term(
                 tasks.start_soon(run_recorder, recorder, pipeline, parts.notes)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
+            # empty nodes -> their annotations
+            tasks.start_soon(parts.draining.run)
             try:
                 yield recording
             finally:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from reactive_desched.app.evaluating import Evaluating
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.input_notes import InputNotes
+from reactive_desched.app.node_drains import Draining
 from reactive_desched.app.node_overview import overview
 from reactive_desched.app.past_pages import PastPages
 from reactive_desched.app.pausing import Pausing
@@ -21,6 +22,7 @@ def build_operator(
     pausing: Pausing,
     futile: FutileMoves,
     evaluating: Evaluating,
+    draining: Draining,
     status: StatusPage,
     notes: InputNotes,
     past: PastPages,
@@ -58,6 +60,7 @@ def build_operator(
             ),
             past.with_past(_nodes_page(controller)),
             *evaluating.pages,
+            *draining.pages,
             *past.pages,
             *futile.pages,
         ),

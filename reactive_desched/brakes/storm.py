@@ -4,9 +4,9 @@ A label that is gone from every node, or a taint on all of them, is more often a
 wish. The brake counts pods that nothing protects, each once, as plugins find them; one that time
 alone lets go, as it is too young, counts when it has been let go. What a start or
 another policy finds at its first look is not a storm: it was there before, `plan` shows it
-beforehand, and the rates hold it. Nor do pods count on a node that a person has labelled as
-`planned`, such as those of a rack that is to be emptied. A person releases the brake, or a time
-without many new findings.
+beforehand, and the rates hold it. Nor do pods count on a node that is to be drained, or that a
+person has labelled as `planned`, such as those of a rack that is to be emptied. A person releases
+the brake, or a time without many new findings.
 """
 
 from collections import Counter, deque
@@ -22,6 +22,7 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Defer, Evict, GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.node_drains import is_to_be_drained
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import StormBrakeSettings
@@ -184,7 +185,9 @@ class StormBrake:
 
     def _is_planned(self, finding: Finding) -> bool:
         bound = self._view.pod_and_node(finding.pod.uid)
-        return bound is not None and bound[1].labels.get(PLANNED) == "true"
+        if bound is None:
+            return False
+        return bound[1].labels.get(PLANNED) == "true" or is_to_be_drained(bound[1])
 
     def next_due(self) -> float | None:
         """Return when the brake is released by itself; None where it is not."""

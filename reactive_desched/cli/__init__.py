@@ -23,7 +23,7 @@ from reactive_desched.primitives.shortage import lacking, shortage_remedy
 from reactive_desched.text.terminal import wants_colours
 
 _COMMANDS = (
-    *("run", "plan", "nodes", "why", "status", "top", "pending", "evaluate"),
+    *("run", "plan", "nodes", "why", "status", "top", "pending", "evaluate", "drain"),
     *("pause", "resume"),
     "eviction-loops",
     *("migrate", "migrations"),

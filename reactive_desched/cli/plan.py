@@ -41,6 +41,13 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="show how nodes stand beside the thresholds of the policy, as `nodes` does",
     )
+    command.add_argument(
+        "--drain",
+        metavar="NODE",
+        action="append",
+        default=[],
+        help="as if this node were to be drained (reactive-desched drain); may be repeated",
+    )
     snapshot_flags.add_preview(command)
     record_filters.add_pods(command)
     command.set_defaults(command=_call)
@@ -55,6 +62,7 @@ def _call(arguments: argparse.Namespace) -> int:
         only=record_filters.pod_words(arguments),
         show_unaffected=arguments.all,
         show_nodes=arguments.nodes,
+        drain=tuple(arguments.drain),
     )
     with hung_calls_ended():
         return run(options)

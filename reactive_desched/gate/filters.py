@@ -268,8 +268,8 @@ def mirror_pod(pod: Pod, _: ClusterView) -> Rejection | None:
 
 def static_pod(pod: Pod, _: ClusterView) -> Rejection | None:
     """Reject static pods: they come from files on their node."""
-    source = pod.annotations.config_source
-    if source is None or source == "api":
+    source = pod.annotations.static_source
+    if source is None:
         return None
     return STATIC_POD, f"the pod is a static pod from {source}"
 

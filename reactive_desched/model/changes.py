@@ -138,7 +138,7 @@ class NodeCapacityDecreased(NodeChange, frozen=True, gc=False):
 
 
 class NodeMetadataChanged(NodeChange, frozen=True, gc=False):
-    """Annotations of the node that guards read differ, or its deletion has begun."""
+    """Annotations of the node that guards and drains read differ, or its deletion has begun."""
 
 
 class NominationEnded(NodeChange, frozen=True, gc=False):

@@ -176,6 +176,11 @@ class Annotations(Struct, frozen=True, gc=False):
     job_index_failures: int = 0
     groups: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def static_source(self) -> str | None:
+        """The source from which the kubelet has a static pod; None for one of the API server."""
+        return None if self.config_source == "api" else self.config_source
+
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 RESTARTS_ALWAYS: Final = "Always"
@@ -416,7 +421,8 @@ class Node(Struct, frozen=True, gc=False):
     where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation, and
     `do_not_evict` ours. `taints_added_s` has for each taint its `timeAdded` or None; it is empty
     where no taint has one. `ready_since_s` is when the Ready condition last changed.
-    `created_s` is None where that is not known.
+    `created_s` is None where that is not known. `drain` is what our annotation says of who wants
+    the node emptied, and `drained` when it was.
     """
 
     name: str
@@ -435,6 +441,8 @@ class Node(Struct, frozen=True, gc=False):
     ready_since_s: int | None = None
     created_s: int | None = None
     declared_features: tuple[str, ...] = ()
+    drain: str | None = None
+    drained: str | None = None
 
     @property
     def key(self) -> str:

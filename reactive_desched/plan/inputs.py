@@ -34,6 +34,7 @@ from reactive_desched.plan.missing_inputs import (
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
+from reactive_desched.plugins.drain_nodes import DrainNodesPlugin
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable, load_what_if
@@ -93,8 +94,9 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     the one in force then. `mode` is whose decisions to preview; a dry run of upstream may make
     several `passes`.
     `profile` names the only one to run, `journal` a journal whose evictions count. `only` has the
-    words that choose among pods and plugins, as `PodSelection` takes them. `show_unaffected` asks
-    for the pods nothing was decided about, `show_nodes` for how nodes stand beside thresholds.
+    words that choose among pods and plugins, as `PodSelection` takes them, and `drain` names nodes
+    that are taken to be drained. `show_unaffected` asks for the pods nothing was decided about,
+    `show_nodes` for how nodes stand beside thresholds.
     """
 
     policy: str | None = None
@@ -112,6 +114,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     profile: str | None = None
     journal: str | None = None
     only: Mapping[str, tuple[str, ...]] = {}
+    drain: tuple[str, ...] = ()
     show_unaffected: bool = False
     show_nodes: bool = False
     output: str = "table"
@@ -190,6 +193,8 @@ def read_inputs(
     recorded = None if options.at is None else _read_recorded(options)
     configuration = _configuration(options, recorded)
     policy = selected_profiles(configuration.policy, options)
+    if options.drain:
+        _check_drains(policy)
     if options.only:
         from reactive_desched.plan.pod_selection import check_plugins
 
@@ -201,7 +206,19 @@ def read_inputs(
     else:
         loaded = _load_snapshot(options, configuration, progress)
         moment = moment or datetime.now(UTC)
+    if options.drain:
+        drained = loaded.snapshot.with_drains(options.drain, "this preview")
+        loaded = replace(loaded, snapshot=drained)
     return configuration, _without_stale_samples(options, configuration, loaded, moment), moment
+
+
+def _check_drains(policy: Policy) -> None:
+    enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
+    if DrainNodesPlugin.name not in enabled:
+        raise ConfigError(
+            f"the policy has no plugin {DrainNodesPlugin.name}, so no node would be drained: add "
+            "it to plugins.deschedule.enabled of a profile"
+        )
 
 
 def _read_recorded(options: PlanOptions) -> "RecordedMoment":

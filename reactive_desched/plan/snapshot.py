@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from reactive_desched.errors import Malformed
+from reactive_desched.errors import ConfigError, Malformed
 from reactive_desched.kube.codec import AnyCodec, ResourceCodec, make_codecs
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.migration_jobs import RESOURCE, MigrationJob
@@ -22,6 +22,7 @@ from reactive_desched.plan.defaults import (
 )
 from reactive_desched.plan.input_objects import InputObject
 from reactive_desched.plan.report import UnreadableObject
+from reactive_desched.primitives.hints import not_one_of
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.pod import POD
@@ -115,6 +116,18 @@ class Snapshot(Struct, frozen=True, gc=False):
             is_old = sample.is_older(settings.of(sample.source).max_age_s, now_s)
             (stale if is_old else fresh).append(sample)
         return replace(self, samples=tuple(fresh), stale_samples=tuple(stale))
+
+    def with_drains(self, names: Collection[str], wish: str) -> "Snapshot":
+        """Return the snapshot as if these nodes were to be drained, and cordoned for it.
+
+        Raises ConfigError for a node that is not there.
+        """
+        nodes = {node.name: node for node in self.nodes}
+        for name in names:
+            if name not in nodes:
+                raise ConfigError(f"--drain: node {not_one_of(name, sorted(nodes))}")
+            nodes[name] = replace(nodes[name], unschedulable=True, drain=wish)
+        return replace(self, objects={**self.objects, NODES: tuple(nodes.values())})
 
     def build_state(self, selects: Selector) -> ClusterState:
         """Return a new cluster state with the objects; it may be changed."""

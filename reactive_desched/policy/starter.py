@@ -17,6 +17,7 @@ class Aim(StrEnum):
     PACK = "pack"
     DRAIN_TAINTED = "drain-tainted"
     CLEAN_UP_FAILED = "clean-up-failed"
+    DRAIN_ON_REQUEST = "drain-on-request"
 
 
 AIMS: Final = {
@@ -24,6 +25,7 @@ AIMS: Final = {
     Aim.PACK: "empty nodes that are hardly used, so that an autoscaler removes them",
     Aim.DRAIN_TAINTED: "move pods off nodes whose taints or labels they no longer fit",
     Aim.CLEAN_UP_FAILED: "evict failed pods, and restart crashing ones elsewhere",
+    Aim.DRAIN_ON_REQUEST: "empty the nodes that `reactive-desched drain` names",
 }
 """Each aim in one line."""
 
@@ -153,6 +155,13 @@ _PLUGINS: Final = {
       podRestartThreshold: 100
       includingInitContainers: true
 """,
+        ),
+    ),
+    Aim.DRAIN_ON_REQUEST: (
+        _Plugin(
+            "DrainNodes",
+            "Pods leave cordoned nodes with the annotation reactive-desched/drain, and no others:\n"
+            "  # `reactive-desched drain NODE` sets both.",
         ),
     ),
 }

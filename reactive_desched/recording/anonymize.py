@@ -490,6 +490,8 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "do_not_evict": annotation,
         "taints_added_s": keep,
         "declared_features": keep,
+        "drain": annotation,
+        "drained": keep,
     },
     objects.Namespace: {
         **_NAMED,

@@ -18,6 +18,7 @@ from reactive_desched.api.event import (
     EvictionCorrected,
     EvictionEnded,
     LeaderChanged,
+    NodeDrained,
     PodData,
     PolicyLoaded,
     PolicyRejected,
@@ -43,6 +44,8 @@ BRAKE, ENGAGED, RELEASED = "Brake", "BrakeEngaged", "BrakeReleased"
 LEADER_ELECTION: Final = "LeaderElection"
 """The reason of client-go's Events on a Lease."""
 
+DRAIN, DRAINED = "Drain", "NodeDrained"
+
 MAX_EVENT_AGE_S: Final = 600.0
 """Older records get no Event, for example after an outage or a restart."""
 BATCH_SIZE: Final = 50
@@ -59,6 +62,7 @@ _RELEVANT_TYPES: Final = frozenset(
         *(events.DECISION_DEFER, events.DECISION_REFUSE),
         *(events.POLICY_LOADED, events.POLICY_REJECTED),
         *(events.BRAKE_ENGAGED, events.BRAKE_RELEASED, events.LEADER_CHANGED),
+        events.NODE_DRAINED,
     }
 )
 
@@ -70,7 +74,7 @@ class KubeEventsSink:
     failed, or that a limit of the policy stopped, gets an Event on the pod if the policy sets
     `evictionFailureEventNotification`. A policy that was loaded or rejected since this sink was
     made gets an Event on `own_pod`, if that is known, and so does a brake that engages or
-    is released. A change of the leader gets one on the Lease.
+    is released. A change of the leader gets one on the Lease, and a drained node gets one.
     `wall_clock` returns seconds since the epoch.
 
     It acknowledges every record at once and loses Events that cannot be written: the journal has
@@ -133,6 +137,10 @@ class KubeEventsSink:
                 self._on_policy_loaded(data)
             case PolicyRejected() if time.timestamp() >= self._started_at:
                 self._on_policy_rejected(data)
+            case NodeDrained():
+                node = Regarding("Node", "", data.node, data.node_uid)
+                note = f"{CONTROLLER} drained the node: {data.message}"
+                self._record_event(KubeEvent(node, DRAINED, DRAIN, note))
             case LeaderChanged() if time.timestamp() >= self._started_at:
                 self._on_leader_changed(data)
 

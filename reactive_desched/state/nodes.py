@@ -240,8 +240,9 @@ def _equivalent(old: Node, new: Node) -> bool:
     )
 
 
-def _metadata(node: Node) -> tuple[str | None, str | None, bool]:
-    return node.do_not_evict, node.do_not_disrupt, node.is_terminating
+def _metadata(node: Node) -> tuple[str | None, str | None, str | None, str | None, bool]:
+    opt_outs = node.do_not_evict, node.do_not_disrupt
+    return *opt_outs, node.drain, node.drained, node.is_terminating
 
 
 def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:

@@ -32,7 +32,7 @@ def test_what_is_written_runs_without_a_warning(aims: tuple[Aim, ...]) -> None:
         (profile,) = read.policy.profiles
         assert profile.evictor.node_fit
         assert len([*profile.deschedule, *profile.balance]) == text.count("- name: R") + sum(
-            text.count(f"- name: {name}") for name in ("LowNode", "HighNode")
+            text.count(f"- name: {name}") for name in ("LowNode", "HighNode", "Drain")
         )
         cluster = read.settings.budgets.cluster
         assert cluster is not None
@@ -91,7 +91,7 @@ def test_on_a_terminal_it_asks_until_the_answers_can_be_read(
     shown = _read_to_the_end(ours)
     text = file.read_text()
     assert text == starter_policy(StarterOptions([Aim.SPREAD, Aim.DRAIN_TAINTED], True, "careful"))
-    complaints = ("work against", "9 is not a number from 1 to 4", "write y or n")
+    complaints = ("work against", "9 is not a number from 1 to 5", "write y or n")
     for complaint in (*complaints, "write careful, normal, fast"):
         assert complaint in shown
     assert all(aim in shown for aim in AIMS)

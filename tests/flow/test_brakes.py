@@ -334,6 +334,17 @@ async def test_pods_of_nodes_that_a_person_labels_as_planned_make_no_storm(
     assert len(flow.evicted_names) == (0 if is_storm else 10)
 
 
+async def test_pods_of_nodes_that_are_to_be_drained_make_no_storm() -> None:
+    rack = [msgspec.structs.replace(node(f"rack{i}"), drain="ada: a new kernel") for i in range(8)]
+    async with braked(storm={"pods": 3}).running() as flow:
+        flow.sync_and_resume(*NODES, *rack, *one_each(rack))
+        flow.deliver(*map(tainted, rack))
+        await anyio.sleep(1)
+
+    assert notices(flow) == []
+    assert len(flow.evicted_names) == 8
+
+
 async def test_a_storm_beside_a_planned_change_is_one() -> None:
     rack = [node(f"rack{i}", labels={PLANNED: "true"}) for i in range(8)]
     async with braked(storm={"pods": 3}).running() as flow:

@@ -190,13 +190,17 @@ pods = st.builds(
     st.sampled_from([None, None, 1]),
 )
 nodes = st.builds(
-    lambda name, zone, disk, ready, has, taints, cordoned: node(
-        name,
-        *taints,
-        labels={ZONE_LABEL: zone, "disk": disk},
-        ready=ready,
-        allocatable=has,
-        unschedulable=cordoned,
+    lambda name, zone, disk, ready, has, taints, cordoned, drains: replace(
+        node(
+            name,
+            *taints,
+            labels={ZONE_LABEL: zone, "disk": disk},
+            ready=ready,
+            allocatable=has,
+            unschedulable=cordoned,
+        ),
+        drain=drains[0],
+        drained=drains[1],
     ),
     st.sampled_from(["n1", "n2"]),
     st.sampled_from(["a", "b"]),
@@ -207,6 +211,7 @@ nodes = st.builds(
     ),
     st.sampled_from([(), (), ("gpu:NoSchedule",)]),
     st.sampled_from([False, False, True]),
+    st.sampled_from([(None, None), (None, None), ("ada", None), (None, "at 6"), ("no", None)]),
 )
 samples = st.builds(
     NodeUsage,

@@ -315,6 +315,10 @@ class _EventGenerator:
             api.EvaluationRequested(by="ada@laptop", message="an upgrade", scope="node n7"),
         )
         yield make_event(
+            api.NODE_DRAINED,
+            api.NodeDrained(node="n7", node_uid="uid-n7", message="ada: a new kernel"),
+        )
+        yield make_event(
             api.FUTILE_CLEARED,
             api.FutileCleared(
                 by="ada@laptop",

@@ -8,6 +8,7 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from reactive_desched.errors import QuantityError
+from reactive_desched.model.node_drains import DRAIN, DRAINED
 from reactive_desched.model.objects import Node
 from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT
 from reactive_desched.model.resources import CPU, ResourceList, parse_resource_list
@@ -37,12 +38,14 @@ _UNREADABLE: Final = (*DECODE_ERRORS, QuantityError)
 
 
 class NodeAnnotations(WireStruct, frozen=True, gc=False):
-    """The annotations of a node: koordinator's capacity for measured use, and opt-outs."""
+    """The annotations of a node: koordinator's capacity for measured use, opt-outs, and drains."""
 
     raw_allocatable: str | None = field(name="node.koordinator.sh/raw-allocatable", default=None)
     reservation: str | None = field(name="node.koordinator.sh/reservation", default=None)
     do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
     do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
+    drain: str | None = field(name=DRAIN, default=None)
+    drained: str | None = field(name=DRAINED, default=None)
 
 
 class NodeReservation(WireStruct, frozen=True, gc=False):
@@ -133,6 +136,8 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             taints_added_s=tuple(map(_added_s, taints)) if _has_times(taints) else (),
             created_s=_seconds(metadata.creation_timestamp),
             ready_since_s=None if ready is None else _seconds(ready.last_transition_time),
+            drain=metadata.annotations.drain,
+            drained=metadata.annotations.drained,
         )
 
     return read

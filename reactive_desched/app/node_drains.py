@@ -1,0 +1,147 @@
+"""Follows the drains of nodes: describes them on a page, and marks nodes that are empty."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from reactive_desched.api.event import NodeDrained
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.controller.named_objects import known_node
+from reactive_desched.controller.node_drains import DrainInputs, NodeDrains, drains_of, is_drained
+from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.controller.slices import in_slices
+from reactive_desched.errors import ClusterError, ConfigError
+from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.model.node_drains import is_being_drained
+from reactive_desched.model.objects import Node
+from reactive_desched.primitives.hints import quote
+from reactive_desched.state.indexes.drain_requests import DrainRequests
+from reactive_desched.telemetry.logs import Logger
+from reactive_desched.text.times import format_timestamp
+from reactive_desched.web.operator import DebugPage
+
+PAGE: Final = "drains"
+MAX_NODES: Final = 200
+"""So many nodes are described in one answer; name some for the others."""
+
+POLL_S: Final = 1.0
+"""How often nodes that are to be drained are looked at."""
+
+RETRY_S: Final = 30.0
+"""How long the mark of a node waits that could not be written."""
+
+MarkDrained = Callable[[str, str | None], Awaitable[None]]
+"""Writes to a node when it was emptied, None for one that is not; raises ClusterError."""
+
+
+class Draining:
+    """Follows the drains of one controller; what it says is in the nodes' annotations.
+
+    `mark` is None in a dry run, which writes nothing. Each node that is empty is recorded once, and
+    again after a restart where its mark could not be written.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        recorder: Recorder,
+        mark: MarkDrained | None,
+        wall_clock: Callable[[], float],
+        log: Logger,
+    ) -> None:
+        self._controller = pipeline.controller
+        self._description = pipeline.description
+        self._recorder = recorder
+        self._mark = mark
+        self._wall_clock = wall_clock
+        self._log = log
+        self._recorded: set[str] = set()
+        self._retry_at: dict[str, float] = {}
+
+    @property
+    def pages(self) -> tuple[DebugPage, ...]:
+        """The page `drains`."""
+        return (DebugPage(PAGE, "how far the drains of nodes are, and who is left", self._read),)
+
+    async def run(self) -> None:
+        """Mark nodes that are empty, while this process acts, until cancelled."""
+        await self._controller.initial_sync_done.wait()
+        while True:
+            if not self._controller.pauses.check():
+                for info in self._marked_nodes():
+                    await self._follow(info)
+            await anyio.sleep(POLL_S)
+
+    def _marked_nodes(self) -> list[NodeInfo]:
+        view = self._controller.view
+        found = map(view.node_info, sorted(view.index(DrainRequests).names))
+        return [info for info in found if info is not None and info.node is not None]
+
+    async def _follow(self, info: NodeInfo) -> None:
+        """Mark a node that is empty, and take the mark of another one off."""
+        node = info.node
+        assert node is not None, "the caller has checked it"
+        is_empty = is_being_drained(node) and is_drained(info)
+        if not is_empty:
+            self._recorded.discard(node.uid)
+        elif node.drained is None and node.uid not in self._recorded:
+            self._recorded.add(node.uid)
+            self._record(node)
+        if is_empty == (node.drained is not None):
+            self._retry_at.pop(node.name, None)
+            return
+        await self._write(node, format_timestamp(self._now()) if is_empty else None)
+
+    def _record(self, node: Node) -> None:
+        wish = node.drain or ""
+        self._log.info("the node is drained", node=node.name, message=wish)
+        event = NodeDrained(node=node.name, node_uid=node.uid, message=wish)
+        self._recorder.record(event, "drains", version=node.uid, cause="pods")
+
+    async def _write(self, node: Node, drained: str | None) -> None:
+        now = anyio.current_time()
+        if self._mark is None or now < self._retry_at.get(node.name, now):
+            await checkpoint()
+            return
+        self._retry_at[node.name] = now + RETRY_S  # the watch needs a moment to show it, too
+        try:
+            await self._mark(node.name, drained)
+        except ClusterError as error:
+            self._log.warning(
+                "the node cannot be marked as drained",
+                node=node.name,
+                message=str(error),
+                remedy="kubectl apply -f deploy/drain/rbac.yaml gives the right to patch nodes",
+            )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(int(self._wall_clock()), UTC)
+
+    async def _read(self, query: Mapping[str, str]) -> NodeDrains:
+        """Answer for the nodes that are named, or else for all that are to be drained."""
+        if unknown := sorted(set(query) - {"nodes"}):
+            raise ConfigError(f"{quote(unknown[0])} is not a filter; there is nodes")
+        controller, named = self._controller, query.get("nodes", "")
+        names = [name for name in dict.fromkeys(named.split(",")) if name]
+        nodes = [known_node(controller.view, name) for name in names] or self._marked_nodes()
+        if len(nodes) > MAX_NODES:
+            raise ConfigError(
+                f"{len(nodes)} nodes are more than the {MAX_NODES} of one answer; name some"
+            )
+        findings = await self._description.findings()
+        return await in_slices(
+            drains_of(
+                nodes,
+                DrainInputs(
+                    controller.view,
+                    controller.evaluator,
+                    controller.ledger,
+                    findings,
+                    controller.pauses.state().hold,
+                    self._description.moment(),
+                ),
+            )
+        )

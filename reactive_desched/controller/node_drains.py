@@ -1,0 +1,223 @@
+"""Describes the drains of nodes: the pods that are left on each, and why."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.pending import (
+    PODS_PER_SLICE,
+    PendingContext,
+    PendingFinding,
+    PendingReason,
+    summarize_pending,
+)
+from reactive_desched.controller.slices import at_once
+from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.model.clock_pair import ClockPair
+from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
+from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.outcomes import DRY_RUN
+from reactive_desched.plugins.drain_nodes import DrainNodesPlugin
+from reactive_desched.state.view import ClusterView
+
+MAX_LISTED: Final = 100
+"""Pods of one node that are listed in one answer; the others are only counted."""
+
+
+class PodLeft(StrEnum):
+    """Says what becomes of a pod that is still on its node."""
+
+    WAITS = "waits"
+    EVICTING = "evicting"
+    LEAVES = "leaves"
+    STAYS = "stays"
+    DRY_RUN = "dry_run"
+    LEFT_OUT = "left_out"
+
+
+_MOVE_BY_THEMSELVES: Final = frozenset({PodLeft.WAITS, PodLeft.EVICTING, PodLeft.LEAVES})
+
+
+class DrainState(StrEnum):
+    """Says how far the drain of a node is."""
+
+    NOT_ASKED = "not_asked"
+    NOT_CORDONED = "not_cordoned"
+    NOT_SEEN = "not_seen"
+    NO_PLUGIN = "no_plugin"
+    DRAINING = "draining"
+    BLOCKED = "blocked"
+    DRAINED = "drained"
+
+
+class LeftPod(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A pod that is still on its node, and what it waits for; `until` is when that ends by itself.
+
+    With `isLeast` something else holds all evictions, and it is not before then.
+    """
+
+    namespace: str
+    pod: str
+    state: PodLeft
+    message: str = ""
+    until: datetime | None = None
+    is_least: bool = False
+
+
+class NodeDrain(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The drain of one node: `states` counts the pods that are left, and `pods` lists some.
+
+    `wish` is who wants it emptied, and why. `reasons` say what holds the pods that wait or stay.
+    `drained` is when its annotation says that it was empty.
+    """
+
+    node: str
+    state: DrainState
+    message: str
+    wish: str = ""
+    drained: str = ""
+    states: dict[str, int] = {}
+    reasons: tuple[PendingReason, ...] = ()
+    pods: tuple[LeftPod, ...] = ()
+
+
+class NodeDrains(Struct, frozen=True, rename="camel"):
+    """The drains as of `time`; `hold` is why no pod is evicted now, and `profiles` have the plugin.
+
+    Without such a profile nothing is drained.
+    """
+
+    time: datetime
+    hold: str
+    profiles: tuple[str, ...]
+    nodes: tuple[NodeDrain, ...]
+
+
+class DrainInputs(Struct, frozen=True):
+    """The parts of a controller that know, all findings that wait, and why no pod is evicted."""
+
+    view: ClusterView
+    evaluator: Evaluator
+    ledger: EvictionLedger
+    findings: Sequence[PendingFinding]
+    hold: str
+    moment: ClockPair
+
+
+def drains_of(nodes: Collection[NodeInfo], inputs: DrainInputs) -> Iterator[NodeDrains | None]:
+    """Yield None wherever the event loop may have its turn, and last how far these nodes are."""
+    names = {info.name for info in nodes}
+    held: dict[PodKey, PendingFinding] = {}
+    for number, each in enumerate(inputs.findings):
+        finding = each.decision.finding
+        if finding.plugin == DrainNodesPlugin.name and finding.pod.node in names:
+            held[finding.pod.uid] = each
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    profiles = profiles_that_drain(inputs.evaluator)
+    rows: list[NodeDrain] = []
+    for info in nodes:
+        rows.append(_drain(info, held, inputs, has_plugin=bool(profiles)))
+        yield None
+    moment = inputs.moment
+    yield NodeDrains(moment.time(moment.now), inputs.hold, profiles, tuple(rows))
+
+
+def profiles_that_drain(evaluator: Evaluator) -> tuple[str, ...]:
+    """Return the profiles that have the plugin which drains nodes."""
+    found = (each.profile for each in evaluator.instances if each.name == DrainNodesPlugin.name)
+    return tuple(dict.fromkeys(found))
+
+
+def is_drained(info: NodeInfo) -> bool:
+    """Say whether no pod is left on a node that a drain moves; one that terminates is still left.
+
+    One that has ended is not.
+    """
+    return all(map(drain_leaves, info.active.values()))
+
+
+def _drain(
+    info: NodeInfo,
+    held: dict[PodKey, PendingFinding],
+    inputs: DrainInputs,
+    *,
+    has_plugin: bool,
+) -> NodeDrain:
+    node = info.node
+    assert node is not None, "the caller has checked it"
+    left = [_left(pod, held, inputs) for pod in info.active.values() if not drain_leaves(pod)]
+    counts: dict[str, int] = {}
+    for each in left:
+        counts[each.state] = counts.get(each.state, 0) + 1
+    state, message = _state(node, info, counts, has_plugin=has_plugin)
+    order = list(PodLeft)
+    left.sort(key=lambda each: (order.index(each.state), each.namespace, each.pod))
+    found = (held[uid] for uid in info.active if uid in held)
+    waits = [each for each in found if not each.decision.pod_leaves]
+    summary = at_once(summarize_pending(waits, PendingContext(), inputs.moment))
+    return NodeDrain(
+        info.name,
+        state,
+        message,
+        node.drain or "",
+        node.drained or "",
+        counts,
+        summary.reasons,
+        tuple(islice(left, MAX_LISTED)),
+    )
+
+
+def _left(pod: Pod, held: dict[PodKey, PendingFinding], inputs: DrainInputs) -> LeftPod:
+    """Say what becomes of a pod that a drain moves."""
+    name = pod.namespace, pod.name
+    now, moment = inputs.moment.now, inputs.moment
+    if (finding := held.get(pod.uid)) is not None:
+        decision = finding.decision
+        if decision.pod_leaves:
+            return LeftPod(*name, PodLeft.LEAVES, finding.message(now))
+        state = PodLeft.STAYS if decision.keeps else PodLeft.WAITS
+        at = finding.until if finding.turn is None else finding.turn.at
+        until = None if at is None else moment.time(at)
+        return LeftPod(*name, state, finding.message(now), until, finding.is_least)
+    if pod.is_terminating:
+        return LeftPod(*name, PodLeft.LEAVES, "it terminates")
+    if (eviction := inputs.ledger.current(pod.uid)) is not None:
+        if eviction.accepted_at is None:
+            return LeftPod(*name, PodLeft.EVICTING, "its eviction is under way")
+        return LeftPod(*name, PodLeft.LEAVES, "it was evicted")
+    latest = inputs.ledger.latest(pod.uid)
+    if latest is not None and latest.outcome is not None and latest.outcome.result == DRY_RUN:
+        return LeftPod(*name, PodLeft.DRY_RUN, "it would be evicted; a dry run evicts nothing")
+    if inputs.evaluator.queued or inputs.evaluator.is_evaluating:
+        return LeftPod(*name, PodLeft.WAITS, "it is evaluated soon")
+    message = "no profile takes it: the arguments of DrainNodes, or a nodeSelector, leave it out"
+    return LeftPod(*name, PodLeft.LEFT_OUT, message)
+
+
+def _state(
+    node: Node, info: NodeInfo, counts: dict[str, int], *, has_plugin: bool
+) -> tuple[DrainState, str]:
+    """Return how far a node is, with a sentence that says what to do where it does not go on."""
+    if not is_to_be_drained(node):
+        return DrainState.NOT_ASKED, "it is not to be drained"
+    if not counts:
+        return DrainState.DRAINED, "no pod is left that has to leave"
+    if not node.unschedulable:
+        text = f"it is not cordoned, so nothing is done: kubectl cordon {node.name}"
+        return DrainState.NOT_CORDONED, text
+    if not has_plugin:
+        text = "no profile has the plugin DrainNodes: add it to the policy"
+        return DrainState.NO_PLUGIN, text
+    if not info.eligible:
+        why = "is not Ready" if not node.is_ready else "is not of the policy's nodeSelector"
+        return DrainState.NOT_SEEN, f"the node {why}, so its pods are not evaluated"
+    if _MOVE_BY_THEMSELVES & counts.keys():
+        return DrainState.DRAINING, "pods leave it as gates and limits allow"
+    return DrainState.BLOCKED, "what is left stays until a person changes something"

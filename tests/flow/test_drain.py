@@ -1,0 +1,245 @@
+"""Drains of nodes: pods leave by the rules, a page says who is left, an empty node says so."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from inspect import isawaitable
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec.structs import replace
+
+from reactive_desched.api.event import NodeDrained
+from reactive_desched.app.node_drains import RETRY_S, Draining
+from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains, PodLeft
+from reactive_desched.errors import ConfigError, RequestRejected
+from reactive_desched.model.objects import Annotations, Node, OwnerReference, Pod
+from reactive_desched.model.outcomes import DryRun, TooManyRequests
+from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import UNLIMITED_MOVES
+from tests.support.flow import FakeEdgesController
+from tests.support.recording_logger import RecordingLogger
+
+pytestmark = pytest.mark.anyio
+
+WISH = "ada: a new kernel"
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def to_be_drained(name: str, *, cordoned: bool = True, version: int = 1) -> Node:
+    return replace(node(name, unschedulable=cordoned, version=version), drain=WISH)
+
+
+def of_daemon_set(name: str, on: str) -> Pod:
+    owner = OwnerReference("DaemonSet", "agent", "uid-agent", controller=True)
+    return replace(pod(name, on=on), owners=(owner,))
+
+
+class DrainingController(FakeEdgesController):
+    """A controller with the page, whose marks on nodes come back as the watch would bring them."""
+
+    def __init__(self, *plugins: Any, **parts: Any) -> None:
+        chosen = plugins or (DrainNodesPlugin(DrainNodesArgs()),)
+        super().__init__(*chosen, **{"moves": UNLIMITED_MOVES, **parts})
+        self.marks: list[tuple[str, str | None]] = []
+        self.refusal: RequestRejected | None = None
+        self.log = RecordingLogger()
+        mark = None if parts.get("dry_run") else self._mark
+        self.draining = Draining(
+            self.pipeline, self.intent_store, mark, anyio.current_time, self.log
+        )
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Run the controller, and what follows drains, while the block lasts."""
+        async with self.running(), anyio.create_task_group() as group:
+            group.start_soon(self.draining.run)
+            await anyio.sleep(1)
+            yield
+            group.cancel_scope.cancel()
+
+    async def _mark(self, name: str, drained: str | None) -> None:
+        self.marks.append((name, drained))
+        if self.refusal is not None:
+            raise self.refusal
+        info = self.controller.view.node_info(name)
+        assert info is not None
+        assert info.node is not None
+        self.deliver(
+            replace(info.node, drained=drained, resource_version=info.node.resource_version + 1)
+        )
+
+    async def read(self, nodes: str = "") -> NodeDrains:
+        """Read the page."""
+        [page] = self.draining.pages
+        answer = page.read({"nodes": nodes} if nodes else {})
+        assert isawaitable(answer)
+        found = await answer
+        assert isinstance(found, NodeDrains)
+        return found
+
+    async def read_one(self, name: str = "n1") -> NodeDrain:
+        """Read what it says of a node."""
+        [row] = (await self.read(name)).nodes
+        return row
+
+
+def left(row: NodeDrain) -> dict[str, PodLeft]:
+    return {each.pod: each.state for each in row.pods}
+
+
+async def test_pods_leave_at_the_pace_of_the_limits_and_the_page_says_when() -> None:
+    rates = {"node": TokenRate(per_second=1 / 60, burst=1)}
+    controller = DrainingController(rates=rates)
+    agent = of_daemon_set("agent", "n1")
+    controller.sync_and_resume(node("n1"), node("n2"), agent, pod("a", on="n1"), pod("b", on="n1"))
+    async with controller.following():
+        controller.deliver(to_be_drained("n1"))
+        await anyio.sleep(1)
+        row = await controller.read_one()
+
+        assert (row.state, row.wish) == (DrainState.DRAINING, WISH)
+        assert sorted(left(row).values()) == [PodLeft.LEAVES, PodLeft.WAITS]
+        [reason] = row.reasons
+        assert (reason.reason, reason.last_turn is not None) == ("EvictionRateLimited", True)
+        assert next(each.until for each in row.pods if each.state is PodLeft.WAITS) is not None
+        assert controller.marks == []
+
+
+async def test_an_empty_node_is_recorded_and_marked_once() -> None:
+    controller = DrainingController()
+    web, agent = pod("web", on="n1"), of_daemon_set("agent", "n1")
+    controller.sync_and_resume(to_be_drained("n1"), node("n2"), web, agent)
+    async with controller.following():
+        await anyio.sleep(5)
+        assert controller.evicted_names == ["web"]
+        assert controller.marks == []  # it still terminates
+        controller.delete(web)
+        await anyio.sleep(60)
+        row = await controller.read_one()
+
+    assert row.state is DrainState.DRAINED
+    assert row.drained == "1970-01-01T00:00:07Z"
+    assert controller.marks == [("n1", row.drained)]
+    assert controller.intent_store.events == [
+        NodeDrained(node="n1", node_uid="node-n1", message=WISH)
+    ]
+
+
+async def test_a_mark_that_is_no_longer_true_is_taken_off() -> None:
+    controller = DrainingController()
+    marked = replace(to_be_drained("n1"), drained="2026-01-01T00:00:00Z")
+    controller.sync_and_resume(marked, node("n2"))
+    async with controller.following():
+        assert controller.marks == []
+        assert controller.intent_store.events == []  # an earlier process has recorded it
+        late = pod("late", on="n1", tolerates="*")
+        controller.deliver(late)
+        await anyio.sleep(2)
+        assert controller.marks == [("n1", None)]
+        controller.delete(late)
+        await anyio.sleep(60)
+
+    assert [drained is None for _, drained in controller.marks] == [True, False]
+    assert len(controller.intent_store.events) == 1
+
+
+async def test_a_mark_that_may_not_be_written_is_tried_again_and_recorded_once() -> None:
+    controller = DrainingController()
+    controller.refusal = RequestRejected("403", retryable=False)
+    controller.sync_and_resume(to_be_drained("n1"), node("n2"))
+    async with controller.following():
+        await anyio.sleep(2.5 * RETRY_S)
+
+    assert len(controller.marks) == 3
+    assert len(controller.intent_store.events) == 1
+    [line, *_] = controller.log.values_of("the node cannot be marked as drained")
+    assert "deploy/drain/rbac.yaml" in line["remedy"]
+
+
+async def test_a_dry_run_writes_nothing_and_says_what_it_would_do() -> None:
+    controller = DrainingController(dry_run=True)
+    controller.evictor.script["web"] = [DryRun()]
+    controller.sync_and_resume(node("n1"), node("n2"), pod("web", on="n1"))
+    async with controller.following():
+        controller.deliver(to_be_drained("n1"))
+        await anyio.sleep(1)
+        row = await controller.read_one()
+
+    assert left(row) == {"web": PodLeft.DRY_RUN}
+    assert row.state is DrainState.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("the_node", "state"),
+    [
+        pytest.param(node("n1"), DrainState.NOT_ASKED, id="not asked for"),
+        pytest.param(to_be_drained("n1", cordoned=False), DrainState.NOT_CORDONED, id="uncordoned"),
+        pytest.param(replace(to_be_drained("n1"), ready_status="False"), DrainState.NOT_SEEN),
+    ],
+)
+async def test_a_node_that_does_not_go_on_says_why(the_node: Node, state: DrainState) -> None:
+    controller = DrainingController()
+    controller.sync_and_resume(the_node, node("n2"), pod("web", on="n1"))
+    async with controller.following():
+        row = await controller.read_one()
+
+    assert row.state is state
+    assert controller.evicted_names == []
+    assert controller.marks == []
+
+
+async def test_without_the_plugin_the_page_names_it() -> None:
+    controller = DrainingController(NodeTaintsPlugin(NodeTaintsArgs()))
+    controller.sync_and_resume(to_be_drained("n1"), node("n2"), pod("web", on="n1"))
+    async with controller.following():
+        found = await controller.read()
+
+    assert found.profiles == ()
+    assert [each.state for each in found.nodes] == [DrainState.NO_PLUGIN]
+
+
+async def test_what_stays_for_good_blocks_the_node_and_is_named() -> None:
+    controller = DrainingController(
+        DrainNodesPlugin(DrainNodesArgs.model_validate({"namespaces": {"exclude": ("kept",)}}))
+    )
+    critical = replace(pod("critical", on="n1"), annotations=Annotations(evict="false"))
+    other = pod("other", on="n1", namespace="kept")
+    controller.sync_and_resume(to_be_drained("n1"), node("n2"), critical, other)
+    async with controller.following():
+        row = await controller.read_one()
+
+    assert row.state is DrainState.BLOCKED
+    assert left(row) == {"critical": PodLeft.STAYS, "other": PodLeft.LEFT_OUT}
+
+
+async def test_a_disruption_budget_is_named_and_holds_the_pod_until_it_allows() -> None:
+    controller = DrainingController()
+    controller.evictor.script["web"] = [TooManyRequests("budget", retry_after_s=10.0)]
+    web = pod("web", on="n1")
+    controller.sync_and_resume(to_be_drained("n1"), node("n2"), web)
+    async with controller.following():
+        row = await controller.read_one()
+        assert (row.state, left(row)) == (DrainState.DRAINING, {"web": PodLeft.WAITS})
+        await anyio.sleep(120)
+
+    assert controller.evicted_names == ["web", "web"]
+
+
+async def test_only_named_nodes_are_described_and_a_slip_is_explained() -> None:
+    controller = DrainingController()
+    controller.sync_and_resume(to_be_drained("n1"), to_be_drained("n2"), node("n3"))
+    async with controller.following():
+        assert [each.node for each in (await controller.read()).nodes] == ["n1", "n2"]
+        assert [each.node for each in (await controller.read("n3,n1")).nodes] == ["n3", "n1"]
+        with pytest.raises(ConfigError, match="did you mean n1"):
+            await controller.read("n11")
