@@ -78,8 +78,8 @@ def plugins_page() -> str:
         "# Plugins",
         "",
         "What each plugin finds, the changes that make it look again, and its arguments.",
-        "Names and arguments are those of the SIG descheduler; `LowNodeLoad` is koordinator's, "
-        "`DrainNodes` ours.",
+        "Names and arguments are those of the SIG descheduler.",
+        "`LowNodeLoad` is koordinator's, and `DrainNodes` ours.",
         "",
     ]
     plugins = plugin_registry()
