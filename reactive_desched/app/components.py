@@ -1,7 +1,7 @@
 """Builds the parts of a controller, before any task starts."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.health_checks import HealthChecks
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
-from reactive_desched.app.node_drains import Draining
+from reactive_desched.app.node_drains import Draining, NodeWrites
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pauses import SuspendDetector
@@ -24,10 +24,11 @@ from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
-from reactive_desched.kube.client.nodes import mark_drained
+from reactive_desched.kube.client.nodes import mark_drained, request_drain
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.silence import LateWatches
+from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.kinds.interning import InternTables
@@ -92,8 +93,10 @@ async def build_components(
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
     migration = _build_migration(deps, session, pipeline, interned, events, recorder)
-    mark = None if deps.dry_run else partial(mark_drained, session)
-    draining = Draining(pipeline, recorder, mark, time.time, deps.log)
+    requests = NodeWrites(partial(request_drain, session), partial(mark_drained, session))
+    writes = None if deps.dry_run else requests
+    rules = partial(_drain_rules, active)
+    draining = Draining(pipeline, recorder, writes, rules, time.time, deps.log)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -113,6 +116,10 @@ async def build_components(
         pulse,
         notes,
     )
+
+
+def _drain_rules(active: ActiveConfig) -> Sequence[DrainRule]:
+    return active.configuration.settings.drains
 
 
 def _build_migration(

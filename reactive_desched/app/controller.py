@@ -94,7 +94,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
         deps.metrics.register(parts.health_checks)
-        deps.metrics.register(parts.pipeline.evictions)
+        deps.metrics.register(parts.pipeline.evictions, parts.draining)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
         credential_error = session.credentials.error

@@ -59,7 +59,7 @@ class DrainState(StrEnum):
 class LeftPod(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A pod that is still on its node, and what it waits for; `until` is when that ends by itself.
 
-    With `isLeast` something else holds all evictions, and it is not before then.
+    With `isLeast` something else holds all evictions, and it is not before then. `gate` holds it.
     """
 
     namespace: str
@@ -68,6 +68,7 @@ class LeftPod(Struct, frozen=True, rename="camel", omit_defaults=True):
     message: str = ""
     until: datetime | None = None
     is_least: bool = False
+    gate: str = ""
 
 
 class NodeDrain(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -185,7 +186,7 @@ def _left(pod: Pod, held: dict[PodKey, PendingFinding], inputs: DrainInputs) -> 
         state = PodLeft.STAYS if decision.keeps else PodLeft.WAITS
         at = finding.until if finding.turn is None else finding.turn.at
         until = None if at is None else moment.time(at)
-        return LeftPod(*name, state, finding.message(now), until, finding.is_least)
+        return LeftPod(*name, state, finding.message(now), until, finding.is_least, decision.gate)
     if pod.is_terminating:
         return LeftPod(*name, PodLeft.LEAVES, "it terminates")
     if (eviction := inputs.ledger.current(pod.uid)) is not None:

@@ -18,7 +18,11 @@ from reactive_desched.policy.detect_kind import POLICY_KIND, DocumentKind
 from reactive_desched.policy.documents import Document, DocumentSet, SourceText
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.policy_reader import PolicyReader, ReadPolicy
-from reactive_desched.policy.references import unknown_plugins_and_changes, unknown_profiles
+from reactive_desched.policy.references import (
+    drains_without_plugin,
+    unknown_plugins_and_changes,
+    unknown_profiles,
+)
 from reactive_desched.policy.registry import EVICT, Registry, with_evictor
 from reactive_desched.policy.yaml.diagnostics import (
     Diagnostic,
@@ -217,7 +221,8 @@ def _read_both(
     settings = _read_settings(documents.settings, diagnostics, registry)
     read = _read_policy(documents.policy, registry, diagnostics)
     if read is not None and settings is not None and documents.settings is not None:
-        for diagnostic in unknown_profiles(settings, documents.settings.location, read.policy):
+        beside = settings, documents.settings.location, read.policy
+        for diagnostic in (*unknown_profiles(*beside), *drains_without_plugin(*beside)):
             diagnostics.add(diagnostic)
     if read is None or read.settings is None or documents.policy is None:
         return read, settings

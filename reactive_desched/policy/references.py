@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
@@ -13,6 +13,8 @@ from reactive_desched.policy.registry import Registry, plugin_names
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import did_you_mean, sole_near_name
+
+DRAIN_NODES: Final = "DrainNodes"
 
 if TYPE_CHECKING:
     from reactive_desched.policy.settings.concerns import Concerns
@@ -114,6 +116,20 @@ def _concerns(
     for section, those in entries.items():
         for index, each in enumerate(those):
             yield each, location.below("budgets", section, index)
+
+
+def drains_without_plugin(
+    settings: "ReactiveSettings", location: SourceLocation, policy: Policy
+) -> Iterator[Diagnostic]:
+    """Refuse rules for drains where the policy would leave the nodes cordoned and full."""
+    enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
+    if settings.drains and DRAIN_NODES not in enabled:
+        yield location.below("drains").diagnostic(
+            f"no profile of the policy has the plugin {DRAIN_NODES}, which finds the pods",
+            f"add {DRAIN_NODES} to plugins.deschedule.enabled of a profile",
+            rule=Rule.CONTRADICTING_SETTINGS,
+            at_key=True,
+        )
 
 
 def _change_kinds(plugins: Iterable[str], registry: Registry) -> frozenset[str]:

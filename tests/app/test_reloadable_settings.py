@@ -117,6 +117,11 @@ def disruptions(name: str) -> Effect:
     )
 
 
+def drains(_: Controller, configuration: Configuration) -> list[str]:
+    """Return what begins drains: see tests/flow/test_drain.py for how it reads them."""
+    return [each.wish for each in ActiveConfig(configuration).configuration.settings.drains]
+
+
 def kubernetes_events(_: Controller, configuration: Configuration) -> bool:
     active = ActiveConfig(configuration)
     return active.configuration.settings.events.kubernetes
@@ -182,6 +187,11 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "debounce.flapping.per": ("9s", flapping, (4, 9, 30, 300)),
     "debounce.flapping.quiet": ("9s", flapping, (4, 60, 9, 300)),
     "debounce.flapping.maxWait": ("90s", flapping, (4, 60, 30, 90)),
+    "drains": (
+        [{"name": "old", "maxNodeAge": "720h"}],
+        drains,
+        ["rule old: older than 30d"],
+    ),
     "pace": ("fast", rate("cluster"), TokenRate(2, 40)),
     "budgets.cluster.evictions": (60, rate("cluster"), TokenRate(1, 10)),
     "budgets.cluster.per": ("30s", rate("cluster"), TokenRate(1, 10)),

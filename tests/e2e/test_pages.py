@@ -112,7 +112,7 @@ ENDINGS = {
         " -- reactive-desched eviction-loops clear"
     ): (2,),
     "kubectl get pods -A --as jane": (1,),
-    "reactive-desched drain node-07": (0, 3),
+    "reactive-desched drain node-17 --reason": (0, 3),
 }
 """What ends otherwise than with 0: there is no such record, no such memory, no such right, or none
 is missing; or the time was over before a node was empty."""
@@ -177,7 +177,7 @@ READINGS = {
     "docs/howto/events.md": Reading(
         names={"-n shop web": "$DEPLOYMENT", "-n shop --": "-n kube-system --"}
     ),
-    "docs/howto/drain.md": Reading(names={"node-17": "node-07", "--timeout 30m": "--timeout 5s"}),
+    "docs/howto/drain.md": Reading(names={"node-17": "node-09", "--timeout 30m": "--timeout 5s"}),
     "docs/howto/evaluate.md": Reading(names={"worker-7": "node-07"}),
     "docs/howto/high-availability.md": Reading(
         (

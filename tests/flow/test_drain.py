@@ -11,13 +11,14 @@ import trio.testing
 from msgspec.structs import replace
 
 from reactive_desched.api.event import NodeDrained
-from reactive_desched.app.node_drains import RETRY_S, Draining
+from reactive_desched.app.node_drains import BEGIN_S, RETRY_S, Draining, NodeWrites
 from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains, PodLeft
 from reactive_desched.errors import ConfigError, RequestRejected
 from reactive_desched.model.objects import Annotations, Node, OwnerReference, Pod
 from reactive_desched.model.outcomes import DryRun, TooManyRequests
 from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES
@@ -53,9 +54,16 @@ class DrainingController(FakeEdgesController):
         self.marks: list[tuple[str, str | None]] = []
         self.refusal: RequestRejected | None = None
         self.log = RecordingLogger()
-        mark = None if parts.get("dry_run") else self._mark
+        self.requests: list[str] = []
+        self.rules: list[DrainRule] = []
+        writes = None if parts.get("dry_run") else NodeWrites(self._request, self._mark)
         self.draining = Draining(
-            self.pipeline, self.intent_store, mark, anyio.current_time, self.log
+            self.pipeline,
+            self.intent_store,
+            writes,
+            lambda: self.rules,
+            anyio.current_time,
+            self.log,
         )
 
     @asynccontextmanager
@@ -66,6 +74,20 @@ class DrainingController(FakeEdgesController):
             await anyio.sleep(1)
             yield
             group.cancel_scope.cancel()
+
+    async def _request(self, name: str, wish: str) -> None:
+        self.requests.append(name)
+        info = self.controller.view.node_info(name)
+        assert info is not None
+        assert info.node is not None
+        self.deliver(
+            replace(
+                info.node,
+                drain=wish,
+                unschedulable=True,
+                resource_version=info.node.resource_version + 1,
+            )
+        )
 
     async def _mark(self, name: str, drained: str | None) -> None:
         self.marks.append((name, drained))
@@ -243,3 +265,111 @@ async def test_only_named_nodes_are_described_and_a_slip_is_explained() -> None:
         assert [each.node for each in (await controller.read("n3,n1")).nodes] == ["n3", "n1"]
         with pytest.raises(ConfigError, match="did you mean n1"):
             await controller.read("n11")
+
+
+def rule(**fields: Any) -> DrainRule:
+    return DrainRule.model_validate({"name": "old", **fields})
+
+
+def aged(name: str, created_s: int | None, **fields: Any) -> Node:
+    return replace(node(name), created_s=created_s, **fields)
+
+
+async def test_a_rule_drains_the_oldest_nodes_first_and_waits_until_one_is_gone() -> None:
+    controller = DrainingController()
+    controller.rules = [rule(maxNodeAge="10s", maxNodes=2)]
+    nodes = [aged(name, created) for name, created in (("n1", 3), ("n2", 1), ("n3", 2))]
+    controller.sync_and_resume(*nodes, aged("young", 10_000), pod("web", on="n2"))
+    async with controller.following():
+        await anyio.sleep(3 * BEGIN_S)
+        assert controller.requests == ["n2", "n3"]
+        controller.delete(nodes[1])
+        await anyio.sleep(3 * BEGIN_S)
+
+    assert controller.requests == ["n2", "n3", "n1"]
+    assert controller.evicted_names == ["web"]
+
+
+@pytest.mark.parametrize(
+    "left_alone",
+    [
+        pytest.param(aged("n1", 0, unschedulable=True), id="a person has cordoned it"),
+        pytest.param(aged("n1", 0, drain="ada"), id="a person has uncordoned it"),
+        pytest.param(aged("n1", 0, ready_status="False"), id="not Ready"),
+        pytest.param(aged("n1", 0, do_not_evict="true"), id="do-not-evict"),
+        pytest.param(aged("n1", 0, do_not_disrupt="true"), id="do-not-disrupt"),
+        pytest.param(aged("n1", None), id="its age is not known"),
+        pytest.param(
+            aged("n1", 0, taints=node("x", "karpenter.sh/disrupted:NoSchedule").taints),
+            id="Karpenter empties it",
+        ),
+    ],
+)
+async def test_a_rule_leaves_alone_what_others_care_for(left_alone: Node) -> None:
+    controller = DrainingController()
+    controller.rules = [rule(maxNodeAge="10s")]
+    controller.sync_and_resume(left_alone, aged("n2", 10_000))
+    async with controller.following():
+        await anyio.sleep(3 * BEGIN_S)
+
+    assert controller.requests == []
+
+
+async def test_a_rule_of_labels_and_age_wants_both() -> None:
+    controller = DrainingController()
+    controller.rules = [rule(maxNodeAge="10s", nodeSelector="pool=spot", maxNodes=9)]
+    spot = {"labels": {"pool": "spot"}}
+    controller.sync_and_resume(
+        aged("n1", 0), aged("n2", 0, **spot), aged("n3", 10_000, **spot), aged("n4", 10_000)
+    )
+    async with controller.following():
+        await anyio.sleep(3 * BEGIN_S)
+
+    assert controller.requests == ["n2"]
+
+
+@pytest.mark.parametrize("hold", ["paused", "no plugin", "dry run"])
+async def test_no_drain_begins_while_nothing_would_leave(hold: str) -> None:
+    plugins = (NodeTaintsPlugin(NodeTaintsArgs()),) if hold == "no plugin" else ()
+    controller = DrainingController(*plugins, dry_run=hold == "dry run")
+    controller.rules = [rule(maxNodeAge="10s")]
+    controller.sync_and_resume(aged("n1", 0), aged("n2", 10_000))
+    if hold == "paused":
+        controller.controller.pauses.pause("ada", "an upgrade", None)
+    async with controller.following():
+        await anyio.sleep(3 * BEGIN_S)
+
+    assert controller.requests == []
+
+
+async def test_a_drain_that_may_not_begin_is_tried_again_later() -> None:
+    controller = DrainingController()
+    controller.rules = [rule(maxNodeAge="10s")]
+
+    async def refuse(name: str, _: str) -> None:
+        controller.requests.append(name)
+        raise RequestRejected("403", retryable=False)
+
+    controller.draining._writes = NodeWrites(refuse, controller._mark)
+    controller.sync_and_resume(aged("n1", 0), aged("n2", 10_000))
+    async with controller.following():
+        await anyio.sleep(2 * RETRY_S + BEGIN_S)
+
+    assert controller.requests == ["n1"] * 3
+
+
+async def test_the_metric_counts_the_pods_left_by_what_holds_them() -> None:
+    rates = {"node": TokenRate(per_second=1 / 600, burst=1)}
+    controller = DrainingController(rates=rates)
+    pods = pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n1")
+    controller.sync_and_resume(node("n1"), node("n2"), *pods)
+    async with controller.following():
+        controller.deliver(to_be_drained("n1"))
+        await anyio.sleep(2 * BEGIN_S)
+        [metric] = controller.draining.collect()
+        assert metric.samples == {("n1", "leaves"): 1, ("n1", "EvictionRateLimit"): 2}
+        controller.deliver(replace(node("n1", version=9), drain=None))
+        await anyio.sleep(2 * BEGIN_S)
+        [metric] = controller.draining.collect()
+
+    assert metric.samples == {}

@@ -15,6 +15,7 @@ from reactive_desched.api.args import (
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.settings.controller_settings import ControllerSettings
+from reactive_desched.policy.settings.drains import MAX_RULES, DrainRule
 from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
 from reactive_desched.policy.settings.limits import PositiveCount
 from reactive_desched.policy.settings.recorder import RecorderSettings
@@ -99,6 +100,12 @@ class ReactiveSettings(ControllerSettings):
     )
     logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
         default=LoggingSettings.model_construct(), description="Log lines: their format and level."
+    )
+    drains: Annotated[tuple[DrainRule, ...], Field(max_length=MAX_RULES)] = Field(
+        default=(),
+        description="Nodes that the controller cordons and drains by itself, by their age or their "
+        "labels; a profile needs the plugin DrainNodes, and the controller the right to patch "
+        "nodes.",
     )
     events: EventSettings = Field(
         default=EventSettings.model_construct(),

@@ -346,3 +346,26 @@ def test_every_field_a_person_can_write_is_described(model: type[BaseModel]) -> 
         if not field.description
     ]
     assert silent == []
+
+
+def test_drains_need_the_plugin_that_finds_the_pods(
+    problems: Callable[[str], list[str]], golden: Golden
+) -> None:
+    policy = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: drains
+  plugins:
+    deschedule: {enabled: [PLUGIN]}
+"""
+    drains = f"---\n{HEAD}drains: [{{name: old, maxNodeAge: 720h}}]\n"
+    without = policy.replace("PLUGIN", "RemoveFailedPods")
+    assert problems(f"{without}{drains}") == [golden()]
+    assert problems(f"{policy.replace('PLUGIN', 'DrainNodes')}{drains}") == []
+
+
+def test_a_rule_for_drains_names_some_nodes(
+    problems: Callable[[str], list[str]], head: str, golden: Golden
+) -> None:
+    assert problems(f"{head}---\n{HEAD}drains: [{{name: all}}]\n")[:1] == [golden()]

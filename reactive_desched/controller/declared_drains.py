@@ -1,0 +1,42 @@
+"""Chooses the nodes whose drain begins by a rule of the settings, the oldest first."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.model.node_drains import is_being_drained, is_to_be_drained
+from reactive_desched.model.node_marks import is_being_emptied
+from reactive_desched.model.objects import Node
+from reactive_desched.model.opt_outs import read_opt_out, says_yes
+from reactive_desched.policy.settings.drains import DrainRule
+
+
+def nodes_to_begin(
+    rule: DrainRule, nodes: Iterable[NodeInfo], begun: Collection[str], now_s: float
+) -> Iterator[Node]:
+    """Yield the nodes whose drain is to begin now, in seconds since the epoch.
+
+    `begun` are nodes of this rule whose drain was begun, and whose annotation is not seen yet. An
+    empty node counts until it is deleted or used again: the cluster gets no smaller than that. A
+    node that a person has cordoned, or uncordoned during its drain, is left alone; so is one that
+    another program empties, that is not Ready, or that asks to be left alone.
+    """
+    under_way, found = len(begun), []
+    for info in nodes:
+        node = info.node
+        if node is None or node.name in begun or not rule.concerns(node, now_s):
+            continue
+        if is_being_drained(node):
+            under_way += 1
+        elif _may_begin(node, now_s):
+            found.append(node)
+    found.sort(key=lambda node: (node.created_s or 0, node.name))
+    yield from found[: max(0, rule.max_nodes - under_way)]
+
+
+def _may_begin(node: Node, now_s: float) -> bool:
+    if node.unschedulable or is_to_be_drained(node) or is_being_emptied(node):
+        return False
+    if not node.is_ready or says_yes(node.do_not_disrupt):
+        return False
+    opt_out = read_opt_out(node.do_not_evict, node.created_s or 0)
+    return opt_out is None or (opt_out.until_s is not None and opt_out.until_s <= now_s)
