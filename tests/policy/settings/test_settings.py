@@ -7,9 +7,12 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.document import PolicyDocument
+from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.settings.debounce import (
     DebounceSettings,
     PluginDebounceSettings,
@@ -362,7 +365,8 @@ profiles:
     drains = f"---\n{HEAD}drains: [{{name: old, maxNodeAge: 720h}}]\n"
     without = policy.replace("PLUGIN", "RemoveFailedPods")
     assert problems(f"{without}{drains}") == [golden()]
-    assert problems(f"{policy.replace('PLUGIN', 'DrainNodes')}{drains}") == []
+    with_it = SourceText(f"{policy.replace('PLUGIN', 'DrainNodes')}{drains}", "p.yaml")
+    assert load_sources([with_it], plugin_registry()).settings.drains[0].name == "old"
 
 
 def test_a_rule_for_drains_names_some_nodes(
