@@ -121,7 +121,7 @@ async def _migrate(arguments: argparse.Namespace) -> None:
         for pod in pods:
             body = new_job("", pod, arguments.mode, arguments.ttl_s, annotations)
             name = job_name(await create_job(session, body))
-            sys.stdout.write(f"podmigrationjob {name} moves {pod}\n")
+            sys.stdout.write(f"podmigrationjob {name} is made for {pod}\n")
 
 
 async def _change(arguments: argparse.Namespace) -> None:

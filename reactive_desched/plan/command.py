@@ -50,6 +50,18 @@ class SweptSnapshot(Struct, frozen=True):
     looked_at: PlanInputs
     warnings: tuple[str, ...]
 
+    def obstacles(self) -> Iterator[str]:
+        """Say of each plugin that compares nodes what keeps it from moving any pod.
+
+        Where any pod leaves, nothing is said: the plan has what there is to see.
+        """
+        if any(each.action == "Evict" for each in self.result.decisions):
+            return
+        for table in self.tables():
+            if table.obstacles:
+                why = "; ".join(table.obstacles)
+                yield f"{table.plugin} of profile {table.profile} moves nothing: {why}"
+
     def tables(self) -> tuple[RuleTable, ...]:
         """Return how the nodes stood before the sweep, for each rule of the policy."""
         from reactive_desched.plan.node_tables import rule_tables
@@ -126,6 +138,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         looked_at=sweep.looked_at,
         warnings=sweep.warnings,
         failed_plugins=_failed(result),
+        obstacles=() if options.only else tuple(sweep.obstacles()),
         mode=options.mode,
         preview=result.preview,
         only=options.only,

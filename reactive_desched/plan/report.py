@@ -182,6 +182,7 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     `mode` is whose decisions they are; those of the controller come with `preview`. `only` has the
     filters that were given, and `matching_pods` counts the pods that they leave.
     `failed_plugins` are those that raised an exception or were ended, by profile and name.
+    `obstacles` say of plugins that compare nodes why they move nothing, where no pod leaves.
     `skipped` says why nothing was judged at all, if so. `others` has the pods about which nothing
     was decided, and `nodes` the tables that `nodes` shows; each null where it was not asked for.
     """
@@ -195,6 +196,7 @@ class PlanReport(ReportPart, frozen=True, gc=False, kw_only=True):
     looked_at: PlanInputs
     warnings: tuple[str, ...] = ()
     failed_plugins: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
     skipped: str | None
     decisions: tuple[PlannedDecision, ...]
     others: tuple[UnaffectedPod, ...] | None = None

@@ -60,7 +60,7 @@ def lines(report: PlanReport, style: TextStyle) -> Iterator[str]:
 
 
 def _parts(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]]:
-    yield [style.heading(_headline(report))]
+    yield [style.heading(_headline(report)), *report.obstacles]
     yield from (_eviction_tables if report.preview is None else _timed_table)(report, style)
     hint, what, rest = "", "finding", report.decisions
     if not report.only and report.others is None:

@@ -518,7 +518,7 @@ def test_the_pod_has_what_the_values_give_it(helm: Helm) -> None:
     for each in objects:
         labels = each["metadata"]["labels"]
         assert (labels["team"], labels["app.kubernetes.io/part-of"]) == ("a", "platform")
-        assert labels["app.kubernetes.io/name"] == "mover"
+        assert labels["app.kubernetes.io/name"] == RELEASE, "selectors cannot be changed"
         assert each["metadata"]["annotations"]["owner"] == "a"
         assert "mover" in each["metadata"]["name"]
 
@@ -796,6 +796,29 @@ def test_from_one_replica_to_two_and_back_and_uninstalled_and_installed_again(
     helm.run("uninstall", name, *to)
     # that of two replicas was left before it could be told to go
     kubectl.run("wait", f"pvc/{first}", "-n", name, "--for=delete", "--timeout=30s")
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
+def test_a_release_takes_other_names_and_goes_back(helm: Helm, control_plane: ControlPlane) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-renamed"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    helm.run("install", name, str(CHART), *to, "--create-namespace", values={})
+
+    for values, called in (
+        ({"nameOverride": "renamed"}, "chart-renamed"),  # the release's name has it already
+        ({"nameOverride": "mover"}, "chart-renamed-mover"),
+        ({"fullnameOverride": "other", "nameOverride": "mover"}, "other"),
+        ({"fullnameOverride": "other"}, "other"),
+        (
+            {"replicas": 1},
+            "chart-renamed-reactive-desched",
+        ),  # without values Helm keeps those before
+    ):
+        helm.run("upgrade", name, str(CHART), *to, values=values)
+        (deployment,) = kubectl.get("deployment", "-n", name)
+        assert deployment["metadata"]["name"] == called
+    helm.run("uninstall", name, *to)
     kubectl.run("delete", "namespace", name, "--wait=false")
 
 

@@ -38,6 +38,26 @@ def test_nothing_to_evict_is_said_plainly(world: Any, golden: Golden) -> None:
     assert shown(world.look(path)).startswith(golden() + "\n")
 
 
+UTILIZATION = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: even
+  pluginConfig:
+  - {name: LowNodeUtilization, args: {thresholds: {pods: 1}, targetThresholds: {pods: 99}}}
+  plugins: {balance: {enabled: [LowNodeUtilization]}}
+"""
+
+
+@pytest.mark.parametrize("mode", list(PlanMode))
+def test_nothing_to_evict_is_followed_by_what_keeps_plugins_that_compare_nodes(
+    world: Any, golden: Golden, mode: PlanMode
+) -> None:
+    report = world.look(policy=UTILIZATION, mode=mode)
+
+    assert shown(report).splitlines()[1] == golden()
+
+
 def test_why_nothing_was_judged_is_the_headline(world: Any, golden: Golden) -> None:
     path = world.file(world.listed([world.node("n1"), world.pod("a")]))
 

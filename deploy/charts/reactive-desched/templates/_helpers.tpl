@@ -1,6 +1,6 @@
-{{- /* The label app.kubernetes.io/name. Charts that include this one twice give each an alias, which is .Chart.Name. */}}
+{{- /* What the names of objects have behind that of the release. */}}
 {{- define "desched.app" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- .Values.nameOverride | default .Chart.Name }}
 {{- end }}
 
 {{- /* The name of what the release has, unlike that of any other release or alias in the namespace. */}}
@@ -17,9 +17,15 @@
 {{- else }}{{ .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
+{{- /* The label app.kubernetes.io/name. Selectors have it, which cannot be changed, so no value is in it. Charts that
+include this one twice give each an alias, which is .Chart.Name. */}}
+{{- define "desched.label" -}}
+{{- .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
 {{- /* The labels that the pods of this release have, and no other pod of the namespace. */}}
 {{- define "desched.selector" -}}
-app.kubernetes.io/name: "{{ include "desched.app" . }}"
+app.kubernetes.io/name: "{{ include "desched.label" . }}"
 app.kubernetes.io/instance: "{{ .Release.Name }}"
 app.kubernetes.io/component: {{ include "desched.component" . }}
 {{- end }}
