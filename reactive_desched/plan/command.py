@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.plan.evaluation import PlanResult, summarize
 from reactive_desched.plan.inputs import (
     LoadedSnapshot,
@@ -55,7 +56,11 @@ class SweptSnapshot(Struct, frozen=True):
 
         Where any pod leaves, nothing is said: the plan has what there is to see.
         """
-        if any(each.action == "Evict" for each in self.result.decisions):
+        if any(each.action == "Evict" for each in self.result.decisions) or not any(
+            isinstance(plugin, BalancePlugin)  # the tables are not loaded for any other
+            for profile in self.policy.profiles
+            for plugin in profile.plugins
+        ):
             return
         for table in self.tables():
             if table.obstacles:
