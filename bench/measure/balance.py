@@ -29,7 +29,7 @@ from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
 from reactive_desched.plugins.registry import plugin_registry
@@ -138,8 +138,15 @@ class Descheduler:
 
     def evaluate(self) -> None:
         """Judge what is enqueued."""
-        for evaluation in self._evaluator.process_due(time.monotonic(), _never):
+        self.evaluate_until(_never)
+
+    def evaluate_until(self, should_yield: Callable[[], bool]) -> bool:
+        """Judge what is enqueued until it should yield; say whether nothing is left."""
+        now = time.monotonic()
+        for evaluation in self._evaluator.process_due(now, should_yield):
             self.evicted += isinstance(evaluation.decision, Evict)
+        due = self._evaluator.next_due(now)
+        return due is None or due > now
 
 
 def _wall_clock() -> float:
@@ -150,13 +157,17 @@ def _never() -> bool:
     return False
 
 
-def load(data: Dataset) -> ClusterState:
+def _same(obj: ClusterObject) -> ClusterObject:
+    return obj
+
+
+def load(data: Dataset, altered: Callable[[ClusterObject], ClusterObject] = _same) -> ClusterState:
     """Read nodes and pods, and measure every node at about half of its capacity."""
     state, tables = ClusterState(), InternTables()
     for resource in ("nodes", "pods"):
         codec, items = ResourceCodec(WATCHED_KINDS[resource], tables), data.items(resource)
         for number in range(len(items)):
-            state.upsert(codec.decode_object(items.item(number)))
+            state.upsert(altered(codec.decode_object(items.item(number))))
     for sample in samples(state, _rng(1)):
         state.upsert(sample)
     return state

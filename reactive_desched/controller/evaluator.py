@@ -56,6 +56,7 @@ from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
+from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 
@@ -81,6 +82,8 @@ failed, so the pod backs off for no other plugin."""
 RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
 
+_END: Final = object()
+
 _OTHERS_PER_SLICE: Final = 1_000
 """So many subjects that were not asked for are passed over at once."""
 
@@ -98,8 +101,13 @@ MAX_ANSWERS: Final = 1_000_000
 """An evaluation with more does not end, also where no time passes, as in a preview."""
 
 
-class CapacitySource(Protocol):
-    """Yields the pods that fitted no node before and may fit one now."""
+class NodeFitAnswers(Protocol):
+    """Answers what every evaluation asks of node fit."""
+
+    @property
+    def long_answers(self) -> LongAnswers:
+        """Return what says whether long answers are wanted in steps."""
+        ...
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which of the blocked pods may fit now."""
@@ -111,6 +119,7 @@ class _EvaluationUnderWay:
 
     `previous` says why its findings were blocked before. `suspended` says that the
     cluster may have changed since the evaluation began. `answers` counts what the plugin yielded.
+    `steps` are those of an answer that it asked for, which is then evaluated anew.
     """
 
     __slots__ = (
@@ -121,6 +130,7 @@ class _EvaluationUnderWay:
         "key",
         "opinions",
         "previous",
+        "steps",
         "suspended",
         "trigger",
     )
@@ -131,6 +141,7 @@ class _EvaluationUnderWay:
         trigger: ChangeTrigger,
         previous: Mapping[FindingKey, Blocked[SubjectKey, ChangeTrigger]],
         now: float,
+        steps: Iterator[None] | None = None,
     ) -> None:
         self.key = key
         self.trigger = trigger
@@ -140,6 +151,7 @@ class _EvaluationUnderWay:
         self.decision: Decision | None = None
         self.found = self.suspended = False
         self.answers = 0
+        self.steps = steps
 
 
 class Evaluator:
@@ -155,12 +167,12 @@ class Evaluator:
         self,
         instances: Iterable[PluginInstance],
         backoff: PodBackoff,
-        capacity: CapacitySource,
+        node_fit: NodeFitAnswers,
         flapping: FlappingConfig = NEVER_FLAPPING,
         plugin_clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._backoff = backoff
-        self._capacity = capacity
+        self._node_fit = node_fit
         self.started = False
         self.evaluations = 0
         self.faults = PluginFaults()
@@ -252,7 +264,7 @@ class Evaluator:
     def reconfigure(
         self,
         instances: Iterable[PluginInstance],
-        capacity: CapacitySource,
+        node_fit: NodeFitAnswers,
         now: float,
         flapping: FlappingConfig = NEVER_FLAPPING,
     ) -> None:
@@ -261,7 +273,7 @@ class Evaluator:
         What was queued, under way, blocked or timed for the old instances is dropped. Evictions
         that they began are still settled, and pods that back off after a failure go on doing so.
         """
-        self._capacity = capacity
+        self._node_fit = node_fit
         self._install(instances, flapping)
         if self.started:
             self.resync(now)
@@ -286,7 +298,7 @@ class Evaluator:
             if kind in self._blocked.awaited_kinds:
                 for key in self._blocked.affected_by(change):
                     self._unblock(key, ChangeTrigger(change, now, version), now)
-        if hints := self._capacity.take_capacity_hints():
+        if hints := self._node_fit.take_capacity_hints():
             self._requeue_for_capacity(hints, ChangeTrigger(changes[0], now, version), now)
         return may_change_later or self._queue.enqueued != enqueued
 
@@ -385,7 +397,7 @@ class Evaluator:
         )  # by no event of the cluster
         for other in self._blocked.waiting_for(WakeOnEviction(pod.uid)):
             self._queue.enqueue(other[:2], now, trigger)
-        self._requeue_for_capacity(self._capacity.take_capacity_hints(), trigger, now)
+        self._requeue_for_capacity(self._node_fit.take_capacity_hints(), trigger, now)
 
     def eviction_ended(self, pod: PodKey, now: float) -> None:
         """Enqueue the findings that wait for the end of this pod's eviction."""
@@ -593,7 +605,6 @@ class Evaluator:
                     self._queue.enqueue(key[:2], now, trigger)
                     left = None if left is None else left - 1
 
-    @calls_foreign_code
     def _begin_due(self, now: float) -> bool:
         """Begin the evaluation of the next subject that is due; say whether there was one."""
         if (due := self._pop_due(now)) is None:
@@ -606,15 +617,36 @@ class Evaluator:
         self._timers.cancel(key)
         for outdated in previous:
             self._timers.cancel(outdated[:2])
+        self._node_fit.long_answers.end_wait()
+        self._begin(key, trigger, previous, now)
+        return True
+
+    @calls_foreign_code
+    def _begin(
+        self,
+        key: SubjectKey,
+        trigger: ChangeTrigger,
+        previous: Mapping[FindingKey, Blocked[SubjectKey, ChangeTrigger]],
+        now: float,
+        steps: Iterator[None] | None = None,
+    ) -> None:
         began = self._plugin_clock()
         try:
-            self._under_way = _EvaluationUnderWay(key, trigger, previous, now)
+            self._under_way = _EvaluationUnderWay(key, trigger, previous, now, steps)
         except BaseException as error:
             if not is_fault(error):
                 raise
             self._failed(key, error, now)
         self._time_call(key, began)
-        return True
+
+    def _begin_again(
+        self, under_way: _EvaluationUnderWay, steps: Iterator[None], now: float
+    ) -> None:
+        """Take the steps of an answer, then evaluate the subject again."""
+        self._node_fit.long_answers.wait()
+        previous = {**under_way.previous, **self._blocked.remove_group(under_way.key)}
+        self._under_way = None
+        self._begin(under_way.key, under_way.trigger, previous, now, steps)
 
     def _resume(self, now: float) -> None:
         """Go on with the evaluation under way, unless it has become too old."""
@@ -631,6 +663,18 @@ class Evaluator:
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         """Decide the subject's next finding; None is the evaluation's end, or no finding yet."""
+        if under_way.steps is not None:
+            if next(under_way.steps, _END) is _END:
+                under_way.steps = None
+            return None
+        try:
+            with self._node_fit.long_answers:
+                return self._decide_next(under_way, now)
+        except AnswerTakesLong as asked:
+            self._begin_again(under_way, asked.steps, now)
+            return None
+
+    def _decide_next(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
         under_way.answers += 1
         if under_way.answers > MAX_ANSWERS:
             self._under_way = None
@@ -653,11 +697,12 @@ class Evaluator:
             under_way.decision, under_way.found = evaluation.decision, True
             return evaluation
         if under_way.found:
-            hints = self._capacity.take_capacity_hints()
+            hints = self._node_fit.take_capacity_hints()
             self._requeue_for_capacity(hints, under_way.trigger, now)
         if self.faults.any and self._under_way is not None:
             self.faults.succeeded(under_way.key)
         self._under_way = None
+        self._node_fit.long_answers.end_wait()
         return None
 
     @calls_foreign_code

@@ -44,6 +44,7 @@ from reactive_desched.model.wakes import (
     WakeOnPv,
     WakeOnPvc,
 )
+from reactive_desched.primitives.long_answers import LongAnswers
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
@@ -86,6 +87,11 @@ class SchedulerNodeFit(EvictionParticipant):
         self._last_match: tuple[PodKey, str] | None = None
 
     # --- questions ---
+
+    @property
+    def long_answers(self) -> LongAnswers:
+        """Return what says whether answers about many pods are wanted in steps."""
+        return self._view.index(PodAffinity).queries.long_answers
 
     def sync(self) -> bool:
         """Refresh some of the dirty nodes; say whether none is left."""

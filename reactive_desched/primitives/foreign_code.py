@@ -4,6 +4,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeVar
 
+from reactive_desched.primitives.long_answers import AnswerTakesLong
+
 _CallerT = TypeVar("_CallerT", bound=Callable[..., Any])
 
 _callers: set[CodeType] = set()
@@ -24,6 +26,7 @@ def is_fault(error: BaseException) -> bool:
     """Say whether the code that was called raised an exception of its own, of whatever type.
 
     An exit, or memory that a call asked for in vain, ends that call and nothing else. A signal
-    raises KeyboardInterrupt wherever the process is; GeneratorExit closes a generator.
+    raises KeyboardInterrupt wherever the process is; GeneratorExit closes a generator; and
+    AnswerTakesLong is raised by what the code asked.
     """
-    return not isinstance(error, (KeyboardInterrupt, GeneratorExit))
+    return not isinstance(error, (KeyboardInterrupt, GeneratorExit, AnswerTakesLong))

@@ -19,6 +19,7 @@ from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.long_answers import LongAnswers
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import build_view
@@ -106,6 +107,7 @@ class Bench:
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
         self.rooms: list[CapacityHint] = []
+        self.long_answers = LongAnswers()
         self.evaluator = Evaluator(
             self.instances,
             PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0)),

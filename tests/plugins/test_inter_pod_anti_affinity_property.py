@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityPlugin,
 )
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes import namespace_pods, selectors
 from reactive_desched.state.indexes.topology_domains import topology_of
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
@@ -163,6 +165,22 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
         flagged = story.cluster.flagged()
         assert flagged == story.cluster.flagged_by_full_scan()
         assert flagged == story.cluster.flagged_after_restart()
+
+
+@given(steps, arguments)
+def test_reacting_finds_the_same_where_pods_are_collected_in_steps(
+    steps: list[tuple[str, Step]], args: dict[str, Any]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (namespace_pods, selectors):
+            patch.setattr(module, "PORTION", 1)
+        patch.setattr(selectors, "SHORT_STEPS", 0)
+        patch.setattr(selectors, "LARGE_PODS", 0)
+        patch.setattr(selectors, "MAX_RECENT_PODS", 0)
+        story = Story(args)
+        for step, thing in steps:
+            story.tell(step, thing)
+            assert story.cluster.flagged() == story.cluster.flagged_by_full_scan()
 
 
 @given(steps, arguments)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -20,8 +20,9 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     PodStatus,
 )
+from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes import selectors
+from reactive_desched.state.indexes import namespace_pods, selectors
 from reactive_desched.state.indexes.topology_domains import topology_of
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
@@ -79,6 +80,7 @@ nodes = st.builds(
 )
 namespaces = st.builds(lambda labels: Namespace("shop", labels=labels), st.sampled_from([{}, LIVE]))
 questions = st.tuples(st.just("ask"), terms | st.just(None))
+in_steps = st.tuples(st.just("take"), st.tuples(st.sampled_from(QUESTIONS), st.integers(1, 3)))
 steps = st.lists(
     st.tuples(st.just("apply"), pods)
     | st.tuples(st.just("apply"), pods)
@@ -86,7 +88,8 @@ steps = st.lists(
     | st.tuples(st.just("remove"), pods | nodes)
     | st.tuples(st.just("apply"), namespaces)
     | st.tuples(st.just("select"), st.sampled_from(["", "pool=x"]))
-    | questions,
+    | questions
+    | in_steps,
     min_size=4,
     max_size=30,
 )
@@ -108,8 +111,20 @@ class Story(PodAffinityCluster):
             self.state.set_node_selector(parse_selector(thing))
         elif step == "ask":
             self.answers()
+        elif step == "take":
+            self.take(*thing)
         else:
             getattr(self, step)(thing)
+
+    def take(self, question: tuple[str, str, str], count: int) -> None:
+        """Ask a question as an evaluation does, and take so many steps of its answer."""
+        namespace, text, key = question
+        try:
+            with self.index.queries.long_answers:
+                self.pods_matching_selector(text, key, namespace)
+        except AnswerTakesLong as asked:
+            for _ in islice(asked.steps, count):
+                pass
 
     def answers(self) -> dict[str, Any]:  # answers of several kinds
         """Return everything that can be asked about this cluster."""
@@ -268,6 +283,18 @@ def test_no_bound_on_questions_changes_an_answer(steps: list[tuple[str, Any]]) -
 
         story.remove(*story.state.pods)
         assert len(story.index.queries) <= 1
+
+
+@given(steps)
+def test_an_answer_in_steps_is_right_whatever_happens_between_them(
+    steps: list[tuple[str, Any]],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(namespace_pods, "PORTION", 1)
+        patch.setattr(selectors, "PORTION", 1)
+        patch.setattr(selectors, "SHORT_STEPS", 0)
+        story = told(steps)
+        assert story.answers() == Naive(story.state).answers()
 
 
 @given(steps)

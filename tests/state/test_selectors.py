@@ -1,9 +1,13 @@
 """What is remembered of selections that only a question needs, and what is forgotten."""
 
+from collections.abc import Iterator
+
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
-from reactive_desched.state.indexes import selectors
+from reactive_desched.primitives.long_answers import AnswerTakesLong
+from reactive_desched.state.indexes import namespace_pods, selectors
 from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
@@ -73,16 +77,16 @@ def test_at_the_bound_the_selection_asked_for_longest_ago_is_forgotten(
 def test_selections_are_forgotten_by_how_many_pods_they_have_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selectors, "MAX_UNREFERENCED_PODS", 3)
+    monkeypatch.setattr(selectors, "MAX_RECENT_PODS", 3)
     pods = [pod(f"p{number}", on="n1", labels=WEB) for number in range(2)]
     bench = PodAffinityCluster(*ZONES, *pods)
     for app in ("x", "y", "z"):
         bench.pods_matching_selector(f"app notin ({app})")
-    assert len(bench.index.queries) == 1
+    assert len(bench.index.queries) == 2, "twice as many pods as there are"
 
     for app in ("x", "y", "z"):
         bench.pods_matching_selector(f"app in ({app})")
-    assert len(bench.index.queries) == 4
+    assert len(bench.index.queries) == 5
 
 
 def test_what_was_forgotten_is_found_out_anew(one_remembered: None) -> None:
@@ -149,3 +153,61 @@ def test_labels_that_no_selection_demands_any_more_are_not_indexed(one_remembere
         each.pods_matching_selector("tier=x")
 
     assert footprint(bench.index) == footprint(never_asked.index)
+
+
+@pytest.fixture
+def one_pod_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (namespace_pods, selectors):
+        monkeypatch.setattr(module, "PORTION", 1)
+    monkeypatch.setattr(selectors, "SHORT_STEPS", 0)
+
+
+def begin(bench: PodAffinityCluster, text: str) -> Iterator[None]:
+    """Ask as an evaluation does; return the steps of the answer, of which one is taken."""
+    with pytest.raises(AnswerTakesLong) as asked, bench.index.queries.long_answers:
+        bench.pods_matching_selector(text)
+    next(asked.value.steps)
+    return asked.value.steps
+
+
+def test_pods_that_have_other_labels_while_they_are_collected_are_among_them_or_not(
+    one_pod_a_step: None,
+) -> None:
+    shared = {"app": "web"}
+    pods = [pod(name, on="n1", labels=shared) for name in ("first", "stays", "leaves", "differs")]
+    pods = [replace(each, labels=shared) for each in pods]
+    bench = PodAffinityCluster(*ZONES, *pods)
+    left = begin(bench, "app")
+
+    bench.apply(replace(pods[2], labels={"tier": "x"}), replace(pods[3], labels={"app": "other"}))
+    bench.apply(pod("comes", on="n3", labels=WEB))
+    assert sum(1 for _ in left)
+
+    assert bench.pods_matching_selector("app") == {
+        "a": {"first", "stays", "differs"},
+        "b": {"comes"},
+    }
+
+
+def test_a_pod_whose_old_labels_were_not_looked_at_yet_is_collected_by_its_new_ones(
+    one_pod_a_step: None,
+) -> None:
+    pods = [pod(name, on="n1", labels={"app": name}) for name in ("first", "second")]
+    bench = PodAffinityCluster(*ZONES, *pods)
+    left = begin(bench, "app")
+
+    bench.apply(replace(pods[1], labels={"app": "third"}))
+    list(left)
+
+    assert bench.pods_matching_selector("app") == {"a": {"first", "second"}}
+
+
+def test_pods_of_a_node_that_moves_while_they_are_collected_are_in_its_new_domain(
+    one_pod_a_step: None,
+) -> None:
+    bench = PodAffinityCluster(*ZONES, NEAR_POD, FAR_POD)
+    begin(bench, "app")
+
+    bench.apply(node("n2", zone="c"), node("n3", zone="d"))
+
+    assert bench.pods_matching_selector("app") == {"c": {"near"}, "d": {"far"}}

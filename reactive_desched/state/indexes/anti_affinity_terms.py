@@ -6,7 +6,7 @@ terms.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator
 from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, NodeInfo, NodeState
@@ -79,6 +79,7 @@ class NodeDomains(Index):
 
 
 Terms = tuple[PodAffinityTerm, ...]
+FindDomains = Callable[[SelectorQuery, str], TopologyDomains | None]
 TermQueries = tuple[tuple[PodAffinityTerm, SelectorQuery], ...]
 """Terms with their queries; a term without a selector matches no pod and is left out."""
 
@@ -241,14 +242,21 @@ class AntiAffinityTerms:
         ]
 
     def violated_by_node(
-        self, node_info: NodeInfo, node_labels: Labels, topology_keys: Collection[str] | None = None
+        self,
+        node_info: NodeInfo,
+        node_labels: Labels,
+        topology_keys: Collection[str] | None = None,
+        *,
+        was_so: bool = False,
     ) -> list[PodKey]:
         """Return the pods whose terms a pod of a node of these labels may violate.
 
-        They are pods of the node that share a domain with a pod that a term of theirs matches, and
-        pods of that domain with a term that matches a pod of the node. With `topology_keys`, only
-        terms over these topology labels matter.
+        They are pods of the node that share a domain with a pod that a term of theirs matches, or
+        that one may match whose pods are not known, and pods of that domain with a term that
+        matches a pod of the node. With `topology_keys`, only terms over these topology labels
+        matter. `was_so` says that the node has other labels by now.
         """
+        find = self._queries.known_domains if was_so else self._queries.short_domains
         matter = [
             key
             for key in self.topology_keys
@@ -259,7 +267,7 @@ class AntiAffinityTerms:
         found = [
             pod.uid
             for pod, term_set in self._pods_with_terms(node_info.name)
-            if self._has_matching_pod_nearby(pod, term_set, node_labels, matter)
+            if self._has_matching_pod_nearby(pod, term_set, node_labels, matter, find)
         ]
         return found + self.owners_near_pods_of(node_info, node_labels, matter)
 
@@ -309,15 +317,20 @@ class AntiAffinityTerms:
     # --- inside ---
 
     def _has_matching_pod_nearby(
-        self, pod: Pod, term_set: _TermSet, node_labels: Labels, topology_keys: Collection[str]
+        self,
+        pod: Pod,
+        term_set: _TermSet,
+        node_labels: Labels,
+        topology_keys: Collection[str],
+        find: FindDomains,
     ) -> bool:
-        """Say whether a term matches another pod nearby, on whatever node."""
+        """Say whether a term may match another pod nearby, on whatever node."""
         for term, query in term_set.queries:
             key = term.topology_key
             if key not in topology_keys or not query.is_valid or key not in node_labels:
                 continue
-            nearby = self._queries.domains(query, key).pods(node_labels[key])
-            if any(uid != pod.uid for uid in nearby):
+            domains = find(query, key)
+            if domains is None or any(uid != pod.uid for uid in domains.pods(node_labels[key])):
                 return True
         return False
 
@@ -372,7 +385,6 @@ class AntiAffinityTerms:
         self._by_query.setdefault(query, []).append(made)
         self._queries.acquire(query)
         self.topology_keys.acquire(key)
-        self._queries.domains(query, key)  # built while it has few pods
         return made
 
     def _remove_term_set(self, namespace: str, term_set: _TermSet) -> None:

@@ -1,6 +1,7 @@
 """The pods of each namespace, by their labels."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.labels import Labels
@@ -15,15 +16,17 @@ class _Namespace:
     """The pods of one namespace by their labels, and these by the labels that were asked for.
 
     Pods of one template share their labels, so labels are found by identity; they are kept alive,
-    so that an identity is never used twice.
+    so that an identity is never used twice. `indexing` has the steps that are left of each label
+    whose index is not complete yet; it follows the pods meanwhile.
     """
 
-    __slots__ = ("by_label", "labels", "uids")
+    __slots__ = ("by_label", "indexing", "labels", "uids")
 
     def __init__(self) -> None:
         self.labels: dict[int, Labels] = {}
         self.uids: CompactMultiMap[int] = CompactMultiMap()
         self.by_label: dict[str, dict[str, dict[int, None]]] = {}
+        self.indexing: dict[str, Iterator[None]] = {}
 
     def add(self, pod: Pod) -> None:
         labels, identity = pod.labels, id(pod.labels)
@@ -40,24 +43,60 @@ class _Namespace:
             return
         labels = self.labels.pop(identity)
         for key, by_value in self.by_label.items():
-            if (value := labels.get(key)) is not None:
+            if (value := labels.get(key)) is not None and value in by_value:
                 of_value = by_value[value]
-                del of_value[identity]
+                of_value.pop(identity, None)
                 if not of_value:
                     del by_value[value]
 
+    def index_label(self, key: str) -> Iterator[None]:
+        """Index a label, unless it is; pods may come and go between two steps."""
+        if key not in self.by_label:
+            self.by_label[key] = {}
+            self.indexing[key] = self._index_all(key)
+        for _ in self.indexing.get(key, ()):
+            yield
+
+    def _index_all(self, key: str) -> Iterator[None]:
+        by_value = self.by_label[key]
+        for number, portion in enumerate(portions(list(self.labels.items()))):
+            if number:
+                yield
+            for identity, labels in portion:
+                if identity in self.labels:
+                    _index(by_value, key, labels)
+        if self.by_label.get(key) is by_value:
+            del self.indexing[key]
+
+    def forget_label(self, key: str) -> None:
+        self.by_label.pop(key, None)
+        self.indexing.pop(key, None)
+
     def with_label(self, key: str, values: Iterable[str]) -> Iterator[LabelledPods]:
-        by_value = self.by_label.get(key)
-        if by_value is None:
-            by_value = self.by_label[key] = {}
-            for labels in self.labels.values():
-                _index(by_value, key, labels)
+        """Return those of a label, which is indexed at once if it is not; pods may come and go."""
+        for _ in self.index_label(key):
+            pass
+        by_value = self.by_label[key]
         for value in values:
-            for identity in by_value.get(value, ()):
-                yield self.labels[identity], self.uids.members(identity)
+            for identity in tuple(by_value.get(value, ())):
+                if (labels := self.labels.get(identity)) is not None:
+                    yield labels, self.uids.members(identity)
 
     def all(self) -> Iterator[LabelledPods]:
-        return ((labels, self.uids.members(key)) for key, labels in self.labels.items())
+        """Return those of all labels; pods may come and go meanwhile."""
+        for identity, labels in list(self.labels.items()):
+            yield labels, self.uids.members(identity)
+
+
+PORTION: Final = 200
+"""So many pods, or labels, are looked at in a step: a few tenths of a millisecond."""
+
+ItemT = TypeVar("ItemT")
+
+
+def portions(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
+    """Yield items in portions of one step."""
+    return (items[at : at + PORTION] for at in range(0, len(items), PORTION))
 
 
 def _index(by_value: dict[str, dict[int, None]], key: str, labels: Labels) -> None:
@@ -89,12 +128,18 @@ class NamespacePods(Index):
         for each in self._in(namespace):
             yield from each.all()
 
+    def index_label(self, namespace: str | None, key: str) -> Iterator[None]:
+        """Index a label until `forget_label`, in steps between which pods may come and go."""
+        for each in self._in(namespace):
+            yield from each.index_label(key)
+
     def with_label(
         self, namespace: str | None, key: str, values: Iterable[str]
     ) -> Iterator[LabelledPods]:
         """Return the pods of a namespace, or with None of all, of which a label has such a value.
 
-        A label that is asked for is indexed until `forget_label`.
+        The label is indexed until `forget_label`, at once unless `index_label` has done so. Of
+        pods that come or go meanwhile some are among them.
         """
         for each in self._in(namespace):
             yield from each.with_label(key, values)
@@ -102,7 +147,7 @@ class NamespacePods(Index):
     def forget_label(self, namespace: str | None, key: str) -> None:
         """Drop the index of a label, in a namespace or with None in all."""
         for each in self._in(namespace):
-            each.by_label.pop(key, None)
+            each.forget_label(key)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
         """Follow a pod that appeared, disappeared, or has other labels."""
@@ -126,6 +171,6 @@ class NamespacePods(Index):
 
     def _in(self, namespace: str | None) -> Iterable[_Namespace]:
         if namespace is None:
-            return self._namespaces.values()
+            return list(self._namespaces.values())
         found = self._namespaces.get(namespace)
         return () if found is None else (found,)

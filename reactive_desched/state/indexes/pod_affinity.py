@@ -184,7 +184,8 @@ class PodAffinity(Index):
         if not keys or info is None:
             return
         if before.is_ready:
-            resolved = self._terms.violated_by_node(info, before.topology.labels, keys)
+            labels = before.topology.labels
+            resolved = self._terms.violated_by_node(info, labels, keys, was_so=True)
         for pod in info.active.values():
             self._move_pod(pod, keys, before.topology, after.topology)
         if before.is_ready:

@@ -8,12 +8,14 @@ that match it by looking up its own labels, and a query finds its pods by lookin
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import chain, islice
 
 from reactive_desched.api.index import Cluster
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.objects import Namespace, Pod, PodKey
-from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
+from reactive_desched.state.indexes.namespace_pods import PORTION, NamespacePods, portions
 from reactive_desched.state.indexes.topology_domains import (
     NodeTopology,
     TopologyDomains,
@@ -25,8 +27,16 @@ MAX_UNREFERENCED_QUERIES = 1_000
 """How many queries are kept that no anti-affinity term refers to. At the bound the least recently
 used one is dropped; used again, it is built again, at the cost of the pods that it matches."""
 
-MAX_UNREFERENCED_PODS = 300_000
-"""How many pods their domains may have together, by what each had when it was built."""
+LARGE_PODS = 2_000
+"""The domains of a query with more pods are dropped when others are used more, though terms refer
+to the query."""
+
+MAX_RECENT_PODS = 600_000
+"""How many pods the domains of queries that may be dropped have together, by what each had when it
+was built; in a cluster with more than half as many pods, twice as many as it has."""
+
+SHORT_STEPS = 2
+"""With so many steps the pods of a query are collected at once."""
 
 RequiredLabel = tuple[str, tuple[str, ...]]
 """A label that a selector requires, with the values that it accepts."""
@@ -37,12 +47,14 @@ _NO_LABELS: Labels = {}
 class SelectorQuery:
     """The active pods that a selector matches in a scope of namespaces.
 
-    `domains` has them by topology domain, for each label that was asked about. `is_valid` is false
-    for a selector that does not parse: it matches no pod. `refs` counts the anti-affinity terms
-    that refer to the query. `size` is how many pods the domains had when they were built.
+    `domains` has them by topology domain, for each label that was asked about, and `collecting` the
+    steps that are left of those that have not all of them. `is_valid` is false for a selector that
+    does not parse: it matches no pod. `refs` counts the anti-affinity terms that refer to the
+    query. `size` is how many pods the domains had when they were built.
     """
 
     __slots__ = (
+        "collecting",
         "domains",
         "is_single_label",
         "is_valid",
@@ -60,6 +72,7 @@ class SelectorQuery:
         self.is_valid = not selector.validation_errors()
         self.is_single_label = len(selector.match_labels) == 1 and not selector.match_expressions
         self.domains: dict[str, TopologyDomains] = {}
+        self.collecting: dict[str, Iterator[None]] = {}
         self.refs = 0
         self.size = 0
 
@@ -135,16 +148,28 @@ class LabelIndex:
             found += [s for s in self._unindexed_queries if s.selector.matches(labels)]
         return found
 
-    def candidates(self, query: SelectorQuery) -> Iterator[PodKey]:
-        """Return the uids of the pods, in any phase, whose labels a query's selector matches."""
+    def candidates(self, query: SelectorQuery) -> Iterator[Sequence[PodKey]]:
+        """Return the uids of the pods, in any phase, whose labels a query's selector matches.
+
+        They come in portions, some of them empty. The cluster may change between two of them: of
+        pods that come, go or have other labels meanwhile only some are among them.
+        """
         label = self._queries[query]
         if label is None:
             found = self._pods.by_labels(self._namespace)
         else:
+            for _ in self._pods.index_label(self._namespace, label[0]):
+                yield ()
             found = self._pods.with_label(self._namespace, *label)
-        for labels, uids in found:
+        looked, uids = 0, list[PodKey]()
+        for labels, of_labels in found:
+            looked += 1
             if query.selector.matches(labels):
-                yield from uids
+                uids += of_labels
+            if looked + len(uids) >= PORTION:
+                yield from portions(uids) if uids else ((),)
+                looked, uids = 0, []
+        yield uids
 
     def _most_selective(self, selector: LabelSelector) -> RequiredLabel | None:
         """Choose the label with the fewest queries registered under it."""
@@ -167,8 +192,9 @@ def _required_labels(selector: LabelSelector) -> Iterator[RequiredLabel]:
 class SelectorQueries:
     """Every query in use; queries of the same scope and selector are one.
 
-    A query's domains are built when they are first asked for, and follow every change from then
-    on. A query without references may be dropped by the next question, so use it up before that.
+    A query's domains are built when they are first asked for, in steps if there are many pods, and
+    follow every change from then on. A query without references may be dropped by the next
+    question, and so may the domains of one with many pods, so use them up before that.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -177,13 +203,12 @@ class SelectorQueries:
         self._namespaces = cluster.store(Namespace)
         self._namespace_pods = cluster.index(NamespacePods)
         self._queries: dict[Hashable, SelectorQuery] = {}
-        self._unreferenced: OrderedDict[SelectorQuery, None] = (
-            OrderedDict()
-        )  # least recently used first
-        self._unreferenced_pods = 0
+        self._recent: OrderedDict[SelectorQuery, None] = OrderedDict()  # least recently used first
+        self._recent_pods = 0
         self._by_namespace: dict[str, LabelIndex] = {}
         self._cluster_wide: LabelIndex | None = None
         self.topology_keys = TopologyKeyRefs()
+        self.long_answers = LongAnswers()
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -195,16 +220,16 @@ class SelectorQueries:
         if found is None:
             found = self._queries[key] = SelectorQuery(scope, selector, key)
             self._register(found)
-        if not found.refs:
+        if not found.refs or found in self._recent:
             self._mark_used(found)
         return found
 
     def acquire(self, query: SelectorQuery) -> None:
         """Keep a query until it is released as often."""
         query.refs += 1
-        if query in self._unreferenced:
-            del self._unreferenced[query]
-            self._unreferenced_pods -= query.size
+        if query in self._recent and query.size <= LARGE_PODS:
+            del self._recent[query]
+            self._recent_pods -= query.size
 
     def release(self, query: SelectorQuery) -> None:
         """Drop a reference; the query stays for a while, as the next pod may need it again."""
@@ -231,38 +256,78 @@ class SelectorQueries:
 
     def matching_pods(self, query: SelectorQuery) -> Iterator[Pod]:
         """Return the active pods that a query matches, on eligible nodes and on others."""
-        if not query.is_valid:
-            return
-        covers: dict[str, bool] = {}
-        for index in self._indexes_of(query):
-            found = filter(None, map(self._pods.get, index.candidates(query)))
-            if index is not self._cluster_wide:
-                yield from (pod for pod in found if pod.is_active)
-                continue
-            for pod in found:
-                if (covered := covers.get(pod.namespace)) is None:
-                    covered = covers[pod.namespace] = self._covers(query, pod)
-                if covered and pod.is_active:
-                    yield pod
+        return chain.from_iterable(self._portions_of_pods(query))
+
+    def _portions_of_pods(self, query: SelectorQuery) -> Iterator[list[Pod]]:
+        """Yield them in portions, between which the cluster may change."""
+        for index in self._indexes_of(query) if query.is_valid else ():
+            for uids in index.candidates(query):
+                covers: dict[str, bool] = {}
+                found: list[Pod] = []
+                for pod in filter(None, map(self._pods.get, uids)):
+                    if (covered := covers.get(pod.namespace)) is None:
+                        covered = covers[pod.namespace] = self._covers(query, pod)
+                    if covered and pod.is_active:
+                        found.append(pod)
+                yield found
 
     def domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains:
-        """Return a query's active pods by the domains of a topology label."""
-        found = query.domains.get(topology_key)
-        if found is None:
+        """Return a query's active pods by the domains of a topology label.
+
+        Raises AnswerTakesLong where such answers are wanted in steps.
+        """
+        found = self._begun_domains(query, topology_key)
+        if query.collecting and (steps := query.collecting.get(topology_key)) is not None:
+            if self.long_answers.in_steps:
+                raise AnswerTakesLong(steps)
+            for _ in steps:
+                pass
+        return found
+
+    def short_domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains | None:
+        """Return the same if it takes few steps, else None."""
+        self._begun_domains(query, topology_key)
+        return self.known_domains(query, topology_key)
+
+    def known_domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains | None:
+        """Return the same if they have been asked for and have all pods, else None."""
+        return None if topology_key in query.collecting else query.domains.get(topology_key)
+
+    def _begun_domains(self, query: SelectorQuery, topology_key: str) -> TopologyDomains:
+        """Return domains that may not have all pods yet."""
+        if (found := query.domains.get(topology_key)) is None:
             found = query.domains[topology_key] = TopologyDomains(topology_key)
             self.topology_keys.acquire(topology_key)
+            steps = query.collecting[topology_key] = self._collect(query, found)
+            for _ in islice(steps, SHORT_STEPS):
+                pass
+        return found
+
+    def _collect(self, query: SelectorQuery, domains: TopologyDomains) -> Iterator[None]:
+        """Add the pods that match, as they are at each step; `update_pod` sees to the others."""
+        key = domains.topology_key
+        for pods in self._portions_of_pods(query):
+            if query.domains.get(key) is not domains:
+                return
             nodes: dict[str, NodeTopology] = {}
-            size = 0
-            for pod in self.matching_pods(query):
+            for pod in pods:
                 if (node := nodes.get(pod.node)) is None:
                     node = nodes[pod.node] = topology_of(self._cluster, pod.node)
-                found.add_pod(pod.uid, node)
-                size += 1
-            query.size += size
-            if query in self._unreferenced:
-                self._unreferenced_pods += size
-                self._drop_unreferenced()
-        return found
+                if query.selector.matches(pod.labels):
+                    domains.add_pod(pod.uid, node)
+            self._grow(query, len(pods))
+            yield
+        if query.domains.get(key) is domains:
+            del query.collecting[key]
+
+    def _grow(self, query: SelectorQuery, pods: int) -> None:
+        """Note that a query's domains have so many pods more."""
+        query.size += pods
+        if query in self._recent:
+            self._recent_pods += pods
+            self._drop_recent()
+        elif query.size > LARGE_PODS:
+            self._mark_used(query)
 
     def update_pod(
         self, old: Pod | None, new: Pod | None
@@ -282,7 +347,8 @@ class SelectorQueries:
         after = self.queries_matching(new) if new is not None else ()
         if old is None or new is None or old.node != new.node:
             return before, after
-        return [s for s in before if s not in after], [s for s in after if s not in before]
+        left = [s for s in before if s not in after]
+        return left, [s for s in after if s.collecting or s not in before]
 
     def pods_with_labels(self, query: SelectorQuery, namespace: str) -> Iterator[Pod]:
         """Return the active pods of a namespace that match a query's selector, in scope or not."""
@@ -332,24 +398,35 @@ class SelectorQueries:
                 index.register(query)
 
     def _mark_used(self, query: SelectorQuery) -> None:
-        if query in self._unreferenced:
-            self._unreferenced.move_to_end(query)
+        if query in self._recent:
+            self._recent.move_to_end(query)
             return
-        self._unreferenced[query] = None
-        self._unreferenced_pods += query.size
-        self._drop_unreferenced()
+        self._recent[query] = None
+        self._recent_pods += query.size
+        self._drop_recent()
 
-    def _drop_unreferenced(self) -> None:
-        """Drop the queries that were used least recently, but the last one, beyond the bounds."""
-        while len(self._unreferenced) > 1 and (
-            len(self._unreferenced) > MAX_UNREFERENCED_QUERIES
-            or self._unreferenced_pods > MAX_UNREFERENCED_PODS
-        ):
-            self._remove(next(iter(self._unreferenced)))
+    def _drop_recent(self) -> None:
+        """Drop what was used least recently, beyond the bounds and not the last one.
+
+        It is one each time, as to free it takes a millisecond or two. Of a query with references
+        the domains are dropped.
+        """
+        most_pods = max(MAX_RECENT_PODS, 2 * len(self._pods))
+        if self.long_answers.awaited:
+            most_pods *= 4
+        is_full = len(self._recent) > MAX_UNREFERENCED_QUERIES or self._recent_pods > most_pods
+        if len(self._recent) == 1 or not is_full:
+            return
+        oldest = next(iter(self._recent))
+        if oldest.refs:
+            self._clear_domains(oldest)
+            del self._recent[oldest]
+        else:
+            self._remove(oldest)
 
     def _remove(self, query: SelectorQuery) -> None:
         self._clear_domains(query)
-        del self._unreferenced[query]
+        del self._recent[query]
         del self._queries[query.key]
         if not query.is_valid:
             return
@@ -365,6 +442,7 @@ class SelectorQueries:
         for key in query.domains:
             self.topology_keys.release(key)
         query.domains.clear()
-        if query in self._unreferenced:
-            self._unreferenced_pods -= query.size
+        query.collecting.clear()
+        if query in self._recent:
+            self._recent_pods -= query.size
         query.size = 0

@@ -1,0 +1,40 @@
+"""Answers that take longer than a turn of the event loop may: an evaluation has them in steps."""
+
+from collections.abc import Iterator
+
+
+class AnswerTakesLong(BaseException):
+    """The answer is not there yet: take all the steps, and ask again.
+
+    It passes through code that does not expect it, and so it is no Exception: a plugin that catches
+    whatever goes wrong would take it for that.
+    """
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        super().__init__("the answer takes several steps")
+        self.steps = steps
+
+
+class LongAnswers:
+    """Says whether AnswerTakesLong is wanted, within a block of it, or an answer at once.
+
+    `awaited` says that an evaluation has waited for answers and will ask for them all again: they
+    have to be kept until then.
+    """
+
+    def __init__(self) -> None:
+        self.in_steps = self.awaited = False
+
+    def __enter__(self) -> None:
+        self.in_steps = True
+
+    def __exit__(self, *_: object) -> None:
+        self.in_steps = False
+
+    def wait(self) -> None:
+        """Note that an evaluation waits for an answer."""
+        self.awaited = True
+
+    def end_wait(self) -> None:
+        """Note that no evaluation under way has waited for one."""
+        self.awaited = False

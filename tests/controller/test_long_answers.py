@@ -1,0 +1,160 @@
+"""An answer that takes many steps holds up its own subject: others have turns between them."""
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.api import DeschedulePlugin, PluginArgs, View
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.decisions import Decision, Evict, Refuse
+from reactive_desched.model.evaluation import Evaluation
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.subjects import PodSubject
+from reactive_desched.policy.settings.controller_settings import RetrySettings
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes import namespace_pods, selectors
+from reactive_desched.state.indexes.pod_affinity import PodAffinity
+from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import build_view
+
+TERMS = [anti_affinity_term(f"no{number} notin (x)") for number in range(3)]
+ASKING = with_anti_affinity(pod("asking", on="n1"), *TERMS)
+OTHERS = [pod(f"p{number}", on="n2") for number in range(20)]
+
+
+class EveryPod(DeschedulePlugin[PodSubject, PluginArgs]):
+    """Finds something wrong with one pod, once for each of its terms; a fault is a wrong answer."""
+
+    name = "EveryPod"
+    reacts_to = (Resynced,)
+
+    def subjects(self, change: Change, view: View) -> Iterable[PodSubject]:
+        return (PodSubject(ASKING.uid),)
+
+    def judge(self, subject: PodSubject, view: View) -> Iterator[Finding]:
+        bound = view.pod_and_node(subject.pod)
+        assert bound is not None
+        found = bound[0]
+        try:
+            matching = view.index(PodAffinity).matching_term(TERMS[0], found)
+        except Exception:  # noqa: BLE001  # as a plugin may that takes all errors alike
+            return
+        yield Finding(found, self.name, f"{sum(map(matching.count, matching.values()))} match")
+
+
+class Bench:
+    """An evaluator whose gate asks for every term of the pod, too, and refuses it."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        for each in (node("n1"), node("n2")):
+            self.state.upsert(each)
+        for found in (ASKING, *OTHERS):
+            self.state.upsert(found)
+        self.view = build_view(self.state)
+        self.index = self.state.index(PodAffinity)
+        instance = PluginInstance(
+            "p", EveryPod(PluginArgs()), self, self.view, DebounceConfig(0, 0)
+        )
+        fit = SchedulerNodeFit(self.view, lambda: 0)
+        self.evaluator = Evaluator([instance], PodBackoff(RetrySettings()), fit)
+        self.evaluations: list[Evaluation] = []
+
+    def decide(self, finding: Finding, _: float) -> Decision:
+        counts = []
+        for term in TERMS:
+            matching = self.index.matching_term(term, finding.pod)
+            counts.append(sum(map(matching.count, matching.values())))
+        return Refuse(finding, "Test", "TestRefusal", str(counts))
+
+    def turn(self) -> None:
+        self.evaluations += self.evaluator.process_due(0, lambda: True)
+
+    def work(self) -> int:
+        """Work to the end; return in how many turns."""
+        turns = 0
+        while (due := self.evaluator.next_due(0)) is not None and due <= 0:
+            self.turn()
+            turns += 1
+        return turns
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    for module in (namespace_pods, selectors):
+        monkeypatch.setattr(module, "PORTION", 1)
+    monkeypatch.setattr(selectors, "SHORT_STEPS", 0)
+    made = Bench()
+    made.evaluator.resync(0)
+    return made
+
+
+def test_a_pod_whose_terms_match_many_is_decided_after_all_of_their_pods_are_collected(
+    bench: Bench,
+) -> None:
+    turns = bench.work()
+
+    assert turns > len(TERMS) * len(OTHERS)
+    [evaluation] = bench.evaluations
+    assert evaluation.decision.finding.message == "21 match"
+    assert isinstance(evaluation.decision, Refuse)
+    assert evaluation.decision.message == "[21, 21, 21]"
+
+
+def test_what_happens_between_the_steps_counts(bench: Bench) -> None:
+    for _ in range(10):
+        bench.turn()
+    for gone in OTHERS[:3]:
+        bench.state.remove(gone)
+    bench.state.upsert(replace(OTHERS[3], labels={"no1": "x"}))
+    bench.state.upsert(pod("new", on="n1"))
+
+    bench.work()
+
+    [evaluation] = bench.evaluations
+    assert isinstance(evaluation.decision, Refuse)
+    assert evaluation.decision.message == "[19, 18, 19]"
+
+
+def test_a_refusal_is_the_same_again_after_the_steps_of_another_evaluation(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selectors, "LARGE_PODS", 0)
+    monkeypatch.setattr(selectors, "MAX_RECENT_PODS", 0)
+    bench.work()
+    for text in "abcd":
+        bench.index.matching_term(anti_affinity_term(text), ASKING)
+
+    bench.evaluator.resync(0)
+    assert bench.work() > len(OTHERS)
+
+    assert [each.changed for each in bench.evaluations] == [True, False]
+
+
+def test_who_asks_outside_an_evaluation_is_answered_at_once(bench: Bench) -> None:
+    bench.turn()
+
+    matching = bench.index.matching_term(TERMS[1], ASKING)
+
+    assert sum(map(matching.count, matching.values())) == 21
+
+
+def test_evictions_are_decided_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse = bench.decide
+
+    def decide(finding: Finding, now: float) -> Decision:
+        refuse(finding, now)
+        return Evict(finding)
+
+    monkeypatch.setattr(bench, "decide", decide)
+
+    bench.work()
+
+    assert [type(each.decision) for each in bench.evaluations] == [Evict]
