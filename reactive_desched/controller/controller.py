@@ -17,7 +17,7 @@ from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
-from reactive_desched.controller.evaluator import CapacitySource, Evaluator
+from reactive_desched.controller.evaluator import Evaluator, NodeFitAnswers
 from reactive_desched.controller.instances import flapping_config, plugin_instances
 from reactive_desched.controller.observing import BothCapacities, observes
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
@@ -195,7 +195,7 @@ class Controller(IntentOwner):
             dry_run=self._dry_run,
         )
 
-    def _capacity(self) -> CapacitySource:
+    def _capacity(self) -> NodeFitAnswers:
         if self.observed is None:
             return self.node_fit
         return BothCapacities(self.node_fit, self.observed.node_fit)

@@ -5,11 +5,12 @@ from collections.abc import Container, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from reactive_desched.controller.evaluator import CapacitySource
+from reactive_desched.controller.evaluator import NodeFitAnswers
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.modes import OBSERVE, Mode
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
+from reactive_desched.primitives.long_answers import LongAnswers
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 MODES = gauge(
@@ -53,9 +54,14 @@ def observes(config: Configuration) -> bool:
 class BothCapacities:
     """Yields the pods that may fit again, by what is reserved, and by what is assumed."""
 
-    def __init__(self, carried_out: CapacitySource, observed: CapacitySource) -> None:
+    def __init__(self, carried_out: NodeFitAnswers, observed: NodeFitAnswers) -> None:
         self._carried_out = carried_out
         self._observed = observed
+
+    @property
+    def long_answers(self) -> LongAnswers:
+        """Return what says whether long answers are wanted in steps: both ask one index."""
+        return self._carried_out.long_answers
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
         """Return, once, which of the blocked pods may fit now."""
