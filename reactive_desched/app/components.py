@@ -93,10 +93,7 @@ async def build_components(
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
     migration = _build_migration(deps, session, pipeline, interned, events, recorder)
-    requests = NodeWrites(partial(request_drain, session), partial(mark_drained, session))
-    writes = None if deps.dry_run else requests
-    rules = partial(_drain_rules, active)
-    draining = Draining(pipeline, recorder, writes, rules, time.time, deps.log)
+    draining = _build_draining(deps, session, pipeline, active, recorder)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -115,6 +112,24 @@ async def build_components(
         health,
         pulse,
         notes,
+    )
+
+
+def _build_draining(
+    deps: Dependencies,
+    session: Session,
+    pipeline: Pipeline,
+    active: ActiveConfig,
+    recorder: RecorderSlot,
+) -> Draining:
+    writes = NodeWrites(partial(request_drain, session), partial(mark_drained, session))
+    return Draining(
+        pipeline,
+        recorder,
+        None if deps.dry_run else writes,
+        partial(_drain_rules, active),
+        time.time,
+        deps.log,
     )
 
 
