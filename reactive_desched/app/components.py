@@ -72,17 +72,8 @@ async def build_components(
     evictor, probe = ApiEvictor(session), ServerProbe(session, SystemClock())
     interned, notes = InternTables(reads_all=False), InputNotes()
     await checkpoint()  # a millisecond each
-    pipeline = build_pipeline(
-        deps.configuration,
-        recorder=recorder,
-        evictor=NotedEvictionClient(DryRunEvictor() if deps.dry_run else evictor, notes),
-        observer=deps.observer,
-        work_available=work_available,
-        suspend=SuspendDetector(boottime),
-        clock=time.monotonic,
-        wall_clock=time.time,
-        dry_run=deps.dry_run,
-    )
+    noted = NotedEvictionClient(DryRunEvictor() if deps.dry_run else evictor, notes)
+    pipeline = _build_pipeline(deps, recorder, noted, work_available)
     await checkpoint()
     late_watches = LateWatches(SystemClock())
     reflectors = openings.build_reflectors(
@@ -112,6 +103,25 @@ async def build_components(
         health,
         pulse,
         notes,
+    )
+
+
+def _build_pipeline(
+    deps: Dependencies,
+    recorder: RecorderSlot,
+    evictor: NotedEvictionClient,
+    work_available: Wakeup,
+) -> Pipeline:
+    return build_pipeline(
+        deps.configuration,
+        recorder=recorder,
+        evictor=evictor,
+        observer=deps.observer,
+        work_available=work_available,
+        suspend=SuspendDetector(boottime),
+        clock=time.monotonic,
+        wall_clock=time.time,
+        dry_run=deps.dry_run,
     )
 
 
