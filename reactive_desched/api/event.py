@@ -671,6 +671,65 @@ class NodeDrained(EventData, frozen=True, gc=False, kw_only=True, rename="camel"
         return f"node {self.node} is drained: {self.message}"
 
 
+class _ProposalsAnswered(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A person answered proposals of plugins whose mode is propose."""
+
+    by: Annotated[str, _described("Who did so, as they named themselves.")]
+    message: Annotated[str, _described("Why, as they said; may be empty.")]
+    proposals: Annotated[
+        tuple[str, ...],
+        _described("The proposals that were answered; an answer to many has several records."),
+    ]
+    scope: Annotated[str, _described("What was named, such as group 1a2b3c4d.")]
+    until: Annotated[datetime, _described("Until when the answer holds.")]
+
+    def _answered(self, verb: str) -> str:
+        why = f": {self.message}" if self.message else ""
+        count = format_count(len(self.proposals), "proposal")
+        return f"{self.by} {verb} {count} by naming {self.scope}{why}"
+
+
+PROPOSALS_APPROVED: Final = full_type("proposals.approved")
+
+
+@event_data(EventType(PROPOSALS_APPROVED, "A person approved evictions that plugins had proposed."))
+class ProposalsApproved(_ProposalsAnswered, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A person approved proposals: each pod is evaluated again, by every gate."""
+
+    def describe(self) -> str:
+        """Return who approved what, and why."""
+        return self._answered("approved")
+
+
+PROPOSALS_REJECTED: Final = full_type("proposals.rejected")
+
+
+@event_data(EventType(PROPOSALS_REJECTED, "A person rejected evictions that plugins had proposed."))
+class ProposalsRejected(_ProposalsAnswered, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A person rejected proposals: the pods stay until the time that they named."""
+
+    def describe(self) -> str:
+        """Return who rejected what, and why."""
+        return self._answered("rejected")
+
+
+PROPOSAL_ENDED: Final = full_type("proposal.ended")
+
+
+@event_data(EventType(PROPOSAL_ENDED, "What a plugin had proposed is right again, or gone."))
+class ProposalEnded(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A proposal ended by itself: its finding does not hold any more."""
+
+    plugin: Annotated[str, _described("The plugin that proposed the eviction.")]
+    profile: Annotated[str, _described("Its profile.")]
+    proposal: Annotated[str, _described("The proposal.")]
+    who: Annotated[Who, _described("The pod, as it was last.")]
+
+    def describe(self) -> str:
+        """Return which proposal ended."""
+        return f"proposal {self.proposal} ended: {self.plugin} finds nothing wrong any more"
+
+
 class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):
     """A file of the policy and the settings, as it was read."""
 

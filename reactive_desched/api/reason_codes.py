@@ -70,6 +70,7 @@ REASON_CODES: Final = (
     "NodeFitPending",
     "NodeLimitReached",
     "NodeMovesFutile",
+    "NotApproved",
     "NotSafeToEvict",
     "NotSent",
     "NothingReplacesPod",
@@ -97,6 +98,7 @@ REASON_CODES: Final = (
     "RateTooSlowForJob",
     "ReadyTooRecently",
     "RecordUnwritable",
+    "RejectedByPerson",
     "ResourceClaims",
     "RollingOut",
     "ScheduleAllowsNone",
@@ -125,6 +127,7 @@ REASON_CODES: Final = (
 )
 
 GATES: Final = (
+    "Approval",
     "ConflictPartners",
     "DaemonSetPods",
     "DisruptionBudget",
@@ -222,6 +225,7 @@ SETTINGS: Final = {
     "NodeCoolingDown": "moves.nodeCooldown",
     "NodeLimitReached": "maxNoOfPodsToEvictPerNode",
     "NodeMovesFutile": "moves.futileBackoff",
+    "NotApproved": "mode",
     "NothingReplacesPod": "guards.disabled",
     "ObjectLimiter": "objectLimiters",
     "OneOfGang": "guards.disabled",

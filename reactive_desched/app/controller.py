@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.app import openings
+from reactive_desched.app.approving import Approving
 from reactive_desched.app.cluster import wait_for_cluster
 from reactive_desched.app.components import Components, build_components
 from reactive_desched.app.config_reload import ActiveConfig, ConfigReloader
@@ -107,7 +108,10 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             parts.pipeline,
             pausing,
             FutileMoves(controller, recorder),
-            Evaluating(parts.pipeline, recorder, parts.notes),
+            (
+                Evaluating(parts.pipeline, recorder, parts.notes),
+                Approving(parts.pipeline, recorder, parts.notes, pausing.keep),
+            ),
             parts.draining,
             status,
             parts.notes,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from reactive_desched.app.approving import Approving
 from reactive_desched.app.evaluating import Evaluating
 from reactive_desched.app.futile import FutileMoves
 from reactive_desched.app.input_notes import InputNotes
@@ -21,17 +22,23 @@ def build_operator(
     pipeline: Pipeline,
     pausing: Pausing,
     futile: FutileMoves,
-    evaluating: Evaluating,
+    persons: tuple[Evaluating, Approving],
     draining: Draining,
     status: StatusPage,
     notes: InputNotes,
     past: PastPages,
 ) -> Operator:
-    """Return what commands may ask of this controller, and have it do."""
+    """Return what commands may ask of this controller, and have it do.
+
+    `persons` take what persons ask for, and record it themselves.
+    """
     controller, description = pipeline.controller, pipeline.description
     return Operator(
         cluster=status.cluster_text,
-        orders=(*map(notes.of_order, (*pausing.orders, *futile.orders)), *evaluating.orders),
+        orders=(
+            *map(notes.of_order, (*pausing.orders, *futile.orders)),
+            *(order for part in persons for order in part.orders),
+        ),
         pages=(
             past.with_past(status.page),
             past.with_past(
@@ -41,16 +48,7 @@ def build_operator(
                     lambda query: description.pending(PendingQuery.parse(query)),
                 )
             ),
-            DebugPage(
-                "migrations",
-                "the migration jobs, and what each waits for",
-                lambda _: description.migrations(),
-            ),
-            DebugPage(
-                "limits",
-                "what each limit of evictions allows now",
-                lambda _: description.limit_status(),
-            ),
+            *_pages_of(description),
             past.with_past(
                 DebugPage(
                     "why",
@@ -59,11 +57,19 @@ def build_operator(
                 )
             ),
             past.with_past(_nodes_page(controller)),
-            *evaluating.pages,
+            *(page for part in persons for page in part.pages),
             *draining.pages,
             *past.pages,
             *futile.pages,
         ),
+    )
+
+
+def _pages_of(description: ControllerDescription) -> tuple[DebugPage, ...]:
+    jobs, limits = "the migration jobs, and what each waits for", "what each limit allows now"
+    return (
+        DebugPage("migrations", jobs, lambda _: description.migrations()),
+        DebugPage("limits", limits, lambda _: description.limit_status()),
     )
 
 

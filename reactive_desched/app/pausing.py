@@ -121,7 +121,7 @@ class Pausing:
         try:
             while True:
                 await self._read_pause_file()
-                if not_kept := await self._keep():
+                if not_kept := await self.keep():
                     self._log.warning("the brakes cannot be kept over a restart", message=not_kept)
                 with anyio.move_on_after(POLL_INTERVAL_S):
                     await self._controller.pauses.brakes_changed()
@@ -148,12 +148,12 @@ class Pausing:
             await self._restored.wait()
 
     async def _answer(self) -> BrakesAnswer:
-        not_kept = await self._keep()
+        not_kept = await self.keep()
         pauses = self._controller.pauses
         brakes = {name: message for name, message in pauses.brake_messages().items() if message}
         return BrakesAnswer(pauses.state(), pauses.check(), brakes, not_kept)
 
-    async def _keep(self) -> str:
+    async def keep(self) -> str:
         """Save pauses that changed, then show what a restart would restore.
 
         Returns why it could not be written, or the empty text; it is shown all the same.

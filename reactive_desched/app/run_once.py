@@ -29,7 +29,7 @@ from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
-from reactive_desched.controller.observing import observes, with_modes
+from reactive_desched.controller.observing import modes_of, with_modes
 from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.dry_run import StillClusterEvictor
@@ -49,7 +49,7 @@ from reactive_desched.kube.client.session import Session
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import SWEEP, ChangeTrigger, Evaluation, Intent
-from reactive_desched.model.modes import ACT, OBSERVE
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     CONFLICT,
@@ -176,15 +176,16 @@ def _sweeps(deps: Dependencies) -> Iterator[tuple[Policy, bool]]:
     """Yield the policy of each sweep, and whether it only shows what it would evict.
 
     What acts comes first, and what does not sees the cluster as it was before: neither takes the
-    other's limits. In a dry run there is one for all.
+    other's limits. What proposes is only shown: a sweep asks no person. In a dry run there is one
+    for all.
     """
     configuration = deps.configuration
-    if deps.dry_run or not observes(configuration):
+    if deps.dry_run or all(mode == ACT for _, _, mode in modes_of(configuration)):
         yield configuration.policy, False
         return
     if (acting := with_modes(configuration, {ACT})).profiles:
         yield acting, False
-    yield with_modes(configuration, {OBSERVE}), True
+    yield with_modes(configuration, {OBSERVE, PROPOSE}), True
 
 
 class OneShotRun(IntentOwner):
@@ -286,7 +287,7 @@ class OneShotRun(IntentOwner):
             decided.decision,
             trigger,
             now,
-            is_observed=self._is_observed,
+            mode=OBSERVE if self._is_observed else ACT,
         )
 
     @contextmanager

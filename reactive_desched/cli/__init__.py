@@ -24,6 +24,7 @@ from reactive_desched.text.terminal import wants_colours
 
 _COMMANDS = (
     *("run", "plan", "nodes", "why", "status", "top", "pending", "evaluate", "drain"),
+    *("proposals", "approve", "reject"),
     *("pause", "resume"),
     "eviction-loops",
     *("migrate", "migrations"),

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client, record_filters, recorded_controller
 from reactive_desched.cli.commands import Commands
+from reactive_desched.model.approvals import NOT_APPROVED_CODE
 from reactive_desched.text.ages import age_of, format_age, left_until
 from reactive_desched.text.counts import agree, format_count
 
@@ -162,6 +163,8 @@ def _next(each: Mapping[str, Any], now: datetime) -> str:
     """Say when a pod leaves, or is evaluated again, or that none does."""
     if each.get("keeps"):
         return "stays"
+    if each.get("reason") == NOT_APPROVED_CODE:
+        return "on approval"
     if (turn := each.get("nextTurn")) is not None:
         return f"turn {'after' if each.get('isLeast') else 'in'} {_wait(turn, now)}"
     return next_look(each.get("nextUntil"), now, is_least=bool(each.get("isLeast")))
@@ -206,6 +209,7 @@ def _row(finding: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     turn = finding.get("turn")
     each = {
         "keeps": finding.get("keeps"),
+        "reason": finding["reason"],
         "nextTurn": turn and turn["at"],
         "isLeast": turn.get("isLeast") if turn else finding.get("isLeast"),
         "nextUntil": finding.get("until"),

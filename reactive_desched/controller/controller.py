@@ -27,13 +27,15 @@ from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
+from reactive_desched.gate.approval import proposal_id
 from reactive_desched.gate.eviction_controls import (
     ChangeFollower,
     ChangeFollowers,
     EvictionControls,
 )
 from reactive_desched.ledger.ledger import EvictionLedger
-from reactive_desched.model.changes import Change, EvaluationAsked, Resynced
+from reactive_desched.model.approvals import ProposalAnswer
+from reactive_desched.model.changes import Change, EvaluationAsked, ProposalAnswered, Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.evaluation import (
@@ -44,6 +46,7 @@ from reactive_desched.model.evaluation import (
     Intent,
 )
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.modes import ACT
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
@@ -98,7 +101,7 @@ class Controller(IntentOwner):
         self.ledger = EvictionLedger(self.view)
         self.gates = EvictionControls(self.view, clock, config, self.ledger)
         self.node_fit, self.memory = self.gates.node_fit, self.gates.memory
-        self.evictor_rules = self.gates.evictor_rules
+        self.evictor_rules, self.answers = self.gates.evictor_rules, self.gates.answers
         self.config = config
         self._clock, self._wall_clock = clock, wall_clock
         self._backoff = PodBackoff(config.controller.evictions.retry)
@@ -291,12 +294,27 @@ class Controller(IntentOwner):
         for each in self.controls:
             each.follow_resync(under_way=self.evaluator.is_resyncing)
         for evaluation in self.evaluator.process_due(now, should_yield):
-            if not evaluation.is_observed:
+            if evaluation.mode == ACT:
                 self.gates.brakes.count(evaluation)
             if evaluation.changed and (intent := self._record(evaluation)) is not None:
                 yield intent
             self.asked.note(evaluation)
             self._observer.on_decision(evaluation)
+        self._record_ended_proposals()
+
+    def _record_ended_proposals(self) -> None:
+        """Record which proposals ended by themselves: what they found does not hold any more."""
+        if not (ended := self.evaluator.take_ended_proposals()):
+            return
+        from reactive_desched.api.event import ProposalEnded  # what no preview needs
+        from reactive_desched.journal.payloads import who_payload
+
+        for profile, finding in ended:
+            pod, proposal = finding.pod, proposal_id(profile, finding)
+            owners, zone = self.view.index(OwnerIndex).chain(pod), self.view.zone(pod.node)
+            who, plugin = who_payload(pod, owners, zone), finding.plugin
+            data = ProposalEnded(plugin=plugin, profile=profile, proposal=proposal, who=who)
+            self._recorder.record(data, "proposals", version=proposal, cause="evaluation")
 
     def _record(self, evaluation: Evaluation) -> Intent | None:
         """Record a decision that is new; return the intent of one to evict."""
@@ -503,6 +521,19 @@ class Controller(IntentOwner):
         self.evaluator.evaluate_some(instances, selected.concern, trigger, now)
         self._work_available.notify()
         return asked
+
+    def answer_proposals(self, proposals: Sequence[str], answer: ProposalAnswer) -> None:
+        """Take a person's answer to proposals; raises ConfigError above a bound.
+
+        Each pod is evaluated again, by every gate.
+        """
+        now = self._clock()
+        self.gates.answers.give(proposals, answer, now, self._wall_clock())
+        answered = [ProposalAnswered(each, answer.by) for each in proposals]
+        if answered:
+            self.evaluator.apply_changes(answered, now)
+        self.gates.brakes.changed.notify()
+        self._work_available.notify()
 
     def clear_futile(self, owner_uid: str) -> int:
         """Forget an owner's moves, or with an empty uid all, and evaluate everything again.

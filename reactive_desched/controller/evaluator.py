@@ -34,6 +34,7 @@ from reactive_desched.controller.work_queue import (
     WorkQueue,
 )
 from reactive_desched.errors import EvaluationEndless
+from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
@@ -125,6 +126,7 @@ class _EvaluationUnderWay:
     __slots__ = (
         "answers",
         "began_at",
+        "decided",
         "decision",
         "found",
         "key",
@@ -152,6 +154,7 @@ class _EvaluationUnderWay:
         self.found = self.suspended = False
         self.answers = 0
         self.steps = steps
+        self.decided: set[FindingKey] = set()
 
 
 class Evaluator:
@@ -191,6 +194,7 @@ class Evaluator:
         self._turn = 0
         self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
         self._under_way: _EvaluationUnderWay | None = None
+        self._ended_proposals: list[tuple[str, Finding]] = []
 
     @property
     def instances(self) -> tuple[PluginInstance, ...]:
@@ -694,16 +698,31 @@ class Evaluator:
                 under_way.decision = _gone(under_way, opinion)
                 return None
             evaluation = self._decide(under_way, finding, now)
-            under_way.decision, under_way.found = evaluation.decision, True
+            under_way.decision, under_way.found = as_accepted(evaluation.decision), True
             return evaluation
         if under_way.found:
             hints = self._node_fit.take_capacity_hints()
             self._requeue_for_capacity(hints, under_way.trigger, now)
-        if self.faults.any and self._under_way is not None:
-            self.faults.succeeded(under_way.key)
+        if self._under_way is not None:
+            self._end_proposals(under_way)
+            if self.faults.any:
+                self.faults.succeeded(under_way.key)
         self._under_way = None
         self._node_fit.long_answers.end_wait()
         return None
+
+    def _end_proposals(self, under_way: _EvaluationUnderWay) -> None:
+        """Note the proposals of a subject whose findings do not hold any more."""
+        for key, blocked in under_way.previous.items():
+            if blocked.decision.gate == APPROVAL_GATE and key not in under_way.decided:
+                self._ended_proposals.append((key[0].profile, blocked.decision.finding))
+
+    def take_ended_proposals(self) -> Sequence[tuple[str, Finding]]:
+        """Return, once, the profile and finding of each proposal that ended by itself."""
+        if not self._ended_proposals:
+            return ()
+        ended, self._ended_proposals = self._ended_proposals, []
+        return ended
 
     @calls_foreign_code
     def _next_opinion(self, under_way: _EvaluationUnderWay, now: float) -> Opinion | None:
@@ -735,6 +754,7 @@ class Evaluator:
     def _decide(self, under_way: _EvaluationUnderWay, finding: Finding, now: float) -> Evaluation:
         key, trigger = under_way.key, under_way.trigger
         finding_key = _finding_key(key, finding)
+        under_way.decided.add(finding_key)
         last = under_way.previous.get(finding_key)
         backoff = self._backoff.backing_off(finding.pod.uid, now)
         decision: Decision = (
@@ -756,7 +776,7 @@ class Evaluator:
             changed,
             is_new=_is_new(last),
             instance=instance,
-            is_observed=instance.is_observed,
+            mode=instance.mode,
         )
 
     def _block(

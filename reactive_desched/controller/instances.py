@@ -10,7 +10,7 @@ from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
-from reactive_desched.model.modes import ACT, OBSERVE, Mode
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.primitives.debounce import DebounceConfig
@@ -55,12 +55,12 @@ def plugin_instances(
     for profile in config.policy.profiles:
         by_mode: dict[Mode, tuple[Gate | JobGate, ProfileView]] = {}
         for plugin in profile.plugins:
-            mode = ACT if observed is None else config.controller.mode_of(profile.name, plugin.name)
+            mode = ACT if dry_run else config.controller.mode_of(profile.name, plugin.name)
             if mode not in by_mode:
-                is_dry = dry_run or mode == OBSERVE
                 of = observed if observed is not None and mode == OBSERVE else gates
                 evictor = of.evictor(profile.evictor)
-                gate = _profile_gate(profile.name, evictor, config, of, migrations, dry_run=is_dry)
+                means = config, of, migrations, mode
+                gate = _profile_gate(profile.name, evictor, *means, dry_run=dry_run)
                 view = ProfileView(state, wall_clock, evictor, of.node_fit, of.in_flight, rules)
                 by_mode[mode] = gate, view
                 indexes += ((kind, None) for kind in gate.indexes)
@@ -84,15 +84,17 @@ def _profile_gate(
     config: Configuration,
     gates: EvictionControls,
     migrations: "Migrations | None",
+    mode: Mode,
     *,
     dry_run: bool,
 ) -> "Gate | JobGate":
     """Build the gate of a profile, which evicts its pods, or makes migration jobs of them."""
+    is_dry, proposes = dry_run or mode == OBSERVE, mode == PROPOSE
     if migrations is None or config.controller.evictions.evictor_of(profile) != "migration":
-        return gates.gate(evictor, profile)
+        return gates.gate(evictor, profile, proposes=proposes)
     from reactive_desched.controller.job_instances import making_gate
 
-    return making_gate(profile, evictor, gates, migrations, dry_run=dry_run)
+    return making_gate(profile, evictor, gates, migrations, dry_run=is_dry, proposes=proposes)
 
 
 def _instance(

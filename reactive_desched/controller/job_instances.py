@@ -5,6 +5,7 @@ Loaded where the settings have migration jobs, and nowhere else.
 
 from collections.abc import Callable
 
+from reactive_desched.gate.approval import Approval
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import Gate
@@ -25,10 +26,12 @@ def making_gate(
     migrations: Migrations,
     *,
     dry_run: bool,
+    proposes: bool,
 ) -> Gate | JobGate:
     """Build the gate of a profile that makes migration jobs of its findings.
 
-    A dry run makes no jobs: it shows the evictions of those that it would make.
+    A dry run makes no jobs: it shows the evictions of those that it would make. With `proposes` a
+    person approves each before it is made.
     """
     rules = JobRules(
         gates.schedules.of_profile(profile),
@@ -40,7 +43,9 @@ def making_gate(
     )
     if dry_run:
         return gates.gate(evictor, profile, rules)
-    return JobGate(gates.protections(evictor, profile), rules, gates.ledger, migrations.admission)
+    asked = (Approval(gates.answers, profile),) if proposes else ()
+    protections = gates.protections(evictor, profile)
+    return JobGate(protections, (rules, *asked), gates.ledger, migrations.admission)
 
 
 def job_plugin(

@@ -13,9 +13,9 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.long_answers import LongAnswers
 from reactive_desched.telemetry.metrics import Metric, gauge
 
-MODES = gauge(
+PLUGIN_MODES = gauge(
     "plugin_mode",
-    "1 for each plugin of a profile, by what is done with what it finds: act, or observe.",
+    "1 for each plugin of a profile, by what is done with what it finds: act, propose, or observe.",
     "profile",
     "plugin",
     "mode",
@@ -31,7 +31,7 @@ def modes_of(config: Configuration) -> Iterator[tuple[str, str, Mode]]:
 
 def collect_modes(config: Configuration) -> Metric:
     """Return the mode of each plugin."""
-    return MODES.by_labels(dict.fromkeys(modes_of(config), 1))
+    return PLUGIN_MODES.by_labels(dict.fromkeys(modes_of(config), 1))
 
 
 def with_modes(config: Configuration, modes: Container[Mode]) -> Policy:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.public_state import PublicState, public_state
 from reactive_desched.controller.readiness import BRAKE, JOURNAL, LEADER, MANUAL, Readiness
@@ -128,11 +130,12 @@ class EvictionPauses:
     def restore(self, saved: SavedBrakes) -> None:
         """Go on with what an earlier process saved; call it before any work."""
         self._brakes.restore(saved)
+        self._gates.answers.restore(saved.answers, self._clock(), self._brakes.wall_s)
         self.check()
 
     def saved_brakes(self) -> SavedBrakes:
         """Return the state of the brakes that is saved for a restart."""
-        return self._brakes.saved
+        return replace(self._brakes.saved, answers=self._gates.answers.saved(self._clock()))
 
     def confirm_kept(self, kept: SavedBrakes | None) -> None:
         """Record the brakes' notices, now that `kept` would outlive a restart; None: not saved."""

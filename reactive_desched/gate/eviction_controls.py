@@ -6,6 +6,7 @@ from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.gate.approval import Answers, Approval
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, LargePods, MinReadyNodes
@@ -88,6 +89,7 @@ class EvictionControls:
     ) -> None:
         self._beside = beside
         self.ledger = ledger
+        self.answers = Answers()
         self.in_flight = InFlightEvictions(self.ledger, clock)
         self.rate_limiter = EvictionRateLimiter(
             config.controller.budgets,
@@ -142,10 +144,12 @@ class EvictionControls:
         """Build a profile's evictor over the shared node fit."""
         return DefaultEvictor(args, self._view, self.node_fit, self.evictor_rules)
 
-    def gate(self, evictor: DefaultEvictor, profile: str, *rules: GateFilter) -> Gate:
+    def gate(
+        self, evictor: DefaultEvictor, profile: str, *rules: GateFilter, proposes: bool = False
+    ) -> Gate:
         """Build a profile's gate: final and cheap refusals first, what costs a token last.
 
-        `rules` are further filters.
+        `rules` are further filters. With `proposes` a person is asked where all others agree.
         """
         protections = self.protections(evictor, profile)
         filters: tuple[GateFilter, ...] = (
@@ -154,6 +158,8 @@ class EvictionControls:
             self._pdb_filter,
             *self._limits(profile),
         )
+        if proposes:
+            filters = (*filters, Approval(self.answers, profile))
         if self._beside is not None:
             filters = (self._beside.in_flight, *filters)  # what leaves would not be evicted
         return Gate(filters, self.ledger, profile)

@@ -132,11 +132,11 @@ class JobGate:
     def __init__(
         self,
         filters: tuple[GateFilter, ...],
-        rules: JobRules,
+        rules: tuple[GateFilter, ...],
         ledger: EvictionLedger,
         admission: JobAdmission,
     ) -> None:
-        self.filters: Final = (*filters, rules)
+        self.filters: Final = (*filters, *rules)
         self._ledger: Final = ledger
         self._admission: Final = admission
 

@@ -4,6 +4,7 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
+from reactive_desched.model.approvals import SavedAnswer
 from reactive_desched.model.changes import Change
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
 
@@ -82,9 +83,11 @@ class SavedPause(Struct, frozen=True, gc=False, omit_defaults=True):
 class SavedBrakes(Struct, frozen=True, gc=False, omit_defaults=True):
     """The brakes that only a person, or a quiet time, releases; `storm` is the brake's message.
 
-    `storm_since_s` is when it engaged, in seconds since the epoch.
+    `storm_since_s` is when it engaged, in seconds since the epoch. `answers` are what persons said
+    of proposals, which holds evictions until then, too.
     """
 
     pause: SavedPause | None = None
     storm: str = ""
     storm_since_s: float = 0.0
+    answers: tuple[SavedAnswer, ...] = ()

@@ -42,6 +42,18 @@ class EvaluationAsked(Change, frozen=True, gc=False):
         return f"{self.scope} by {self.by}"
 
 
+class ProposalAnswered(Change, frozen=True, gc=False):
+    """A person approves a proposal, or rejects it; `by` is who."""
+
+    proposal: str
+    by: str
+
+    @property
+    def object_name(self) -> str:
+        """The proposal, and who answered it."""
+        return f"{self.proposal} by {self.by}"
+
+
 class PodChange(Change, frozen=True, gc=False):
     """Something about one pod changed; `pod` is the pod as it is now, or was last."""
 

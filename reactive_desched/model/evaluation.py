@@ -13,6 +13,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.eviction_options import BY_EVICTION, EVICTION, EvictionOptions
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.modes import ACT, OBSERVE, Mode
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import NOT_KNOWN, Outcome, RequestTime
 
@@ -78,8 +79,8 @@ class Evaluation(Struct, frozen=True):
 
     `changed` is false when the decision repeats the last one on this finding; `is_new` says that
     the finding was not blocked before, but for the time that it had to stand. `decided_at` is
-    monotonic seconds. `instance` is the plugin instance that yielded the finding, `is_observed`
-    says that it is only to show what it would evict.
+    monotonic seconds. `instance` is the plugin instance that yielded the finding, and `mode` says
+    what is done with what it finds.
     """
 
     profile: str
@@ -90,7 +91,12 @@ class Evaluation(Struct, frozen=True):
     changed: bool = True
     is_new: bool = False
     instance: Hashable = None
-    is_observed: bool = False
+    mode: Mode = ACT
+
+    @property
+    def is_observed(self) -> bool:
+        """Say whether the decision is only shown."""
+        return self.mode == OBSERVE
 
     @property
     def finding(self) -> Finding:

@@ -2,12 +2,15 @@
 
 from typing import Final, Literal
 
-__all__ = ["ACT", "OBSERVE", "Mode"]
+__all__ = ["ACT", "OBSERVE", "PROPOSE", "Mode"]
 
-Mode = Literal["observe", "act"]
+Mode = Literal["observe", "propose", "act"]
 
 OBSERVE: Final = "observe"
 """Everything is decided, and no request is sent: as a dry run of this plugin alone."""
+
+PROPOSE: Final = "propose"
+"""What is decided is carried out once a person has approved it."""
 
 ACT: Final = "act"
 """What is decided is carried out."""

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from reactive_desched.errors import RecordingError
 from reactive_desched.model import (
+    approvals,
     brakes,
     health,
     job_tries,
@@ -360,7 +361,9 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "response": part,
     },
     items.BrakesHeld: {**_ITEM, "saved": part, "pause_file": words},
-    brakes.SavedBrakes: {"pause": part, "storm": words},
+    brakes.SavedBrakes: {"pause": part, "storm": words, "answers": parts},
+    approvals.SavedAnswer: {"answer": part, "proposals": keep},
+    approvals.ProposalAnswer: {"approves": keep, "by": words, "reason": words},
     brakes.SavedPause: {"by": words, "reason": words},
     items.PodLookedUp: {**_ITEM, "namespace": text, "name": text, "lookup": part},
     outcomes.PodNotFound: {},

@@ -28,6 +28,7 @@ from reactive_desched.controller.readiness import (
 from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import DecisionRecorder
+from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.observer import Observer
@@ -311,12 +312,22 @@ class DrivenController:
         """Carry out an order of a person as the recorded process did, if it could."""
         if item.order == "evaluate":
             self._evaluate(item)
+        elif item.order in ("approve", "reject"):
+            self._answer(item)
         elif item.order != "futile-clear":
             _obey_pause(self.controller.pauses, item)
         elif not (named := item.arguments.get("owner", "")):
             self.controller.clear_futile("")
         elif owners := self.controller.memory.owners_called(named):
             self.controller.clear_futile(owners[0].uid)
+
+    def _answer(self, item: OrderGiven) -> None:
+        """Answer the proposals that a person answered."""
+        said = item.arguments
+        approves, for_s = item.order == "approve", float(said.get("forSeconds", "0"))
+        answer = ProposalAnswer(approves, item.who, said.get("reason", ""), for_s)
+        with suppress(ConfigError):
+            self.controller.answer_proposals(said.get("proposals", "").split(), answer)
 
     def _evaluate(self, item: OrderGiven) -> None:
         """Evaluate what a person asked for, unless that is not here."""

@@ -26,6 +26,7 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.journal.events import decode_event as read
 from reactive_desched.journal.records import JournalRecord, parse_header
+from reactive_desched.model.approvals import NOT_APPROVED_CODE
 from reactive_desched.model.decisions import LIMIT_REASON_CODES
 from reactive_desched.model.kube_events import CONTROLLER, KubeEvent, Regarding
 from reactive_desched.model.outcomes import (
@@ -40,6 +41,7 @@ from reactive_desched.policy.configuration import Configuration
 
 DESCHEDULED, EVICTION_FAILED, POD_EVICTED = "Descheduled", "EvictionFailed", "PodEvicted"
 RELOAD, RELOADED, REJECTED = "ReloadPolicy", "PolicyReloaded", "PolicyRejected"
+PROPOSE, PROPOSED = "ProposeEviction", "EvictionProposed"
 BRAKE, ENGAGED, RELEASED = "Brake", "BrakeEngaged", "BrakeReleased"
 LEADER_ELECTION: Final = "LeaderElection"
 """The reason of client-go's Events on a Lease."""
@@ -133,6 +135,8 @@ class KubeEventsSink:
             case DecisionMade():
                 if data.decision.reason in LIMIT_REASON_CODES:
                     self._record_failure(data, data.decision.message)
+                elif data.decision.reason == NOT_APPROVED_CODE:
+                    self._on_proposed(data)
             case PolicyLoaded() if time.timestamp() >= self._started_at:
                 self._on_policy_loaded(data)
             case PolicyRejected() if time.timestamp() >= self._started_at:
@@ -166,6 +170,17 @@ class KubeEventsSink:
             if self._owners.over_limit(owner, self._wall_clock()):
                 message = f"more pods evicted by {CONTROLLER}: each has an Event of its own"
             self._record_event(KubeEvent(owner, POD_EVICTED, DESCHEDULED, message))
+
+    def _on_proposed(self, data: DecisionMade) -> None:
+        """Write an Event on the pod and one on its owner: a person is asked for an approval."""
+        text = f"{_eviction_text(data.who)} is proposed: {_cause_text(data)}"
+        message = f"{text}; {data.decision.message}"
+        self._record_event(KubeEvent(_pod_reference(data.who), PROPOSED, PROPOSE, message))
+        if data.who.owners:
+            owner, message = _topmost_owner(data.who), f"pod {data.who.name}: {message}"
+            if self._owners.over_limit(owner, self._wall_clock()):
+                message = "more evictions are proposed: `reactive-desched proposals` lists them"
+            self._record_event(KubeEvent(owner, PROPOSED, PROPOSE, message))
 
     def _record_failure(self, data: PodData, message: str) -> None:
         if not self._active_config().policy.eviction_failure_event_notification:

@@ -14,6 +14,7 @@ from tests.safety import story
 from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
 from tests.safety.story import STEADY, UNBROKEN, play_story
+from tests.safety.world import World
 
 ENABLED = "enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]"
 
@@ -104,6 +105,28 @@ def test_what_is_observed_beside_what_is_evicted_is_decided_the_same_again(
 
     assert "dry_run" in there
     assert observed == there
+
+
+@pytest.mark.parametrize("seed", range(500, 502))
+def test_what_persons_approve_is_decided_the_same_again(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = story.policy_text
+    monkeypatch.setattr(story, "policy_text", lambda rng: f"{written(rng)}mode: propose\n")
+    approved = 0
+
+    async def approve(world: World) -> None:
+        nonlocal approved
+        approved += world.approve_everything()
+
+    rng, actions = Random(seed), UNBROKEN
+    world = play_story(rng, tmp_path, steps=30, records=True, actions=actions, after_step=approve)
+    report = replayed(tmp_path)
+
+    assert report.differences == ()
+    assert (report.not_compared, report.damages) == ((), ())
+    assert approved > 0
+    assert world.referee.evictions
 
 
 @pytest.mark.parametrize("seed", range(200, 204))

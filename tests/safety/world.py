@@ -29,6 +29,7 @@ from reactive_desched.controller.asked_evaluations import EvaluationScope, selec
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
+from reactive_desched.controller.proposals import ProposalScope, select_proposals
 from reactive_desched.controller.slices import at_once
 from reactive_desched.errors import ClusterError, ConfigError, JournalError
 from reactive_desched.eviction.client import EvictionClient
@@ -43,6 +44,7 @@ from reactive_desched.journal.segments import list_segments
 from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.evictor import found_pod
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.observer import Observer
@@ -450,6 +452,24 @@ class World(EvictionClient):
             life.notes.order_given("resume", {"by": "a person"})
             life.controller.pauses.resume("a person", "")
             self.is_paused = False
+
+    def approve_everything(self) -> int:
+        """Have a person approve what is proposed, for a minute; return how much that was."""
+        if (life := self.life) is None or life.controller.ignores_changes:
+            return 0
+        controller, now = life.controller, anyio.current_time()
+        answers, findings = controller.answers, controller.evaluator.pending()
+        scope = ProposalScope(all=True)
+        try:
+            ids = at_once(select_proposals(scope, findings, answers, now, approves=True))
+        except ConfigError:
+            return 0
+        arguments = {"proposals": " ".join(ids), "forSeconds": 60.0, "by": "a person"}
+        life.notes.order_given("approve", arguments)
+        controller.answer_proposals(
+            ids, ProposalAnswer(approves=True, by="a person", reason="", for_s=60.0)
+        )
+        return len(ids)
 
     def evaluate(self, node: str) -> None:
         """Have a person ask for a look at a node, or at everything, once it is evaluated at all."""

@@ -234,6 +234,15 @@ async def test_a_limit_of_the_policy_is_reported_as_a_failure(
     assert await telling.hand((type_, data)) == [failure("2 in 300s")]
 
 
+async def test_what_is_proposed_is_an_event_on_the_pod_and_on_its_topmost_owner() -> None:
+    asks = decision_data("refuse", "Approval", "NotApproved", "it waits for a person: approve 1a2b")
+    pod, owner = await Bench().hand((api.DECISION_REFUSE, asks))
+
+    assert (pod.regarding.kind, owner.regarding.kind) == ("Pod", "Deployment")
+    assert (pod.reason, owner.reason) == ("EvictionProposed", "EvictionProposed")
+    assert all(each.note.endswith("approve 1a2b") for each in (pod, owner))
+
+
 async def test_decisions_of_other_gates_are_no_events() -> None:
     told = await Bench(failures=True).hand(
         (

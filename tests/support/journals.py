@@ -314,6 +314,20 @@ class _EventGenerator:
             api.EVALUATION_REQUESTED,
             api.EvaluationRequested(by="ada@laptop", message="an upgrade", scope="node n7"),
         )
+        for type_, kind in (
+            (api.PROPOSALS_APPROVED, api.ProposalsApproved),
+            (api.PROPOSALS_REJECTED, api.ProposalsRejected),
+        ):
+            yield make_event(
+                type_,
+                kind(
+                    by="ada@laptop",
+                    message="change 4711",
+                    proposals=("3f9a01bc", "77aa01c2"),
+                    scope="group 0c1d2e3f",
+                    until=_UNTIL,
+                ),
+            )
         yield make_event(
             api.NODE_DRAINED,
             api.NodeDrained(node="n7", node_uid="uid-n7", message="ada: a new kernel"),
@@ -347,6 +361,8 @@ class _EventGenerator:
         outcome = outcome_payload(EVICTED_LATE.outcome("evicted after that outcome"), None)
         data = api.EvictionCorrected(attempt=1, corrects="earlier", outcome=outcome, **about)
         yield make_event(api.EVICTION_CORRECTED, data)
+        ended = api.ProposalEnded(plugin="PodLifeTime", profile="day", proposal="3f9a01bc", who=who)
+        yield make_event(api.PROPOSAL_ENDED, ended)
         yield make_event(
             api.DISRUPTION_OBSERVED,
             api.DisruptionObserved(

@@ -155,7 +155,8 @@ class ControllerSettings(Section):
     mode: Mode = Field(
         default=ACT,
         description="What is done with what plugins find: `act` evicts pods; `observe` decides "
-        "everything and sends no request, with limits of its own. Migration jobs that others "
+        "everything and sends no request, with limits of its own; `propose` waits for a person "
+        "to approve what everything else has agreed to. Migration jobs that others "
         "make are carried out in every mode.",
     )
     profiles: Mapping[str, ProfileSettings] = Field(

@@ -1,0 +1,182 @@
+"""Lists what plugins propose and no person has approved yet, by what led to it."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from reactive_desched.controller.pending import PODS_PER_SLICE, PendingFinding
+from reactive_desched.errors import ConfigError
+from reactive_desched.gate.approval import (
+    NOT_APPROVED,
+    REJECTED,
+    Answers,
+    group_id,
+    proposal_id,
+)
+from reactive_desched.model.clock_pair import ClockPair
+from reactive_desched.model.modes import PROPOSE
+from reactive_desched.primitives.hints import did_you_mean, quote
+
+MAX_GROUPS = 200
+"""So many groups are listed, those that wait longest first; the others are only counted."""
+
+MAX_IN_GROUP = 500
+"""So many proposals of a group are listed; the others are only counted."""
+
+
+class ProposalRow(Struct, frozen=True, rename="camel"):
+    """One pod that a plugin proposes to evict, since when."""
+
+    id: str
+    namespace: str
+    pod: str
+    node: str
+    finding: str
+    since: datetime
+
+
+class ProposalGroup(Struct, frozen=True, rename="camel"):
+    """The proposals of one plugin on the pods of one node; `trigger` is what led to the first.
+
+    `finding` is that of an example. `total` counts those that are not listed, too.
+    """
+
+    id: str
+    profile: str
+    plugin: str
+    node: str
+    trigger: str
+    finding: str
+    since: datetime
+    total: int
+    proposals: tuple[ProposalRow, ...]
+
+
+class ProposalList(Struct, frozen=True, rename="camel"):
+    """The proposals that wait for a person, as of `time`; `rejected` counts those rejected.
+
+    `hold` is why no pod is evicted now, also after an approval.
+    """
+
+    time: datetime
+    total: int
+    rejected: int
+    hold: str
+    groups: tuple[ProposalGroup, ...]
+
+
+class ProposalScope(Struct, frozen=True):
+    """Names proposals: single ones, those of a group or profile, or all."""
+
+    proposals: Collection[str] = ()
+    group: str = ""
+    profile: str = ""
+    all: bool = False
+
+    def __str__(self) -> str:
+        if self.all:
+            return "every proposal"
+        named = {"group": self.group, "profile": self.profile}
+        parts = [f"{name} {value}" for name, value in named.items() if value]
+        return ", ".join((*parts, *map("proposal {}".format, self.proposals)))
+
+    def has(self, finding: PendingFinding) -> bool:
+        """Say whether a proposal is named."""
+        found, profile = finding.decision.finding, finding.profile
+        return (
+            self.all
+            or (bool(self.group) and group_id(profile, found) == self.group)
+            or (bool(self.profile) and profile == self.profile)
+            or proposal_id(profile, found) in self.proposals
+        )
+
+
+def select_proposals(
+    scope: ProposalScope,
+    findings: Iterator[PendingFinding],
+    answers: Answers,
+    now: float,
+    *,
+    approves: bool,
+) -> Iterator[tuple[str, ...] | None]:
+    """Yield None wherever the event loop may have its turn, and last the ids that a scope names.
+
+    What is approved and waits for something else is among them. What a person rejected is approved
+    by its id alone. Raises ConfigError where the scope names nothing that stands.
+    """
+    found: dict[str, None] = {}
+    ids: list[str] = []
+    for number, each in enumerate(findings):
+        if each.mode == PROPOSE:
+            proposal = proposal_id(each.profile, each.decision.finding)
+            given, reason = answers.of(proposal, now), each.decision.reason
+            if given is not None or reason in (NOT_APPROVED.code, REJECTED.code):
+                ids.append(proposal)
+                is_kept = approves and given is not None and not given.answer.approves
+                if proposal in scope.proposals or (not is_kept and scope.has(each)):
+                    found[proposal] = None
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    missing = [each for each in scope.proposals if each not in found]
+    if missing:
+        near = did_you_mean(missing[0], ids)
+        raise ConfigError(
+            f"there is no proposal {quote(missing[0])} now: it was carried out, its pod left, or "
+            f"its finding ended; `proposals` lists those that stand{f'; {near}' if near else ''}"
+        )
+    if not found:
+        raise ConfigError(f"nothing is proposed by {scope}; `proposals` lists what is")
+    yield tuple(found)
+
+
+def list_proposals(
+    findings: Sequence[PendingFinding], hold: str, moment: ClockPair
+) -> Iterator[ProposalList | None]:
+    """Yield None wherever the event loop may have its turn, and last what waits for a person."""
+    groups: dict[str, list[PendingFinding]] = {}
+    rejected = 0
+    for number, each in enumerate(findings):
+        if each.decision.reason == NOT_APPROVED.code:
+            groups.setdefault(group_id(each.profile, each.decision.finding), []).append(each)
+        rejected += each.decision.reason == REJECTED.code
+        if number % PODS_PER_SLICE == 0:
+            yield None
+    oldest = sorted(groups.items(), key=lambda each: min(one.since for one in each[1]))
+    listed = []
+    for name, members in oldest[:MAX_GROUPS]:
+        listed.append(_group(name, members, moment))
+        yield None
+    yield ProposalList(
+        moment.time(moment.now), sum(map(len, groups.values())), rejected, hold, tuple(listed)
+    )
+
+
+def _group(name: str, members: Sequence[PendingFinding], moment: ClockPair) -> ProposalGroup:
+    members = sorted(members, key=lambda each: each.since)
+    first = members[0]
+    finding = first.decision.finding
+    return ProposalGroup(
+        name,
+        first.profile,
+        finding.plugin,
+        finding.pod.node,
+        str(first.trigger),
+        finding.message,
+        moment.time(first.since),
+        len(members),
+        tuple(_row(each, moment) for each in members[:MAX_IN_GROUP]),
+    )
+
+
+def _row(each: PendingFinding, moment: ClockPair) -> ProposalRow:
+    finding = each.decision.finding
+    pod = finding.pod
+    return ProposalRow(
+        proposal_id(each.profile, finding),
+        pod.namespace,
+        pod.name,
+        pod.node,
+        finding.message,
+        moment.time(each.since),
+    )
