@@ -133,10 +133,7 @@ class KubeEventsSink:
             case EvictionEnded() | EvictionCorrected():
                 self._on_eviction_ended(data)
             case DecisionMade():
-                if data.decision.reason in LIMIT_REASON_CODES:
-                    self._record_failure(data, data.decision.message)
-                elif data.decision.reason == NOT_APPROVED_CODE:
-                    self._on_proposed(data)
+                self._on_decision(data)
             case PolicyLoaded() if time.timestamp() >= self._started_at:
                 self._on_policy_loaded(data)
             case PolicyRejected() if time.timestamp() >= self._started_at:
@@ -170,6 +167,13 @@ class KubeEventsSink:
             if self._owners.over_limit(owner, self._wall_clock()):
                 message = f"more pods evicted by {CONTROLLER}: each has an Event of its own"
             self._record_event(KubeEvent(owner, POD_EVICTED, DESCHEDULED, message))
+
+    def _on_decision(self, data: DecisionMade) -> None:
+        """Write the Event of what a limit of the policy stopped, or a person is asked for."""
+        if data.decision.reason in LIMIT_REASON_CODES:
+            self._record_failure(data, data.decision.message)
+        elif data.decision.reason == NOT_APPROVED_CODE:
+            self._on_proposed(data)
 
     def _on_proposed(self, data: DecisionMade) -> None:
         """Write an Event on the pod and one on its owner: a person is asked for an approval."""
