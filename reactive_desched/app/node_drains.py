@@ -128,7 +128,8 @@ class Draining:
         now = anyio.current_time()
         self._begun = {name: each for name, each in self._begun.items() if each[1] > now}
         controller = self._controller
-        if self._writes is None or not profiles_that_drain(controller.evaluator):
+        acting = profiles_that_drain(controller.evaluator, only_acting=True)
+        if self._writes is None or not acting:
             return
         for rule in self._rules():
             if controller.pauses.state().hold:
@@ -220,7 +221,7 @@ class Draining:
                 DrainInputs(
                     controller.view,
                     controller.evaluator,
-                    controller.ledger,
+                    tuple(each.ledger for each in controller.controls),
                     findings,
                     controller.pauses.state().hold,
                     self._description.moment(),

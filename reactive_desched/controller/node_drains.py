@@ -20,6 +20,7 @@ from reactive_desched.controller.pending import (
 from reactive_desched.controller.slices import at_once
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.clock_pair import ClockPair
+from reactive_desched.model.modes import ACT
 from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.outcomes import DRY_RUN
@@ -101,11 +102,14 @@ class NodeDrains(Struct, frozen=True, rename="camel"):
 
 
 class DrainInputs(Struct, frozen=True):
-    """The parts of a controller that know, all findings that wait, and why no pod is evicted."""
+    """The parts of a controller that know, all findings that wait, and why no pod is evicted.
+
+    Of `ledgers` the first has the evictions that are carried out.
+    """
 
     view: ClusterView
     evaluator: Evaluator
-    ledger: EvictionLedger
+    ledgers: Sequence[EvictionLedger]
     findings: Sequence[PendingFinding]
     hold: str
     moment: ClockPair
@@ -130,10 +134,12 @@ def drains_of(nodes: Collection[NodeInfo], inputs: DrainInputs) -> Iterator[Node
     yield NodeDrains(moment.time(moment.now), inputs.hold, profiles, tuple(rows))
 
 
-def profiles_that_drain(evaluator: Evaluator) -> tuple[str, ...]:
-    """Return the profiles that have the plugin which drains nodes."""
-    found = (each.profile for each in evaluator.instances if each.name == DrainNodesPlugin.name)
-    return tuple(dict.fromkeys(found))
+def profiles_that_drain(evaluator: Evaluator, *, only_acting: bool = False) -> tuple[str, ...]:
+    """Return the profiles that have the plugin which drains nodes, or those where it acts."""
+    found = (each for each in evaluator.instances if each.name == DrainNodesPlugin.name)
+    return tuple(
+        dict.fromkeys(each.profile for each in found if not only_acting or each.mode == ACT)
+    )
 
 
 def is_drained(info: NodeInfo) -> bool:
@@ -189,13 +195,13 @@ def _left(pod: Pod, held: dict[PodKey, PendingFinding], inputs: DrainInputs) -> 
         return LeftPod(*name, state, finding.message(now), until, finding.is_least, decision.gate)
     if pod.is_terminating:
         return LeftPod(*name, PodLeft.LEAVES, "it terminates")
-    if (eviction := inputs.ledger.current(pod.uid)) is not None:
+    if (eviction := inputs.ledgers[0].current(pod.uid)) is not None:
         if eviction.accepted_at is None:
             return LeftPod(*name, PodLeft.EVICTING, "its eviction is under way")
         return LeftPod(*name, PodLeft.LEAVES, "it was evicted")
-    latest = inputs.ledger.latest(pod.uid)
-    if latest is not None and latest.outcome is not None and latest.outcome.result == DRY_RUN:
-        return LeftPod(*name, PodLeft.DRY_RUN, "it would be evicted; a dry run evicts nothing")
+    latest = [found for each in inputs.ledgers if (found := each.latest(pod.uid)) is not None]
+    if any(each.outcome is not None and each.outcome.result == DRY_RUN for each in latest):
+        return LeftPod(*name, PodLeft.DRY_RUN, "it would be evicted, and is only observed")
     if inputs.evaluator.queued or inputs.evaluator.is_evaluating:
         return LeftPod(*name, PodLeft.WAITS, "it is evaluated soon")
     message = "no profile takes it: the arguments of DrainNodes, or a nodeSelector, leave it out"

@@ -14,11 +14,13 @@ from reactive_desched.api.event import NodeDrained
 from reactive_desched.app.node_drains import BEGIN_S, RETRY_S, Draining, NodeWrites
 from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains, PodLeft
 from reactive_desched.errors import ConfigError, RequestRejected
+from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import Annotations, Node, OwnerReference, Pod
 from reactive_desched.model.outcomes import DryRun, TooManyRequests
 from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.drains import DrainRule
+from reactive_desched.policy.settings.modes import ProfileSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES
@@ -373,3 +375,21 @@ async def test_the_metric_counts_the_pods_left_by_what_holds_them() -> None:
         [metric] = controller.draining.collect()
 
     assert metric.samples == {}
+
+
+async def test_a_profile_that_observes_begins_no_drain_and_says_what_would_leave() -> None:
+    controller = DrainingController()
+    controller.rules = [rule(maxNodeAge="10s")]
+    written = controller.config.written
+    assert written is not None
+    observing = written.model_copy(update={"profiles": {"test": ProfileSettings(mode=OBSERVE)}})
+    controller.reconfigure(replace(controller.config, written=observing))
+    controller.sync_and_resume(aged("n2", 0), node("n1"), node("n3"), pod("web", on="n1"))
+    async with controller.following():
+        controller.deliver(to_be_drained("n1"))
+        await anyio.sleep(3 * BEGIN_S)
+        row = await controller.read_one()
+
+    assert controller.requests == []
+    assert controller.evicted_names == []
+    assert left(row) == {"web": PodLeft.DRY_RUN}
