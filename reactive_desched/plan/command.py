@@ -64,8 +64,8 @@ class SweptSnapshot(Struct, frozen=True):
             return
         for table in self.tables():
             if table.obstacles:
-                why = "; ".join(table.obstacles)
-                yield f"{table.plugin} of profile {table.profile} moves nothing: {why}"
+                whose, found = f"{table.plugin} of profile {table.profile}", table.obstacles
+                yield f"{whose} moves no pod; `nodes` says: {'; '.join(found)}"
 
     def tables(self) -> tuple[RuleTable, ...]:
         """Return how the nodes stood before the sweep, for each rule of the policy."""
