@@ -19,7 +19,7 @@ from reactive_desched.controller.readiness import (
     STARTUP,
     USUAL_BEFORE_A_TERM,
 )
-from reactive_desched.model.brakes import PENDING, STORM, ZONE
+from reactive_desched.model.brakes import HEALTH_PREFIX, PENDING, STORM, ZONE
 from reactive_desched.web.health import CheckResult, Health
 
 CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
@@ -64,6 +64,7 @@ def build_health(pipeline: Pipeline, active: ActiveConfig, *, dry_run: bool) -> 
             health.add_readiness_check(name, partial(_pause_check, controller, name))
     for brake in CHECKED_BRAKES:
         health.add_info_check(f"brake/{brake}", partial(_brake_check, controller, brake))
+    health.add_info_check("brake/health", partial(_health_check, controller))
     health.add_info_check("plugins", partial(_plugin_check, controller))
     health.add_info_check("state", partial(_state_check, controller, pipeline.description))
     health.add_info_check("warm-up", partial(_warm_up_check, pipeline.description))
@@ -115,6 +116,17 @@ def _intentional_pause(controller: Controller, name: str) -> CheckResult:
 def _brake_check(controller: Controller, brake: str) -> CheckResult:
     message = controller.pauses.brake_messages()[brake]
     return CheckResult(not message, message or "released")
+
+
+def _health_check(controller: Controller) -> CheckResult:
+    """Say what the checks of the service's health hold, each with its last symptoms."""
+    messages = controller.pauses.brake_messages().items()
+    texts = [
+        f"{name.removeprefix(HEALTH_PREFIX)}: {text}"
+        for name, text in messages
+        if text and name.startswith(HEALTH_PREFIX)
+    ]
+    return CheckResult(not texts, "; ".join(texts) or "released")
 
 
 def _plugin_check(controller: Controller) -> CheckResult:

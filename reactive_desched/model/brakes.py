@@ -38,6 +38,9 @@ BRAKES: Final = (ZONE, STORM, PENDING, MANUAL)
 Each health check is one more, `health/` and its name.
 """
 
+HEALTH_PREFIX: Final = "health/"
+"""How the name of a health check's brake begins; its name follows."""
+
 
 class BrakeNotice(Struct, frozen=True, gc=False):
     """A brake engaged, or was released, in a scope: `cluster`, `zone eu/a`, `namespace shop`.

@@ -124,7 +124,20 @@ def keeps_places(configuration: Configuration) -> bool:
     return migration is not None and migration.default_job_mode is Mode.RESERVATION_FIRST
 
 
-def with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
+def as_previewed(configuration: Configuration) -> Configuration:
+    """Return a configuration that a preview can go by: no server is asked, and jobs keep no place.
+
+    The service is taken to be well.
+    """
+    if configuration.controller.brakes.health:
+        settings = configuration.settings
+        brakes = settings.brakes.model_copy(update={"health": ()})
+        written = settings.model_copy(update={"brakes": brakes})
+        configuration = replace(configuration, written=written)
+    return _with_jobs_that_evict_at_once(configuration)
+
+
+def _with_jobs_that_evict_at_once(configuration: Configuration) -> Configuration:
     """Return a configuration whose jobs keep no place: `AssumedJobs` asks whether there is one."""
     if not keeps_places(configuration):
         return configuration
@@ -160,7 +173,7 @@ class _ControllerRun:
         readiness = Readiness((), observer, work_available)
         readiness.resume(STARTUP)
         self._controller = Controller(
-            with_jobs_that_evict_at_once(configuration),
+            as_previewed(configuration),
             readiness=readiness,
             recorder=self._recorder,
             observer=observer,

@@ -21,8 +21,8 @@ from reactive_desched.plan.controller_run import (
     REQUEST_S,
     TIMER_DELAY_S,
     FaultObserver,
+    as_previewed,
     keeps_places,
-    with_jobs_that_evict_at_once,
 )
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy_diff.decisions import (
@@ -78,7 +78,7 @@ class PolicyRun:
             return _AssumedSurroundings(self, controller, readiness, clock, log, world)
 
         self._driven = DrivenController(
-            with_jobs_that_evict_at_once(self.configuration),
+            as_previewed(self.configuration),
             clock,
             log,
             FaultObserver(self.faults),

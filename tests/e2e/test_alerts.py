@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
 from tests.e2e.conftest import do_without
-from tools.real.debian import PROMETHEUS
+from tools.real import prometheus
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +25,7 @@ TESTS = (MONITORING / "alerts.test.yaml").read_text(encoding="utf-8")
 
 def promtool(*arguments: str, stdin: str = "") -> str:
     """Run it in the folder of the rules; fails with what it printed."""
-    program = PROMETHEUS.find(os.environ) or do_without(["Prometheus"])
+    program = prometheus.find(os.environ) or do_without(["Prometheus"])
     argv = (str(program.with_name("promtool")), *arguments)
     done = subprocess.run(
         argv, cwd=MONITORING, input=stdin, capture_output=True, text=True, check=False

@@ -19,7 +19,7 @@ from tests.support.control_plane import ControlPlane, free_ports, wait_until
 from tests.support.helm import Helm
 from tests.support.kustomize import pod_template
 from tests.support.prometheus import prometheus_of
-from tools.real.debian import PROMETHEUS
+from tools.real import prometheus
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -88,7 +88,7 @@ def as_prometheus_has_it(endpoint: Object, folder: Path, token: str) -> Object:
 def test_prometheus_scrapes_as_the_service_monitor_says_and_not_without_the_token(
     control_plane: ControlPlane, objects: list[Object], tmp_path: Path
 ) -> None:
-    program = PROMETHEUS.find(os.environ) or do_without(["Prometheus"])
+    program = prometheus.find(os.environ) or do_without(["Prometheus"])
     kubectl = control_plane.kubectl()
     (monitor,) = (each for each in objects if each["kind"] == "ServiceMonitor")
     (endpoint,) = monitor["spec"]["endpoints"]

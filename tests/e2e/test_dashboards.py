@@ -22,7 +22,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.limits import ANY_MOVES
 from tests.support.prometheus import prometheus_of
 from tests.support.simulator_process import TAINT_POLICY, simulator
-from tools.real.debian import PROMETHEUS
+from tools.real import prometheus
 from tools.write_dashboards import dashboards
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -130,7 +130,7 @@ class Asked:
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """A controller, scraped before it empties a tainted node and ends a job without a pod."""
-    program = PROMETHEUS.find(os.environ) or do_without(["Prometheus"])
+    program = prometheus.find(os.environ) or do_without(["Prometheus"])
     folder = tmp_path_factory.mktemp("dashboards")
     with (
         simulator(folder, 60) as cluster,

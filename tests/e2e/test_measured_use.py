@@ -17,7 +17,7 @@ from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
 from tests.support.prometheus import USED, GuardedPrometheus
-from tools.real.debian import PROMETHEUS
+from tools.real import prometheus
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -39,7 +39,7 @@ def measured(
     playground: E2ENamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GuardedPrometheus]:
     """Prometheus, which the policy of the playground names; only the token's Secret is readable."""
-    program = PROMETHEUS.find(os.environ) or do_without(["Prometheus"])
+    program = prometheus.find(os.environ) or do_without(["Prometheus"])
     playground.add_nodes(*NODES)
 
     def used() -> Mapping[str, float]:

@@ -31,7 +31,7 @@ from tests.support.doc_commands import DocCommand, commands, typed
 from tests.support.koordinator_files import migration_controller
 from tests.support.kubectl import Kubectl
 from tests.support.terminal import PS1, Terminal
-from tools.real.debian import PROMETHEUS
+from tools.real import prometheus
 
 # The wait for the default port, which other modules hold for minutes, does not count.
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400, func_only=True)]
@@ -297,7 +297,7 @@ def world(
         tools.mkdir()
         (tools / "kubectl").write_text(IN_THE_POD)
         (tools / "kubectl").chmod(0o755)
-        monitor = PROMETHEUS.find(os.environ) or do_without(["Prometheus"])
+        monitor = prometheus.find(os.environ) or do_without(["Prometheus"])
         (tools / "promtool").symlink_to(monitor.with_name("promtool"))
         yield World(
             files,

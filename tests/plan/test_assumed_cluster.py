@@ -1,5 +1,6 @@
 """What a preview of the controller assumes of the cluster, and what it says of its own end."""
 
+import json
 from typing import Any
 
 from reactive_desched.plan.mode import PlanMode, RunBounds
@@ -369,3 +370,14 @@ def test_where_another_plugin_spreads_pods_the_scheduler_packs_no_nodes(world: A
     )
 
     assert places(report) == {"a": "n3"}
+
+
+def test_a_preview_asks_no_server_and_takes_the_service_to_be_well(world: Any) -> None:
+    check = {"name": "errors", "prometheus": {"url": "http://127.0.0.1:1", "query": "errors > 5"}}
+    settings = f"{UNPACED}brakes: {json.dumps({'health': [check]})}\n"
+
+    report = preview(
+        world, world.node("n1", "gpu"), world.node("n2"), world.pod("web"), settings=settings
+    )
+
+    assert places(report) == {"web": "n2"}

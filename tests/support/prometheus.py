@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from ssl import SSLContext
@@ -20,6 +21,9 @@ from tests.support.control_plane import free_ports, wait_until
 
 USED: str = "node_used_ratio"
 """The metric of the exporter: how much of a node is used, from 0 to 1, by `instance`."""
+
+ERRORS: str = "service_errors"
+"""The metric of a service: its errors now, by `namespace`."""
 
 Respond = Callable[[BaseHTTPRequestHandler], None]
 
@@ -105,30 +109,161 @@ def prometheus_of(
         "static_configs": [{"targets": [target]}],
     }
     config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
-    (folder / "prometheus.yml").write_text(json.dumps(config))
-    (port,) = free_ports(1)
-    argv = (
-        str(program),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'prometheus'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    )
-    process = ChildProcess("prometheus", argv, folder / "prometheus.log")
-    process.start()
-    try:
-        wait_until(lambda: _is_ready(process, port), within_s=60, what="Prometheus is ready")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
+    with MonitoringProcess.prometheus(program, folder, config) as server:
+        yield server.url
 
 
-def _is_ready(process: ChildProcess, port: int) -> bool:
-    process.ensure_alive()
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready") as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+@dataclass
+class MonitoringProcess(AbstractContextManager["MonitoringProcess"]):
+    """Prometheus or Alertmanager, which can be stopped, and started again at the same address."""
+
+    process: ChildProcess
+    url: str
+
+    @classmethod
+    def prometheus(cls, program: Path, folder: Path, config: Mapping[str, object]) -> Self:
+        """Return a Prometheus of this configuration."""
+        (port,) = free_ports(1)
+        return cls._of("prometheus", program, folder, config, port, "--storage.tsdb.path")
+
+    @classmethod
+    def alertmanager(cls, program: Path, folder: Path, config: Mapping[str, object]) -> Self:
+        """Return an Alertmanager of this configuration."""
+        (port,) = free_ports(1)
+        alone = "--cluster.listen-address="
+        return cls._of("alertmanager", program, folder, config, port, "--storage.path", alone)
+
+    @classmethod
+    def _of(
+        cls,
+        name: str,
+        program: Path,
+        folder: Path,
+        config: Mapping[str, object],
+        port: int,
+        storage: str,
+        *flags: str,
+    ) -> Self:
+        file = folder / f"{name}.yml"
+        file.write_text(json.dumps(config))
+        argv = (
+            str(program),
+            f"--config.file={file}",
+            f"{storage}={folder / name}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            *flags,
+        )
+        process = ChildProcess(name, argv, folder / f"{name}.log")
+        return cls(process, f"http://127.0.0.1:{port}")
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.process.start()
+        wait_until(self._is_ready, within_s=60, what=f"{self.process.name} is ready")
+
+    def stop(self) -> None:
+        """End it, as a lost machine would."""
+        self.process.kill()
+
+    def _is_ready(self) -> bool:
+        self.process.ensure_alive()
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready") as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@dataclass
+class MeasuredService(AbstractContextManager["MeasuredService"]):
+    """A service that counts its errors, the Prometheus that scrapes it, and an Alertmanager.
+
+    `errors` are those of each namespace, None while its exporter is down. The alert ServiceErrors
+    fires for each namespace with more than five, and Watchdog always.
+    """
+
+    prometheus_program: Path
+    alertmanager_program: Path
+    folder: Path
+    errors: dict[str, float] | None = field(default_factory=dict)
+    prometheus: MonitoringProcess = field(init=False)
+    alertmanager: MonitoringProcess = field(init=False)
+    _open: ExitStack = field(init=False, default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        """Start everything."""
+        with ExitStack() as stack:
+            exporter = stack.enter_context(_serving(self._export))
+            config = {"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}
+            self.alertmanager = stack.enter_context(
+                MonitoringProcess.alertmanager(self.alertmanager_program, self.folder, config)
+            )
+            self.prometheus = stack.enter_context(
+                MonitoringProcess.prometheus(
+                    self.prometheus_program, self.folder, self._config(exporter)
+                )
+            )
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End everything."""
+        self._open.close()
+
+    def silence(self, **labels: str) -> None:
+        """Silence the alerts with these labels for an hour."""
+        now = datetime.now(UTC)
+        matchers = [
+            {"name": name, "value": value, "isRegex": False} for name, value in labels.items()
+        ]
+        body = {
+            "matchers": matchers,
+            "startsAt": now.isoformat(),
+            "endsAt": (now + timedelta(hours=1)).isoformat(),
+            "createdBy": "a person",
+            "comment": "it is known",
+        }
+        url, kind = f"{self.alertmanager.url}/api/v2/silences", {"Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), kind)):
+            pass
+
+    def _config(self, exporter: int) -> Mapping[str, object]:
+        rules = self.folder / "rules.yml"
+        fires = {"alert": "ServiceErrors", "expr": f"{ERRORS} > 5", "labels": {"severity": "page"}}
+        group = {"name": "all", "rules": [fires, {"alert": "Watchdog", "expr": "vector(1)"}]}
+        rules.write_text(json.dumps({"groups": [group]}))
+        scraped = {
+            "job_name": "service",
+            "honor_labels": True,
+            "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}],
+        }
+        told = self.alertmanager.url.removeprefix("http://")
+        return {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "scrape_configs": [scraped],
+            "rule_files": [str(rules)],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": [told]}]}]},
+        }
+
+    def _export(self, request: BaseHTTPRequestHandler) -> None:
+        if self.errors is None:
+            _answer(request, 500, b"down", "text/plain")
+            return
+        lines = (f'{ERRORS}{{namespace="{of}"}} {count}\n' for of, count in self.errors.items())
+        _answer(request, 200, "".join(lines).encode(), "text/plain; version=0.0.4")
 
 
 def _answer(request: BaseHTTPRequestHandler, status: int, body: bytes, kind: str) -> None:

@@ -4,8 +4,8 @@
 The parts are compiled from the locked Go modules beside this file and kept outside the checkout, in
 `$REACTIVE_DESCHED_REAL_TOOLS` (else `$XDG_CACHE_HOME/reactive-desched/real-tools`, else the same
 under `~/.cache`), in a folder named after their versions. A Kafka broker is fetched with Maven into
-a folder beside it, Debian's Prometheus and Alertmanager are unpacked there, and Chromium is left to
-the package manager. A second run takes a moment, and neither Go nor Maven nor a network.
+a folder beside it, Debian's Prometheus is unpacked there, and Chromium is left to the package
+manager. A second run takes a moment, and neither Go nor Maven nor a network.
 
 Binaries you already have are used first, by the names other Kubernetes test suites use:
 `TEST_ASSET_KUBE_APISERVER` and `TEST_ASSET_ETCD` (files), then `KUBEBUILDER_ASSETS` (a folder).
@@ -25,14 +25,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 BUILD_DIR = Path(__file__).resolve().parent
 sys.path.insert(0, str(BUILD_DIR.parents[1]))  # this file is run by its path, from anywhere
 
-from tools.real import axe, cache, chromium, kafka_jars, operator_crds  # noqa: E402 - found only after the line above
+from tools.real import axe, cache, chromium, kafka_jars, operator_crds, prometheus  # noqa: E402 - found only after the line above
 from tools.real.cache import BuildError, locked, log_progress, write_stamp  # noqa: E402 - as above
-from tools.real.debian import ALERTMANAGER, PROMETHEUS  # noqa: E402 - as above
 
 GO_MISSING_MESSAGE = (
     "No Go toolchain was found, and {names} must be built: install Go 1.26 or newer"
@@ -110,8 +110,14 @@ ETCD = Module(
 )
 KWOK = Module("kwok", "sigs.k8s.io/kwok", _packages("sigs.k8s.io/kwok/cmd/", "kwok"))
 MODULES = (ETCD, KWOK, KUBERNETES)  # the long one last: a fault in a short one shows at once
-# In a folder of its own, so that a newer Helm does not build the control plane again.
+# Each in a folder of its own, so that a newer one does not build the control plane again.
 HELM = Module("helm", "helm.sh/helm/v4", _packages("helm.sh/helm/v4/cmd/", "helm"))
+# Debian's reads its template at a path of the system alone: unpacked elsewhere it does not start.
+ALERTMANAGER = Module(
+    "alertmanager",
+    "github.com/prometheus/alertmanager",
+    _packages("github.com/prometheus/alertmanager/cmd/", "alertmanager"),
+)
 
 
 def cache_key(modules: Iterable[Module] = MODULES) -> str:
@@ -183,21 +189,21 @@ def build(env: Mapping[str, str]) -> None:
     log_progress(f"finished: {folder}")
 
 
-def find_helm(env: Mapping[str, str]) -> Path | None:
-    """Say where Helm is: named by `HELM_BIN`, built earlier, or missing (`None`)."""
-    if chosen := cache.chosen_file(env, "HELM_BIN"):
+def find_single(module: Module, env: Mapping[str, str]) -> Path | None:
+    """Say where a program is: named by a variable, built earlier, or missing (`None`)."""
+    if chosen := cache.chosen_file(env, f"{module.name.upper()}_BIN"):
         return chosen
-    folder = cache.root(env) / cache_key([HELM])
-    return folder / "bin" / "helm" if "helm" in stamped_parts(folder) else None
+    folder = cache.root(env) / cache_key([module])
+    return folder / "bin" / module.name if module.name in stamped_parts(folder) else None
 
 
-def build_helm(env: Mapping[str, str]) -> None:
-    """Build Helm unless it is there."""
-    folder = cache.root(env) / cache_key([HELM])
+def build_single(module: Module, env: Mapping[str, str]) -> None:
+    """Build a program that is a module of its own, unless it is there."""
+    folder = cache.root(env) / cache_key([module])
     with locked(folder):
-        if find_helm(env) is None:
-            compile_module(find_go({"helm"}), HELM, {"helm"}, folder / "bin")
-            write_stamp(folder, {"helm"})
+        if find_single(module, env) is None:
+            compile_module(find_go({module.name}), module, {module.name}, folder / "bin")
+            write_stamp(folder, {module.name})
 
 
 def find_go(missing: set[str]) -> str:
@@ -269,16 +275,16 @@ def describe_parts(env: Mapping[str, str]) -> str:
     tools = {name: str(path) if path else None for name, path in resolve(env).items()}
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
-    browser, monitor, helm = chromium.find(env), PROMETHEUS.find(env), find_helm(env)
-    alerts = ALERTMANAGER.find(env)
+    browser, monitor = chromium.find(env), prometheus.find(env)
+    helm, alerts = find_single(HELM, env), find_single(ALERTMANAGER, env)
     answer = {
         "tools": tools,
         "stages": str(stages) if stages else None,
         "kafka": kafka_jars.resolve(env),
         "chromium": str(browser) if browser else None,
         "prometheus": str(monitor) if monitor else None,
-        "alertmanager": str(alerts) if alerts else None,
         "helm": str(helm) if helm else None,
+        "alertmanager": str(alerts) if alerts else None,
     }
     return json.dumps(answer, indent=2)
 
@@ -288,11 +294,11 @@ def ensure_all(env: Mapping[str, str]) -> int:
     steps: tuple[Callable[[Mapping[str, str]], None], ...] = (
         kafka_jars.fetch,
         chromium.fetch,
-        PROMETHEUS.fetch,
-        ALERTMANAGER.fetch,
+        prometheus.fetch,
         axe.fetch,
         operator_crds.fetch,
-        build_helm,
+        partial(build_single, HELM),
+        partial(build_single, ALERTMANAGER),
         build,
     )
     problems = []

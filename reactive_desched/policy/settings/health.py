@@ -19,6 +19,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.model.brakes import HEALTH_PREFIX
 from reactive_desched.primitives.url import is_loopback_host, split_url
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -161,7 +162,7 @@ class HealthCheckSettings(Section):
     @property
     def brake(self) -> str:
         """The name of its brake."""
-        return f"health/{self.name}"
+        return f"{HEALTH_PREFIX}{self.name}"
 
     @property
     def asks(self) -> tuple[object, ...]:

@@ -144,9 +144,9 @@ def bench(tmp_path: Path) -> Bench:
     (kafka / "other-jars").write_text("")
     (kafka / "mvn").write_text(FAKE_MAVEN.format(jars=" ".join(JARS)))
     (kafka / "java").write_text("#!/bin/sh\n")
-    for program in ("chromium", "prometheus", "prometheus-alertmanager"):
+    for program in ("chromium", "prometheus"):
         (kafka / program).write_text("#!/bin/sh\n")
-    for program in ("mvn", "java", "chromium", "prometheus", "prometheus-alertmanager"):
+    for program in ("mvn", "java", "chromium", "prometheus"):
         (kafka / program).chmod(0o755)
     return Bench(tmp_path)
 

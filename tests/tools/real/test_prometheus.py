@@ -1,4 +1,4 @@
-"""Finding and unpacking a program of Debian, with stand-ins for apt-get and dpkg-deb."""
+"""Finding and unpacking Prometheus, with stand-ins for apt-get and dpkg-deb."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.real import prometheus
 from tools.real.cache import BuildError
-from tools.real.debian import ALERTMANAGER, PROMETHEUS
 
 # Notes each call. apt-get downloads a package once its lists are there; dpkg-deb unpacks a program,
 # unless the package is to hold none.
@@ -22,12 +22,12 @@ if "update" in sys.argv:
 if "download" in sys.argv:
     if (here / "no lists").exists():
         sys.exit(100)
-    pathlib.Path(sys.argv[-1] + "_2_amd64.deb").touch()
+    pathlib.Path("prometheus_2_amd64.deb").touch()
 if "-x" in sys.argv:
     folder = pathlib.Path(sys.argv[-1]) / "usr" / "bin"
     folder.mkdir(parents=True)
     if not (here / "empty").exists():
-        (folder / sys.argv[-2].split("_")[0]).touch(0o755)
+        (folder / "prometheus").touch(0o755)
 """
 
 
@@ -55,11 +55,11 @@ def calls(folder: Path) -> list[str]:
 def test_the_package_is_downloaded_and_unpacked_once(
     env: Mapping[str, str], folder: Path, tmp_path: Path
 ) -> None:
-    PROMETHEUS.fetch(env)
-    PROMETHEUS.fetch(env)
+    prometheus.fetch(env)
+    prometheus.fetch(env)
 
     unpacked = tmp_path / "cache" / "prometheus" / "package" / "usr" / "bin" / "prometheus"
-    assert PROMETHEUS.find(env) == unpacked
+    assert prometheus.find(env) == unpacked
     assert calls(folder) == [
         "apt-get -q download prometheus",
         "dpkg-deb -x prometheus_2_amd64.deb package",
@@ -72,9 +72,9 @@ def test_root_renews_the_lists_of_packages_where_they_do_not_have_it(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     (folder / "no lists").touch()
 
-    PROMETHEUS.fetch(env)
+    prometheus.fetch(env)
 
-    assert PROMETHEUS.find(env) is not None
+    assert prometheus.find(env) is not None
     assert calls(folder)[:3] == [
         "apt-get -q download prometheus",
         "apt-get -q update",
@@ -91,16 +91,16 @@ def test_without_root_the_message_says_what_to_do(
     with pytest.raises(
         BuildError, match=r"`apt-get -q download prometheus` failed.*PROMETHEUS_BIN"
     ):
-        PROMETHEUS.fetch(env)
+        prometheus.fetch(env)
 
 
 def test_one_on_the_path_is_used_and_nothing_is_fetched(
     env: Mapping[str, str], folder: Path
 ) -> None:
     (folder / "prometheus").touch(0o755)
-    PROMETHEUS.fetch(env)
+    prometheus.fetch(env)
 
-    assert PROMETHEUS.find(env) == folder / "prometheus"
+    assert prometheus.find(env) == folder / "prometheus"
     assert calls(folder) == []
 
 
@@ -110,9 +110,9 @@ def test_one_that_the_environment_names_is_used_first(
     (folder / "prometheus").touch(0o755)
     (tmp_path / "mine").touch(0o755)
 
-    assert PROMETHEUS.find({**env, "PROMETHEUS_BIN": str(tmp_path / "mine")}) == tmp_path / "mine"
+    assert prometheus.find({**env, "PROMETHEUS_BIN": str(tmp_path / "mine")}) == tmp_path / "mine"
     with pytest.raises(BuildError, match="PROMETHEUS_BIN=/nowhere is not a file"):
-        PROMETHEUS.find({**env, "PROMETHEUS_BIN": "/nowhere"})
+        prometheus.find({**env, "PROMETHEUS_BIN": "/nowhere"})
 
 
 @pytest.mark.parametrize("name", ["apt-get", "dpkg-deb"])
@@ -122,21 +122,11 @@ def test_without_the_tools_the_answer_says_what_to_install(
     (folder / name).unlink()
 
     with pytest.raises(BuildError, match=rf"no {name}: install Debian's package `prometheus`"):
-        PROMETHEUS.fetch(env)
+        prometheus.fetch(env)
 
 
 def test_a_package_without_the_program_is_an_error(env: Mapping[str, str], folder: Path) -> None:
     (folder / "empty").touch()
 
     with pytest.raises(BuildError, match="holds no usr/bin/prometheus"):
-        PROMETHEUS.fetch(env)
-
-
-def test_alertmanager_has_a_folder_of_its_own(env: Mapping[str, str], tmp_path: Path) -> None:
-    PROMETHEUS.fetch(env)
-    ALERTMANAGER.fetch(env)
-
-    assert ALERTMANAGER.find(env) == (
-        tmp_path / "cache" / ALERTMANAGER.package / "package/usr/bin/prometheus-alertmanager"
-    )
-    assert PROMETHEUS.find(env) != ALERTMANAGER.find(env)
+        prometheus.fetch(env)
