@@ -24,6 +24,7 @@ ALLOWED: Final = frozenset(
         "Python-2.0",
         "Unlicense",
         "Zlib",
+        "Dual License",  # of python-dateutil: Apache-2.0 or BSD-3-Clause, as its classifiers say
         "License :: OSI Approved :: Apache Software License",
         "License :: OSI Approved :: BSD License",
         "License :: OSI Approved :: MIT License",

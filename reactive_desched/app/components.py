@@ -10,10 +10,11 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.app import openings
+from reactive_desched.app.calendars import CalendarPolling, read_calendar
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.health_checks import HealthChecks
-from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
+from reactive_desched.app.input_notes import InputNotes, NotedConfigurable, NotedEvictionClient
 from reactive_desched.app.node_drains import Draining, NodeWrites
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.usage import UsagePolling
@@ -50,6 +51,7 @@ class Components(Struct, frozen=True):
     probe: ServerProbe
     usage: UsagePolling
     health_checks: HealthChecks
+    calendars: CalendarPolling
     migration: "MigrationRunner | None"
     draining: Draining
     evictor: ApiEvictor
@@ -83,6 +85,7 @@ async def build_components(
     pulse = EventLoopPulse(health.add_heartbeat("event-loop", LIVENESS_TIMEOUT_S))
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
+    calendars = _build_calendars(deps, active, pipeline, notes, health)
     migration = _build_migration(deps, session, pipeline, interned, events, recorder)
     draining = _build_draining(deps, session, pipeline, active, recorder)
     health.add_info_check("measured-use", usage.check)
@@ -95,6 +98,7 @@ async def build_components(
         probe,
         usage,
         checks,
+        calendars,
         migration,
         draining,
         evictor,
@@ -145,6 +149,16 @@ def _build_draining(
 
 def _drain_rules(active: ActiveConfig) -> Sequence[DrainRule]:
     return active.configuration.settings.drains
+
+
+def _build_calendars(
+    deps: Dependencies, active: ActiveConfig, pipeline: Pipeline, notes: InputNotes, health: Health
+) -> CalendarPolling:
+    """Build what reads the calendars of schedules, and puts them in force."""
+    noted = NotedConfigurable(pipeline.controller, notes, dry_run=deps.dry_run)
+    calendars = CalendarPolling(active, noted, SystemClock(), deps.log, read_calendar)
+    health.add_info_check("calendars", calendars.check)
+    return calendars
 
 
 def _build_migration(

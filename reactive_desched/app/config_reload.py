@@ -103,6 +103,10 @@ class ActiveConfig:
         self.configuration, self.problems = configuration, ()
         self._results["ok"] += 1
 
+    def renew(self, configuration: Configuration) -> None:
+        """Put what was read of calendars in force, beside the same files."""
+        self.configuration = configuration
+
     def reject(self, problems: tuple[str, ...]) -> None:
         """Keep the configuration in force: the files have these problems."""
         self.problems = problems
@@ -228,7 +232,8 @@ class ConfigReloader:
                 return None
             return (f"cannot be read: {error!r}",)
 
-    def _apply(self, new: Configuration) -> None:
+    def _apply(self, read: Configuration) -> None:
+        new = read.keep_calendars(self._active.configuration)
         before, policy = self._active.policy.revision, new.policy
         self._listener.policy_loaded(policy.source, policy.revision, policy_files(new))
         self._controller.reconfigure(new)

@@ -94,7 +94,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(description, leadership, *parts.reflectors.values())
         deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
-        deps.metrics.register(parts.health_checks)
+        deps.metrics.register(parts.health_checks, parts.calendars)
         deps.metrics.register(parts.pipeline.evictions, parts.draining)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
@@ -264,6 +264,8 @@ def _start_tasks(
     tasks.start_soon(parts.usage.run)
     # Prometheus, Alertmanager -> answers -> controller.pauses.take_answer
     tasks.start_soon(parts.health_checks.run)
+    # calendars -> controller.reconfigure
+    tasks.start_soon(parts.calendars.run)
     # files -> controller.reconfigure
     if deps.reload is not None:
         files, initial = deps.reload.files, deps.reload.initial_fingerprint

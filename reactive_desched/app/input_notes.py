@@ -25,7 +25,7 @@ from reactive_desched.model.outcomes import (
     PodLookup,
     RequestTime,
 )
-from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.configuration import Configuration, calendar_flags
 from reactive_desched.recording.items import (
     NO_TIME,
     ConfigurationInForce,
@@ -242,5 +242,6 @@ def in_force(at: Instant, configuration: Configuration, *, dry_run: bool) -> Con
         texts[1] if len(texts) > 1 else "",
         policy.revision,
         policy.source,
-        {name: value for name, value in flags.items() if value},
+        {name: value for name, value in flags.items() if value}
+        | calendar_flags(configuration.calendars),
     )

@@ -353,6 +353,9 @@ def _window_row(each: Answer) -> tuple[str, ...]:
 def _schedule(each: Answer, now: datetime) -> str:
     """Say whether a schedule lets pods go now, and until when."""
     next_one, until = each.get("next"), each.get("until")
+    if each.get("unread"):
+        says = "open" if each.get("counted") is None else "no evictions"
+        return f"{each['schedule']}: {says} until its calendar is read"
     if each.get("counted") is None:
         opens = f"opens in {time_until(next_one, now)}" if next_one else "opens never again"
         if each.get("allow"):

@@ -99,7 +99,9 @@ class EvictionControls:
         window_s = config.controller.budgets.window_s
         self._plugin_limits = PluginNodeLimits(window_s)
         self.policy_limits = PolicyLimits(config.policy.limits.by_scope(), window_s)
-        self.schedules = EvictionSchedules(config.controller.budgets.schedules, view)
+        self.schedules = EvictionSchedules(
+            config.controller.budgets.schedules, view, config.calendars
+        )
         self.named_budgets = NamedBudgets(config.controller.budgets.named, view)
         self._pdb_filter = PdbFilter(view, clock)
         self._policy = config.policy
@@ -289,7 +291,7 @@ class EvictionControls:
         self.policy_limits.reconfigure(config.policy.limits.by_scope(), window_s, under_way)
         self._plugin_limits.reconfigure(window_s)
         self.named_budgets.reconfigure(config.controller.budgets.named, now, under_way)
-        self.schedules.reconfigure(config.controller.budgets.schedules, under_way)
+        self.schedules.reconfigure(config.controller.budgets.schedules, under_way, config.calendars)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         if self._beside is None:
             self.brakes.reconfigure(config.controller.brakes, now)

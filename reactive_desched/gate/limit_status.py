@@ -53,7 +53,7 @@ class ScheduleStatus(Struct, frozen=True, rename="camel"):
 
     `allow` says that evictions happen in its windows only, and not while none is open; else they
     are fewer, or none, in its windows. `limit` is None, too, where it allows any number. `next` is
-    when a window opens next; None for never.
+    when a window opens next; None for never. `unread` says that its calendar was not read yet.
     """
 
     schedule: str
@@ -62,6 +62,7 @@ class ScheduleStatus(Struct, frozen=True, rename="camel"):
     counted: int | None = None
     allow: bool = False
     next: datetime | None = None
+    unread: bool = False
 
 
 class LimitStatus(Struct, frozen=True, rename="camel"):
@@ -122,11 +123,11 @@ def _schedule_statuses(schedules: EvictionSchedules) -> Iterator[ScheduleStatus]
     for each in schedules.states():
         name, allow, next_one = str(each.schedule), bool(each.schedule.allow), _time(each.next_s)
         if each.opening is None:
-            yield ScheduleStatus(name, allow=allow, next=next_one)
+            yield ScheduleStatus(name, allow=allow, next=next_one, unread=each.is_unread)
         else:
             limit = int(each.limit) if each.limit < inf else None
             until = _time(each.opening.end_s)
-            yield ScheduleStatus(name, until, limit, each.count, allow, next_one)
+            yield ScheduleStatus(name, until, limit, each.count, allow, next_one, each.is_unread)
 
 
 def _time(at_s: float) -> datetime | None:

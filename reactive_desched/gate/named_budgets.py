@@ -138,7 +138,6 @@ class NamedBudgets(EvictionParticipant):
 
         The others count from now on, including the evictions `under_way`.
         """
-        self._take_restored()
         before = {each.settings.concerned_by: each for each in self._budgets}
         made = [_Budget(each, self._view) for each in budgets]
         added = []
@@ -148,8 +147,10 @@ class NamedBudgets(EvictionParticipant):
             else:
                 added.append(each)
         self._budgets = made
+        to_take = {eviction.pod_uid for eviction, _ in self._restored}
         for eviction in under_way:
-            self._hold(eviction, added, now)
+            if eviction.pod_uid not in to_take:
+                self._hold(eviction, added, now)
 
     def begin_empty(self, now: float) -> None:
         """Let every budget have no token now, for a process that does not know what was evicted."""

@@ -20,6 +20,7 @@ from reactive_desched.model.decisions import Defer, GateReason, Refuse, silent_e
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.policy.configuration import Calendars
 from reactive_desched.policy.schedule_times import next_allowed, times_of
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.state.view import ClusterView
@@ -55,6 +56,12 @@ _OPENINGS_KEPT: Final = 4
 _ANSWERS_KEPT: Final = 256
 
 
+Events = tuple[tuple[float, float], ...]
+"""The times of a calendar's events."""
+
+NO_CALENDARS: Final[Calendars] = {}
+
+
 class Opening(Struct, frozen=True):
     """One time for which a window is open, in seconds since the epoch."""
 
@@ -65,13 +72,20 @@ class Opening(Struct, frozen=True):
 class _Window:
     """One entry of the settings, and its evictions by the opening in which they were decided."""
 
-    def __init__(self, schedule: EvictionSchedule, view: ClusterView) -> None:
+    def __init__(
+        self, schedule: EvictionSchedule, view: ClusterView, events: Events | None
+    ) -> None:
         self.schedule = schedule
         self.concerned = Concerned(schedule, view)
         self.is_allowing = bool(schedule.allow)
-        self.times = times_of(schedule)
+        self.set_events(events)
         self._counts: dict[float, int] = {}
         self._counted: dict[PodKey, float] = {}
+
+    def set_events(self, events: Events | None) -> None:
+        """Go by these events of the calendar, None where it was not read yet."""
+        self.times = times_of(self.schedule, events)
+        self.is_unread = self.schedule.calendar is not None and events is None
         self._opening: Opening | None = None
         self._known_from, self._known_until = inf, -inf
 
@@ -137,7 +151,7 @@ class ScheduleState(Struct, frozen=True):
     """A schedule as it is now: its opening, None while no window is open, and what counts there.
 
     `next_s` is when a window opens next, in seconds since the epoch, inf for never. `limit` is inf
-    where any number is allowed.
+    where any number is allowed. `is_unread` says that its calendar was not read yet.
     """
 
     schedule: EvictionSchedule
@@ -145,6 +159,7 @@ class ScheduleState(Struct, frozen=True):
     next_s: float
     limit: float = 0
     count: int = 0
+    is_unread: bool = False
 
 
 class EvictionSchedules(EvictionParticipant):
@@ -156,9 +171,17 @@ class EvictionSchedules(EvictionParticipant):
 
     name = SCHEDULE_GATE
 
-    def __init__(self, schedules: Sequence[EvictionSchedule], view: ClusterView) -> None:
+    def __init__(
+        self,
+        schedules: Sequence[EvictionSchedule],
+        view: ClusterView,
+        calendars: Calendars = NO_CALENDARS,
+    ) -> None:
         self._view = view
-        self._windows = [_Window(schedule, view) for schedule in schedules]
+        self._windows = [
+            _Window(schedule, view, calendars.get(number))
+            for number, schedule in enumerate(schedules)
+        ]
         self._restored: list[Eviction] = []
         self._opens: dict[tuple[float, ...], float] = {}
 
@@ -172,19 +195,28 @@ class EvictionSchedules(EvictionParticipant):
         return ProfileSchedules(self, profile)
 
     def reconfigure(
-        self, schedules: Sequence[EvictionSchedule], under_way: Iterable[Eviction]
+        self,
+        schedules: Sequence[EvictionSchedule],
+        under_way: Iterable[Eviction],
+        calendars: Calendars = NO_CALENDARS,
     ) -> None:
-        """Apply other schedules; one that was there before keeps its counts.
+        """Apply other schedules, or other events of calendars; what was there keeps its counts.
 
         A new one counts the evictions that are `under_way`.
         """
-        self._count_restored()
         before = {window.schedule: window for window in self._windows}
-        self._windows = [before.get(each) or _Window(each, self._view) for each in schedules]
+        self._windows = []
+        for number, each in enumerate(schedules):
+            window = before.get(each)
+            if window is None:
+                window = _Window(each, self._view, calendars.get(number))
+            else:
+                window.set_events(calendars.get(number))
+            self._windows.append(window)
         added = [window for window in self._windows if window.schedule not in before]
         self._opens.clear()
         for eviction in under_way:
-            for window in added:
+            for window in added if eviction not in self._restored else ():
                 window.add(eviction)
 
     def check(self, finding: Finding, profile: str, now: float) -> Defer | Refuse | None:
@@ -293,12 +325,17 @@ class EvictionSchedules(EvictionParticipant):
         """Yield each schedule as it is now."""
         wall_s = self._view.now_s
         for window in self._windows:
-            schedule, opening = window.schedule, window.opening(wall_s)
+            schedule, opening, unread = window.schedule, window.opening(wall_s), window.is_unread
             if opening is None:
-                yield ScheduleState(schedule, None, window.next_start(wall_s))
+                next_s = window.next_start(wall_s)
+                yield ScheduleState(schedule, None, next_s, is_unread=unread)
             else:
-                limit, count = self._limit(window), window.count(opening)
-                yield ScheduleState(schedule, opening, window.start_after(opening), limit, count)
+                limit, count, next_s = (
+                    self._limit(window),
+                    window.count(opening),
+                    window.start_after(opening),
+                )
+                yield ScheduleState(schedule, opening, next_s, limit, count, unread)
 
     def _limit(self, window: _Window) -> float:
         return window.schedule.limit(self._view.pod_count)
@@ -323,6 +360,8 @@ def _message(block: _Block, opens_s: float) -> str:
     from reactive_desched.primitives.cron import format_in_zone
 
     schedule, until_s = block.window.schedule, block.until_s
+    if block.window.is_unread:
+        return f'the schedule "{schedule}" allows no evictions until its calendar is read'
     if until_s < inf:
         until = f"until {format_in_zone(until_s, schedule.time_zone)}"
     else:

@@ -15,7 +15,7 @@ from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
-from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.configuration import Configuration, recorded_calendars
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
@@ -184,7 +184,8 @@ def read_configuration(
     recorded: ConfigurationInForce, registry: Registry, *, lenient: bool = False
 ) -> Configuration:
     """Return what a recorded policy and settings mean to this version; raises PolicyErrors."""
-    configuration = load_sources(recorded_texts(recorded), registry, lenient=lenient)
+    read = load_sources(recorded_texts(recorded), registry, lenient=lenient)
+    configuration = replace(read, calendars=recorded_calendars(recorded.flags))
     if (selector := recorded.flags.get("nodeSelector")) is None:
         return configuration
     policy = replace(configuration.policy, node_selector=parse_selector(selector))

@@ -19,9 +19,10 @@ def closed_schedules(
 ) -> Iterator[Diagnostic]:
     """Name the schedules whose evictions are never allowed from now on, and those that are over.
 
-    Schedules together close what each of them concerns. `now_s` is seconds since the epoch.
+    Schedules together close what each of them concerns; calendars are not read. `now_s` is seconds
+    since the epoch.
     """
-    timed: list[Timed] = [(each, times_of(each)) for each in schedules]
+    timed: list[Timed] = [(each, times_of(each, ())) for each in schedules]
     together = {
         number: [at for at, each in enumerate(schedules) if each.includes_all_of(schedule)]
         for number, schedule in enumerate(schedules)
@@ -40,7 +41,9 @@ def closed_schedules(
 
 
 def _is_over(timed: Timed, now_s: float) -> bool:
-    times = timed[1]
+    schedule, times = timed
+    if schedule.calendar is not None:
+        return False
     return times.opening(now_s) is None and times.next_start(now_s) == inf
 
 

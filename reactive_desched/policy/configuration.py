@@ -1,8 +1,10 @@
 """A policy and its settings as they were read, and which settings hold where none are written."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.policy.policy import SWEEP_NODE_FIT, Policy
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
@@ -13,13 +15,45 @@ if TYPE_CHECKING:
     from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 
 
+Calendars = Mapping[int, tuple[tuple[float, float], ...]]
+"""The times of the events of each calendar that was read, by the number of its schedule.
+
+They are in seconds since the epoch, in their order, each without its end.
+"""
+
+
+_CALENDAR: Final = "calendar"
+
+
+def calendar_flags(calendars: Calendars) -> dict[str, str]:
+    """Write what was read of calendars as a recording has it: `calendar0: 100-200,300-400`."""
+    return {
+        f"{_CALENDAR}{number}": ",".join(f"{start:.0f}-{end:.0f}" for start, end in spans)
+        for number, spans in calendars.items()
+    }
+
+
+def recorded_calendars(flags: Mapping[str, str]) -> Calendars:
+    """Return what a recording has of calendars."""
+    return {
+        int(name.removeprefix(_CALENDAR)): tuple(map(_recorded_span, filter(None, said.split(","))))
+        for name, said in flags.items()
+        if name.startswith(_CALENDAR)
+    }
+
+
+def _recorded_span(written: str) -> tuple[float, float]:
+    start, _, end = written.rpartition("-")
+    return float(start), float(end)
+
+
 class Configuration(Struct, frozen=True):
     """A policy with its settings, and the warnings about both.
 
     Each part of the controller is given the section it needs. `written` is the ReactiveSettings of
     the files, None where they have none: commands that need no settings do not build their models.
     `obstacles` keep a valid policy from running: `load.load_runnable` refuses it. `sources` are the
-    files' texts.
+    files' texts. `calendars` has what was read last of the calendars of `budgets.schedules`.
     """
 
     policy: Policy
@@ -27,6 +61,7 @@ class Configuration(Struct, frozen=True):
     warnings: tuple[Diagnostic, ...] = ()
     obstacles: tuple[Diagnostic, ...] = ()
     sources: tuple["SourceText", ...] = ()
+    calendars: Calendars = {}
 
     @property
     def settings(self) -> "ReactiveSettings":
@@ -56,3 +91,15 @@ class Configuration(Struct, frozen=True):
         It builds no settings that the files do not have.
         """
         return SWEEP_NODE_FIT if self.written is None else self.written.node_fit
+
+    def keep_calendars(self, before: "Configuration") -> "Configuration":
+        """Return this with what an earlier configuration had read of the same calendars."""
+        kept = {
+            number: before.calendars[old]
+            for number, schedule in enumerate(self.controller.budgets.schedules)
+            if schedule.calendar is not None
+            for old, other in enumerate(before.controller.budgets.schedules)
+            if old in before.calendars
+            and (other.calendar, other.time_zone) == (schedule.calendar, schedule.time_zone)
+        }
+        return replace(self, calendars=kept) if kept else self

@@ -1,10 +1,11 @@
 """Times of schedules: when windows are open, and when several together allow evictions."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from math import inf
 from typing import Final, Protocol
 
-from reactive_desched.policy.settings.limits import EvictionSchedule
+from reactive_desched.policy.settings.limits import EvictionSchedule, WhileUnread
 
 MAX_STEPS: Final = 64
 """So many windows that follow each other without a gap are looked through for the next moment at
@@ -41,8 +42,32 @@ class _CronTimes:
         return self._cron.next_start(at_s)
 
 
-def times_of(schedule: EvictionSchedule) -> Times:
-    """Return when the windows of a schedule are open."""
+class _EventTimes:
+    """The events of a calendar; all the time, or never, while it was not read."""
+
+    def __init__(self, spans: tuple[tuple[float, float], ...]) -> None:
+        self._spans = spans
+
+    def opening(self, at_s: float) -> tuple[float, float] | None:
+        number = bisect_right(self._spans, (at_s, inf)) - 1
+        return self._spans[number] if number >= 0 and at_s < self._spans[number][1] else None
+
+    def next_start(self, at_s: float) -> float:
+        number = bisect_right(self._spans, (at_s, inf))
+        return self._spans[number][0] if number < len(self._spans) else inf
+
+
+_ALWAYS: Final = ((-inf, inf),)
+
+
+def times_of(
+    schedule: EvictionSchedule, events: tuple[tuple[float, float], ...] | None = None
+) -> Times:
+    """Return when the windows of a schedule are open; `events` are those of its calendar."""
+    if schedule.calendar is not None:
+        if events is None:
+            events = _ALWAYS if schedule.calendar.while_unread is WhileUnread.HOLD else ()
+        return _EventTimes(events)
     if schedule.schedule:
         return _CronTimes(schedule)
     from reactive_desched.policy.wall_windows import WallSchedule, parse_window

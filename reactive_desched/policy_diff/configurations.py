@@ -1,5 +1,7 @@
 """Reads the configurations that are compared: what no file says is what was in force."""
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
@@ -10,7 +12,7 @@ from reactive_desched.plan.recorded_moment import (
     selector_of_command_line,
 )
 from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.configuration import Configuration, recorded_calendars
 from reactive_desched.policy.detect_kind import POLICY_KIND, SETTINGS_KIND
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import check_source, load_sources
@@ -58,7 +60,17 @@ def read_side(
         policy = replace(loaded.policy, node_selector=parse_selector(selector))
         loaded = replace(loaded, policy=policy)
         names.append(f"the recorded --node-selector {selector}")
-    return loaded, tuple(names)
+    return _with_calendars(loaded, in_force), tuple(names)
+
+
+def _with_calendars(loaded: Configuration, in_force: ConfigurationInForce | None) -> Configuration:
+    """Let a configuration go by what the recorded process had read of the same calendars."""
+    if in_force is None or not recorded_calendars(in_force.flags):
+        return loaded
+    with suppress(PolicyErrors):
+        recorded = read_configuration(in_force, plugin_registry(), lenient=True)
+        return loaded.keep_calendars(recorded)
+    return loaded
 
 
 def is_in_force(

@@ -114,7 +114,8 @@ class ConfigurationInForce(Item, frozen=True, gc=False):
     """The policy and the settings that decide from now on: their texts, and where they came from.
 
     A secret in the settings is none: those name the files of secrets. `flags` has those of the
-    command line that decide besides them, such as dryRun and nodeSelector, with their values.
+    command line that decide besides them, such as dryRun and nodeSelector, with their values, and
+    what was read of each calendar, by the number of its schedule, such as calendar0.
     """
 
     policy: str

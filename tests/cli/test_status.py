@@ -99,6 +99,10 @@ def busy() -> dict[str, Any]:
                 "counted": 1,
             },
             {"schedule": "sundays"},
+            {"schedule": "tuesdays", "allow": True, "next": "2026-05-01T14:00:00Z"},
+            {"schedule": "freeze", "until": None, "limit": 0, "counted": 0, "unread": True},
+            {"schedule": "noon", "until": "2026-05-01T14:00:00Z", "counted": 0, "allow": True},
+            {"schedule": "closed", "until": "2026-05-01T14:00:00Z", "limit": 0, "counted": 0},
         ],
     }
     answer["moves"] = {
@@ -265,7 +269,11 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
         "in 5s",  # half a token at six a minute
         "0 of 5",
         "nights: 1 of 3 evictions, 2h left",
-        "sundays: closed",
+        "sundays: closed, opens never again",
+        "tuesdays: no evictions, opens in 2h",
+        "freeze: no evictions until its calendar is read",
+        "noon: evictions allowed, 2h left",
+        "closed: no evictions, 2h left",
         "web-2 is not Ready yet",
         "7 findings wait: 7 for budgets.node",
         "2 more pods stay where they are",

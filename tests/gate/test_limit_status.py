@@ -57,6 +57,7 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
             "counted": 1,
             "allow": False,
             "next": "2026-11-24T09:00:00Z",
+            "unread": False,
         },
         {
             "schedule": "0 22 * * * UTC for 8h",
@@ -65,6 +66,7 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
             "counted": None,
             "allow": False,
             "next": "2026-11-23T22:00:00Z",
+            "unread": False,
         },
         {
             "schedule": "quiet days",
@@ -73,6 +75,7 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
             "counted": None,
             "allow": True,
             "next": "2026-11-24T10:00:00Z",
+            "unread": False,
         },
         {
             "schedule": "all day",
@@ -81,6 +84,7 @@ def test_every_limit_is_listed_in_which_something_counts_the_least_left_first() 
             "counted": 1,
             "allow": True,
             "next": "2026-11-30T00:00:00Z",
+            "unread": False,
         },
     )
     assert status.warm_up_ratio == 1

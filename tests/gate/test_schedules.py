@@ -446,3 +446,31 @@ def test_after_a_restart_labels_are_read_once_the_cluster_is_known() -> None:
             places.state.upsert(each)
 
         assert (places.decision("web-1", "shop") is not None) is closed
+
+
+def test_a_calendar_closes_while_an_event_takes_place_and_holds_until_it_is_read(
+    golden: Golden,
+) -> None:
+    entry = {"name": "freezes", "calendar": {"file": "a.ics"}, "timeZone": "Europe/Berlin"}
+    schedules = Schedules("2026-12-24T10:00", entry)
+    decision = schedules.deferral()
+    assert decision is not None
+    assert decision.message == golden("unread")
+    assert decision.retry_at_s == 1000 + 3600
+
+    read = [EvictionSchedule.model_validate(entry)]
+    events = ((berlin("2026-12-24T00:00"), berlin("2026-12-27T00:00")),)
+    schedules.reconfigure(read, (), {0: events})
+    decision = schedules.deferral()
+    assert decision is not None
+    assert decision.message == golden("read")
+    schedules.wall_s = berlin("2026-12-27T00:00")
+    assert schedules.deferral() is None
+    schedules.reconfigure(read, (), {0: ((berlin("2026-12-26T00:00"), berlin("2026-12-28")),)})
+    assert schedules.deferral() is not None
+
+
+def test_a_calendar_may_close_nothing_until_it_is_read() -> None:
+    entry = {"name": "freezes", "calendar": {"file": "a.ics", "whileUnread": "open"}}
+
+    assert Schedules("2026-12-24T10:00", entry).deferral() is None

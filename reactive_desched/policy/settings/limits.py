@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import ceil, inf
 from typing import Annotated, Final, Self
 
+from msgspec import structs
 from pydantic import (
     AfterValidator,
     Field,
@@ -22,6 +23,7 @@ from pydantic import (
 
 from reactive_desched.api.args import (
     FieldError,
+    FieldErrors,
     Seconds,
     Section,
     exclusive_errors,
@@ -33,6 +35,7 @@ from reactive_desched.api.args import (
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
 from reactive_desched.policy.settings.concerns import Concerns
+from reactive_desched.policy.settings.webhook_url import calendar_url_error
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.text.ages import format_age
 
@@ -93,6 +96,10 @@ def _check_window(text: str) -> str:
 
 Windows = tuple[Annotated[str, AfterValidator(_check_window)], ...]
 """Windows of time in words."""
+
+_MIN_REFRESH_S: Final = 10.0
+_LONGEST_EVENT_S: Final = 31 * 86_400.0
+"""Evictions of so long ago are read back for the events of a calendar."""
 
 _PerTime = Annotated[PositiveCount, Field(description="Evictions per `per`.")]
 _AtOnce = Annotated[
@@ -180,10 +187,60 @@ class WarmUpSettings(Section):
         return initial + (1 - initial) * max(0.0, elapsed_s) / self.duration_s
 
 
+class WhileUnread(StrEnum):
+    """The answer of a calendar that was never read by this process."""
+
+    HOLD = "hold"
+    OPEN = "open"
+
+
+def _check_refresh(seconds: float) -> float:
+    if seconds < _MIN_REFRESH_S:
+        hint = "write for example 15m"
+        raise field_error("must be 10s or longer", hint, rule=Rule.OUT_OF_BOUNDS)
+    return seconds
+
+
+class CalendarSettings(Section):
+    """An iCalendar file or address; it is read again and again."""
+
+    file: str = Field(default="", description="The file; this or `url`.")
+    url: str = Field(
+        default="", description="The address; https unless it is on loopback. This or `file`."
+    )
+    ca_file: str = Field(
+        default="", description="PEM file of authorities to trust; default: the system's."
+    )
+    token_file: str = Field(
+        default="", description="File with a bearer token for the Authorization header."
+    )
+    refresh_s: Annotated[Seconds, AfterValidator(_check_refresh)] = Field(
+        default=900.0, description="How often it is read; at least 10s."
+    )
+    timeout_s: Annotated[Seconds, longer_than_zero("10s")] = Field(
+        default=10.0, description="For one request; not 0."
+    )
+    while_unread: WhileUnread = Field(
+        default=WhileUnread.HOLD,
+        description="Until this process has read it once: hold allows no evictions, open any. "
+        "After that what was read last counts.",
+    )
+
+    @model_validator(mode="after")
+    def _check_place(self) -> Self:
+        raise_field_errors(exclusive_errors("file and url", self.file, self.url))
+        if not (self.file or self.url):
+            hint = "write `file: /etc/freezes.ics` or `url: https://…`"
+            raise field_error("names no calendar", hint, rule=Rule.MISSING_FIELD)
+        if self.url and (wrong := calendar_url_error(self.url)) is not None:
+            raise FieldErrors([structs.replace(wrong, path=("url",))])
+        return self
+
+
 class EvictionSchedule(Concerns):
     """Windows of time in which fewer pods may be evicted, or none; or the only ones in which any.
 
-    Its windows come by one of `schedule`, `allow` and `close`.
+    Its windows come by one of `schedule`, `allow`, `close` and `calendar`.
     """
 
     name: str = Field(default="", description="What messages call it; else its own words do.")
@@ -195,6 +252,10 @@ class EvictionSchedule(Concerns):
     )
     close: Windows = Field(
         default=(), description="No evictions while one of these windows is open; as `allow`."
+    )
+    calendar: CalendarSettings | None = Field(
+        default=None,
+        description="No evictions while an event of this calendar takes place; with `name`.",
     )
     schedule: str = Field(
         default="",
@@ -211,7 +272,7 @@ class EvictionSchedule(Concerns):
         default=None,
         description="So many evictions from the opening of a window on; 0 is none. A text such as "
         "`1%` is a share of the pods in the cluster, rounded up. Left out: with `allow` any "
-        "number, with `close` none.",
+        "number, with `close` and `calendar` none.",
     )
 
     def __str__(self) -> str:
@@ -244,6 +305,8 @@ class EvictionSchedule(Concerns):
             return 0.0
         if self.schedule:
             return self.duration_s
+        if self.calendar is not None:
+            return _LONGEST_EVENT_S
         from reactive_desched.policy.wall_windows import longest_opening_s, parse_window
 
         return longest_opening_s(map(parse_window, self.windows))
@@ -274,13 +337,16 @@ class EvictionSchedule(Concerns):
 
     @model_validator(mode="after")
     def _check_windows(self) -> Self:
-        given = [word for word in ("allow", "close", "schedule") if getattr(self, word)]
+        given = [word for word in ("allow", "close", "calendar", "schedule") if getattr(self, word)]
         if not given:
             hint = (
                 "write `allow: [tue-thu 10:00-16:00]`, or `close:`, or `schedule:` as cron has it"
             )
             raise field_error("has no times", hint, rule=Rule.MISSING_FIELD)
-        raise_field_errors(exclusive_errors("allow, close and schedule", *given))
+        raise_field_errors(exclusive_errors("allow, close, calendar and schedule", *given))
+        if self.calendar is not None and not self.name:
+            hint = "write a name: messages say it, as an address may be a secret"
+            raise field_error("is required with calendar", hint, ("name",), rule=Rule.MISSING_FIELD)
         if self.schedule:
             raise_field_errors(self._cron_errors())
         elif "duration_s" in self.model_fields_set:
@@ -397,8 +463,8 @@ class EvictionRateLimits(Section):
 
     schedules: tuple[EvictionSchedule, ...] = Field(
         default=(),
-        description="Windows of time with fewer evictions or none, such as business hours; of "
-        "several that are open the strictest counts.",
+        description="Windows of time with fewer evictions or none, such as business hours, or the "
+        "only ones with any; of several that are open the strictest counts.",
     )
 
     @field_validator("named")

@@ -39,3 +39,17 @@ def token_url_error(url: str) -> FieldError | None:
         message = f"http to {parts.hostname} sends the client's secret unencrypted"
         return FieldError(message, "write https://", rule=Rule.WEBHOOK_URL)
     return None
+
+
+def calendar_url_error(url: str) -> FieldError | None:
+    """Say what is wrong with the address of a calendar; never repeat it, as above."""
+    parts = split_url(url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        return FieldError("is not a URL", "write https://host/path", rule=Rule.WEBHOOK_URL)
+    if parts.username is not None or parts.fragment:
+        hint = "put a token into tokenFile"
+        return FieldError("a URL holds neither a password nor a #", hint, rule=Rule.WEBHOOK_URL)
+    if parts.scheme == "http" and not is_loopback_host(parts.hostname):
+        message = f"http does not protect the answer of {parts.hostname}: it could lack freezes"
+        return FieldError(message, "write https://", rule=Rule.WEBHOOK_URL)
+    return None
