@@ -186,7 +186,12 @@ async def pause_job(session: Transport, name: str, *, paused: bool) -> None:
 async def _change_job(session: Transport, name: str, patch: _JsonObject) -> None:
     path = f"{PATH}/{quote(name, safe='')}"
     body = msgspec.json.encode(patch)
-    _body(await session.request("PATCH", path, body=body, content_type=_MERGE_PATCH), path)
+    reply = await session.request("PATCH", path, body=body, content_type=_MERGE_PATCH)
+    if reply.status == HTTPStatus.NOT_FOUND and name in reply.error.advice:  # the kind is there
+        raise RequestRejected(
+            f"there is no migration job {name}; `kubectl get pmj` lists them", retryable=False
+        )
+    _body(reply, path)
 
 
 def job_name(job: bytes) -> str:
