@@ -113,9 +113,13 @@ ENDINGS = {
     ): (2,),
     "kubectl get pods -A --as jane": (1,),
     "reactive-desched drain node-17 --reason": (0, 3),
+    "reactive-desched audit query --outcome dry_run --journal ./journal": (0, 1, 2),
+    "reactive-desched reject 154dafa7": (2,),
+    "reactive-desched approve --group c765886f": (2,),
 }
 """What ends otherwise than with 0: there is no such record, no such memory, no such right, or none
-is missing; or the time was over before a node was empty."""
+is missing; the time was over before a node was empty, or nothing of that
+name is proposed."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,14 @@ READINGS = {
         }
     ),
     "docs/howto/dry-run.md": Reading(names=RUN_BESIDE),
+    "docs/howto/observe.md": Reading(
+        (ITS_OWN_JOURNAL, "cp to-stdout.yaml settings.yaml"),
+        RUN_BESIDE
+        | {
+            "sim --scenario messy": "sim --nodes 3 --pods 10 --write-kubeconfig third &",
+            "export KUBECONFIG=$PWD/sim.kubeconfig": "true",
+        },
+    ),
     "docs/howto/look-back.md": Reading(
         ("cp policy.yaml new-policy.yaml",),
         {

@@ -1,0 +1,60 @@
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.event import PROPOSALS_APPROVED, PROPOSALS_REJECTED
+from reactive_desched.cli import main
+from reactive_desched.journal.events import read_events
+from tests.system.conftest import UNLIMITED
+
+NODE = "node-1"
+
+
+@pytest.fixture
+def settings() -> str:
+    return f"{UNLIMITED}mode: propose\n"
+
+
+def proposed(server: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Return the id of the proposal of each pod, as NAMESPACE/NAME."""
+    capsys.readouterr()
+    assert main(["proposals", "--server", server, "-o", "json"]) == 0
+    groups = json.loads(capsys.readouterr().out)["groups"]
+    return {f"{p['namespace']}/{p['pod']}": p["id"] for g in groups for p in g["proposals"]}
+
+
+def test_what_is_approved_goes_and_what_is_rejected_stays_also_over_a_kill(
+    cluster: Any,
+    controller: Callable[..., Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for("the cluster is synced")
+    cluster.taint(NODE, "gpu")
+    program.wait_until(lambda: len(proposed(program.url, capsys)) > 1)
+    before = proposed(program.url, capsys)
+    kept, *others = before.values()
+
+    answer = ["--server", program.url, "--by", "ann"]
+    assert main(["reject", kept, "--for", "7d", "--because", "month-end batch", *answer]) == 0
+    assert main(["approve", "--all", "--reason", "change 4711", *answer]) == 0
+    assert main(["approve", "00000000", *answer]) == 2
+    program.stop(signal.SIGKILL)
+    program = controller("--log-format", "json")
+    program.wait_for('"event":"evicted"|"event": "evicted"')
+    program.wait_until(lambda: kept not in proposed(program.url, capsys).values())
+
+    records = list(read_events(tmp_path / "journal"))
+    [rejected] = [each.data for each in records if each.type == PROPOSALS_REJECTED]
+    [approved] = [each.data for each in records if each.type == PROPOSALS_APPROVED]
+    assert (rejected.proposals, rejected.message) == ((kept,), "month-end batch")
+    assert (approved.by, set(approved.proposals)) == ("ann", set(others))
+    pod = next(name for name, proposal in before.items() if proposal == kept)
+    evicted = {each.subject for each in records if "eviction.requested" in each.type}
+    assert evicted
+    assert pod not in evicted
