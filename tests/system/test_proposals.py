@@ -9,7 +9,7 @@ import pytest
 from reactive_desched.api.event import PROPOSALS_APPROVED, PROPOSALS_REJECTED
 from reactive_desched.cli import main
 from reactive_desched.journal.events import read_events
-from tests.system.conftest import UNLIMITED
+from tests.support.limits import UNLIMITED
 
 NODE = "node-1"
 
