@@ -26,9 +26,11 @@ from reactive_desched.recording.items import ConfigurationInForce, Damage
 from reactive_desched.recording.reader import (
     RecordedState,
     covered_times,
+    passings_of,
+    recording_paths,
     state_at,
 )
-from reactive_desched.text.counts import format_count
+from reactive_desched.text.counts import format_count, times
 from reactive_desched.text.times import format_second, format_timestamp
 
 __all__ = [
@@ -51,13 +53,15 @@ class RecordedMoment(Struct, frozen=True):
     """A recording and what it has of one moment; `changed_s` is when the last change before it was.
 
     What came after `recorded_s` is not in the recording: less than `at_s` where the process crashed
-    in between, or has not written yet what it saw last. Times are seconds since the epoch.
+    in between, or has not written yet what it saw last. Times are seconds since the epoch. The
+    clock showed this time so often as `shown` says, where it was set: it is the last of them.
     """
 
     path: Path
     at_s: float
     recorded_s: float
     state: RecordedState
+    shown: int = 1
     damages: tuple[Damage, ...] = ()
 
     @property
@@ -90,10 +94,20 @@ class RecordedMoment(Struct, frozen=True):
         for name, reason in self.state.pauses.items():
             if reason:
                 yield f"evictions were held then: {name}: {reason}"
+        if self.shown > 1:
+            yield (
+                f"the clock showed {format_second(self.at_s)} {times(self.shown)}, as it was set"
+                " back: this is the last of them"
+            )
         if self.recorded_s < self.at_s:
             yield (
                 f"what was seen after {format_second(self.recorded_s)} is not recorded: this is the"
                 " cluster as it was then"
+            )
+        elif not self.shown:
+            yield (
+                f"the clock never showed {format_second(self.at_s)}, as it was set forward: this is"
+                " the cluster as it was before that"
             )
         if self.damages:
             count = format_count(len(self.damages), "place")
@@ -139,7 +153,9 @@ def read_moment(path: Path, at_s: float) -> RecordedMoment:
         state, recorded_s = state_at(path, at_s, damages.append)
     except NotRecorded as error:
         raise NotRecorded(f"{error}; {_held(path)}") from error
-    return RecordedMoment(path, at_s, recorded_s, state, tuple(damages))
+    passings = passings_of(recording_paths(path), at_s)
+    shown = sum(each.is_shown for each in passings)
+    return RecordedMoment(path, at_s, recorded_s, state, shown, tuple(damages))
 
 
 def _held(path: Path) -> str:

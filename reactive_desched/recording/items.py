@@ -30,6 +30,14 @@ class Instant(Struct, frozen=True, gc=False, array_like=True, order=True):
     wall_s: float
     monotonic_s: float
 
+    def is_step_to(self, other: "Instant") -> bool:
+        """Say whether the time of day was set in between, or another process has its own."""
+        ahead_s = self.wall_s - self.monotonic_s
+        return abs(other.wall_s - other.monotonic_s - ahead_s) > STEP_S
+
+
+STEP_S: Final = 0.25
+"""A smaller correction of the time of day is none: moments are kept apart less exactly."""
 
 NO_TIME: Final = Instant(0.0, 0.0)
 """The time of an item before it has one."""

@@ -11,16 +11,17 @@ import makes it; each function that takes a path takes both, and `recording_path
   picture, and in the midst stand others: each segment begins with one (`PictureBegun`). One with
   `is_continued` repeats what the changes before it have said; a `RecordedState` skips it.
 
-Times are seconds since the epoch. `on_damage` takes each `Damage` as it is found, and reading goes
-on with the next segment: for what is missing until then stands `RecordingInterrupted`, after which
-the state is not known, and `RecordedState.missing` says why, up to the end of the next picture.
+Times are seconds since the epoch. A time of day that was set shows some times twice and others not
+at all: a moment is then the last at which the clock passed its time (`Passing`).
+`on_damage` takes each `Damage` as it is found, and reading goes on with the next segment: for what
+is missing until then stands `RecordingInterrupted`, after which the state is not known, and
+`RecordedState.missing` says why, up to the end of the next picture.
 Raised is `NotRecorded` alone, whose text says what the recording has.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, islice, pairwise
-from math import inf
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ from reactive_desched.recording.frames import (
     segment_paths,
 )
 from reactive_desched.recording.items import (
+    STEP_S,
     BrakesHeld,
     ConfigurationInForce,
     Damage,
@@ -122,6 +124,112 @@ def _segments_of(path: Path, on_damage: OnDamage) -> Iterator[RecordedSegment]:
 _OF_RECORDER: Final = ".rdrec"
 
 
+class Passing(Struct, frozen=True):
+    """A frame during which the clock passed a time of day, `wall_s`.
+
+    With `is_shown` the clock showed that time then; without, it was set over it, or nothing was
+    recorded of it: what came before is known. What was seen from `latest_s` on, in monotonic
+    seconds, was seen after it.
+    """
+
+    segment: RecordedSegment
+    offset: int
+    wall_s: float
+    latest_s: float
+    at: Instant
+    is_shown: bool
+
+    @property
+    def monotonic_s(self) -> float:
+        """Return when the clock showed the time, in monotonic seconds of the process."""
+        return self.at.monotonic_s + self.wall_s - self.at.wall_s
+
+
+def passings_of(paths: Sequence[Path], wall_s: float) -> list[Passing]:
+    """Return where the clock passed a time of day, oldest first.
+
+    That is each time at which it showed it, or else the last frame of before that time. There is
+    none where the recording begins later.
+    """
+    segments = find_segments(paths, ignore_damage)
+    ends = [*(each.at for each in segments[1:]), None]
+    followed = list(zip(segments, ends, strict=True))
+    likely = (each for each in followed if _may_pass(each[0].at, each[1], wall_s))
+    found = list(chain.from_iterable(_passings_in(*each, wall_s) for each in likely))
+    if not any(each.is_shown for each in found):  # perhaps within a segment, there and back
+        found = list(chain.from_iterable(_passings_in(*each, wall_s) for each in followed))
+    shown = [each for each in found if each.is_shown]
+    return shown or sorted(found, key=lambda each: each.at.wall_s)[-1:]
+
+
+def _may_pass(at: Instant, next_at: Instant | None, wall_s: float) -> bool:
+    """Say whether the clock may have passed a time between two segments, by their times alone."""
+    if next_at is None or at.is_step_to(next_at):
+        return True
+    return at.wall_s <= wall_s < next_at.wall_s
+
+
+def _passings_in(
+    segment: RecordedSegment, next_at: Instant | None, wall_s: float
+) -> Iterator[Passing]:
+    """Yield the frames of a segment in which the clock passed a time; another one follows it."""
+    frames = [(frame.offset, frame.at) for frame in _frames_of(segment)]
+    ends = [*(at for _, at in frames[1:]), next_at]
+    for (offset, at), after in zip(frames, ends, strict=False):
+        if at.wall_s > wall_s:
+            continue
+        at_s = at.monotonic_s + wall_s - at.wall_s
+        passing = Passing(segment, offset, wall_s, at_s + STEP_S, at, is_shown=True)
+        if after is None or at.is_step_to(after):
+            ends_s = at.monotonic_s + MAX_LAG_S
+            if after is not None and (after is not next_at or after.monotonic_s < ends_s):
+                ends_s = after.monotonic_s
+            yield replace(passing, latest_s=min(at_s + STEP_S, ends_s), is_shown=at_s < ends_s)
+        elif wall_s < after.wall_s:
+            yield passing
+
+
+def _frames_of(segment: RecordedSegment) -> Iterator[Frame]:
+    """Yield the frames of one segment, whose rows are not read."""
+    begun = count()
+    for _, each in _frames((segment.path,), ignore_damage, segment.offset):
+        if not isinstance(each, SegmentBegins):
+            yield each
+        elif next(begun):
+            return
+
+
+class _Limit:
+    """The moment up to which is read: the first item beyond it was seen after it.
+
+    Without a passing that is never.
+    """
+
+    def __init__(self, passing: Passing | None) -> None:
+        self._passing = passing
+        self._last = NO_FRAME
+        self._is_over = False
+        self.is_near = False
+
+    def begin_segment(self, begins: SegmentBegins) -> None:
+        """Take the begin of the next segment: that of another process is beyond the moment."""
+        self._is_over = self._is_over or (self.is_near and begins.continues != self._last)
+
+    def enter(self, path: Path, frame: Frame) -> None:
+        """Take the next frame; only from that of the passing on an item may be beyond."""
+        if (passing := self._passing) is not None:
+            is_it = (passing.segment.path, passing.offset) == (path, frame.offset)
+            self.is_near = self.is_near or is_it
+            self._last = frame.checksum
+
+    def is_before(self, at: Instant) -> bool:
+        """Say whether an item or a frame was seen after the moment."""
+        if (passing := self._passing) is None or not self.is_near:
+            return False
+        is_later = at.wall_s > passing.wall_s or at.monotonic_s >= passing.latest_s
+        return self._is_over or is_later
+
+
 def times_of_frames(paths: Iterable[Path]) -> Iterator[Instant]:
     """Yield the time of each frame of these files, without its rows; damage ends a segment."""
     for _, each in _frames(paths, ignore_damage, 0):
@@ -130,14 +238,14 @@ def times_of_frames(paths: Iterable[Path]) -> Iterator[Instant]:
 
 
 def read_items(
-    paths: Sequence[Path], on_damage: OnDamage, until_s: float | None = None
+    paths: Sequence[Path], on_damage: OnDamage, until: Passing | None = None
 ) -> Iterator[Item]:
     """Yield the items of these files in their order, as far as they can be read.
 
-    What comes later than `until_s`, since the epoch, is not read. Behind damage it goes on with the
-    next segment: `RecordingInterrupted` stands where items may be missing.
+    What was seen after the clock passed a time is not read. Behind damage it goes on with the next
+    segment: `RecordingInterrupted` stands where items may be missing.
     """
-    for item in _read(paths, on_damage, until_s):
+    for item in _read(paths, on_damage, until):
         if isinstance(item, Item):
             yield item
 
@@ -145,7 +253,7 @@ def read_items(
 def _read(
     paths: Sequence[Path],
     on_damage: OnDamage,
-    until_s: float | None,
+    until: Passing | None,
     offset: int = 0,
     folding: "_Folding | None" = None,
 ) -> Iterator[Item | Instant]:
@@ -157,18 +265,22 @@ def _read(
         damages.append(damage)
         on_damage(damage)
 
-    limit_s, checksum = inf if until_s is None else until_s, NO_FRAME
-    folding = _Folding(None, -inf) if folding is None else folding
+    limit, checksum = _Limit(until), NO_FRAME
+    folding = _Folding(None, limit) if folding is None else folding
     for path, frame in _frames(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
             is_gone = frame.continues != checksum and NO_FRAME not in (frame.continues, checksum)
             if damages or is_gone:
                 yield RecordingInterrupted(last, _DAMAGED if damages else _GONE)
                 damages.clear()
+            limit.begin_segment(frame)
+            folding.limit.begin_segment(frame)
             folding.begin_segment(rows)
             rows.begin_segment()
         elif not damages:  # else its rows need those of a frame that is damaged
-            if frame.at.wall_s > limit_s:
+            limit.enter(path, frame)
+            folding.limit.enter(path, frame)
+            if limit.is_before(frame.at):
                 folding.begin_segment(rows)
                 return
             yield (last := frame.at)
@@ -177,7 +289,7 @@ def _read(
             items = (folding.ends,) if is_folded else _frame_items(rows, path, frame, damaged)
             for item in items:
                 last = item if isinstance(item, Instant) else item.at
-                if last.wall_s > limit_s:
+                if limit.is_before(last):
                     return
                 yield item
     folding.begin_segment(rows)
@@ -336,7 +448,8 @@ def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedSt
 
     Raises NotRecorded where it is not in the recording, which names what is.
     """
-    state, covered_s, _ = _reach(path, wall_s, on_damage, None)
+    passing = _passings(path, wall_s)[-1]
+    state, covered_s, _ = _reach(path, passing, on_damage, None)
     return state, covered_s
 
 
@@ -346,10 +459,12 @@ def follow_from(
     """Return the cluster as it was at this time, and the items that came after it.
 
     Apply them to the state to have it at a later time. The first read ends at the first of them,
-    each is read when it is asked for, and what comes later than `until_s` is not read. Raises
-    NotRecorded where the recording does not have the cluster at this time.
+    each is read when it is asked for, and what comes later than `until_s` is not read. Of times
+    that came twice it is the first of `wall_s`, and the last of `until_s`. Raises NotRecorded where
+    the recording does not have the cluster at this time.
     """
-    state, _, later = _reach(path, wall_s, on_damage, until_s)
+    passing, until = _passings(path, wall_s)[0], _last_passing(path, until_s)
+    state, _, later = _reach(path, passing, on_damage, until)
     return state, later
 
 
@@ -362,18 +477,19 @@ def items_between(
     after it, which may have begun before it.
     """
     paths = recording_paths(path)
+    until = _last_passing(path, until_s)
     if since_s is None:
-        yield from read_items(paths, on_damage, until_s)
+        yield from read_items(paths, on_damage, until) if until or until_s is None else ()
         return
     try:
         state, later = follow_from(path, since_s, on_damage, until_s)
     except NotRecorded:
         if first := _first_picture_after(paths, since_s, on_damage):
             rest = paths[paths.index(first.path) :]
-            found = _read(rest, on_damage, until_s, first.offset)
+            found = _read(rest, on_damage, until, first.offset)
             yield from (item for item in found if isinstance(item, Item))
         return
-    passed_s = since_s - state.at.wall_s
+    passed_s = max(0.0, since_s - state.at.wall_s)
     yield from state.as_picture(Instant(since_s, state.at.monotonic_s + passed_s))
     is_begun = False
     for item in later:  # at first, perhaps, the rest of a picture that had begun before
@@ -386,29 +502,43 @@ def _first_picture_after(
     paths: Sequence[Path], wall_s: float, on_damage: OnDamage
 ) -> RecordedSegment | None:
     segments = find_segments(paths, on_damage)
-    before = [each for each in segments if each.at.wall_s < wall_s]
-    if before:
-        state, *_ = _reach_from(paths, before[-1], wall_s, on_damage, wall_s)
+    if passings := passings_of(paths, wall_s):
+        state, *_ = _reach_from(paths, passings[0].segment, passings[0], on_damage, passings[0])
         if state.missing == _PICTURE_OPEN:
-            return before[-1]
-    return next((each for each in segments if each.at.wall_s >= wall_s), None)
+            return passings[0].segment
+        later = segments[segments.index(passings[0].segment) + 1 :]
+        return next(iter(later), None)
+    return next(iter(segments), None)
 
 
-def _reach(
-    path: Path, wall_s: float, on_damage: OnDamage, until_s: float | None
-) -> tuple[RecordedState, float, Iterator[Item]]:
-    """Read up to a time: from the picture before it, or the one before that if it is not whole."""
+def _last_passing(path: Path, wall_s: float | None) -> Passing | None:
+    if wall_s is None:
+        return None
+    return next(reversed(passings_of(recording_paths(path), wall_s)), None)
+
+
+def _passings(path: Path, wall_s: float) -> list[Passing]:
+    """Return where the clock passed a time of day; raises NotRecorded where it did nowhere."""
     paths = recording_paths(path)
     segments = find_segments(paths, ignore_damage)
     if not segments:
         raise NotRecorded(f"{path} holds no recording that can be read")
-    before = [each for each in segments if each.at.wall_s <= wall_s]
-    if not before:
+    if not (found := passings_of(paths, wall_s)):
         begins = _time(segments[0].at.wall_s)
         raise NotRecorded(f"{path} begins at {begins}, and has nothing of {_time(wall_s)}")
-    reached = _reach_from(paths, before[-1], wall_s, on_damage, until_s)
-    if reached[0].missing and len(before) > 1:
-        reached = _reach_from(paths, before[-2], wall_s, on_damage, until_s)
+    return found
+
+
+def _reach(
+    path: Path, passing: Passing, on_damage: OnDamage, until: Passing | None
+) -> tuple[RecordedState, float, Iterator[Item]]:
+    """Read up to a time: from the picture before it, or the one before that if it is not whole."""
+    paths, wall_s = recording_paths(path), passing.wall_s
+    segments = find_segments(paths, ignore_damage)
+    at = segments.index(passing.segment)
+    reached = _reach_from(paths, passing.segment, passing, on_damage, until)
+    if reached[0].missing and at:
+        reached = _reach_from(paths, segments[at - 1], passing, on_damage, until)
     state, covered_s, _ = reached
     if not state.missing and wall_s - covered_s > MAX_LAG_S:
         state.missing = f"what was seen after {_time(covered_s)} is not recorded"
@@ -420,25 +550,26 @@ def _reach(
 def _reach_from(
     paths: Sequence[Path],
     first: RecordedSegment,
-    wall_s: float,
+    passing: Passing,
     on_damage: OnDamage,
-    until_s: float | None,
+    until: Passing | None,
 ) -> tuple[RecordedState, float, Iterator[Item]]:
     state, covered_s = RecordedState(), 0.0
-    folding = _Folding(state, wall_s)
-    read = _read(paths[paths.index(first.path) :], on_damage, until_s, first.offset, folding)
+    limit = _Limit(passing)
+    folding = _Folding(state, limit)
+    read = _read(paths[paths.index(first.path) :], on_damage, until, first.offset, folding)
     for each in read:
+        at = each if isinstance(each, Instant) else each.at
+        if not limit.is_before(at):
+            covered_s = at.wall_s
         if isinstance(each, Instant):
-            if each.wall_s <= wall_s:
-                covered_s = max(covered_s, each.wall_s)
-        elif each.at.wall_s > wall_s:
+            continue
+        if limit.is_before(at):
             is_gap = isinstance(each, PictureBegun) and not each.is_continued
             folding.is_over = True
             later = (item for item in read if isinstance(item, Item))
-            return state, covered_s if is_gap else wall_s, chain((each,), later)
-        else:
-            covered_s = max(covered_s, each.at.wall_s)
-            state.apply(each)
+            return state, covered_s if is_gap else passing.wall_s, chain((each,), later)
+        state.apply(each)
     return state, covered_s, iter(())
 
 
@@ -446,14 +577,15 @@ class _Folding:
     """Applies whole frames to a state, up to a time: of the changes of a pod the last one counts.
 
     Most of a recording are changes of pods, and to build each pod as it was after each of them
-    takes most of the time of reading it. The frames of a picture are read item by item.
+    takes most of the time of reading it. The frames of a picture are read item by item, and so are
+    those about the limit, up to which the state is asked for.
     """
 
-    def __init__(self, state: RecordedState | None, until_s: float) -> None:
+    def __init__(self, state: RecordedState | None, limit: _Limit) -> None:
         self.ends = Instant(0.0, 0.0)
+        self.limit = limit
         self.is_over = state is None
         self._state = state or RecordedState()
-        self._until_s = until_s
         self._begins = True
 
     def begin_segment(self, rows: RowReader) -> None:
@@ -466,8 +598,9 @@ class _Folding:
         state, begins = self._state, self._begins
         self._begins = False
         is_read = self.is_over or begins or not state.is_whole or not frame.raw_bytes
+        is_read = is_read or self.limit.is_near
         try:
-            found = None if is_read else rows.fold(frame.at, frame.rows(), self._until_s)
+            found = None if is_read else rows.fold(frame.at, frame.rows())
         except ValueError as error:
             on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
             return True
@@ -539,21 +672,36 @@ def covered_times(path: Path, on_damage: OnDamage) -> list[tuple[float, float]]:
     Behind a gap that is from the end of a picture on. Raises NotRecorded where there is none.
     """
     spans = _spans_of(path, on_damage)
-    found: list[tuple[float, float]] = []
+    found: list[list[Instant]] = []  # the first and the last moment of each
     known: _Span | None = None  # the segment before, where the cluster is known at its end
     for span in spans:
-        if known is not None and not _is_gap(known, span):
-            found[-1] = found[-1][0], span.last_s
-            known = span
-        elif (pictured_s := _pictured_s(span)) is not None:
-            found.append((pictured_s, span.last_s))
-            known = span
+        pieces = span.pieces
+        if known is None or _is_gap(known, span):
+            if (pictured := _pictured(span)) is None:
+                known = None
+                continue
+            found.append([pictured, pictured])
+            pieces = [each for each in pieces if each[-1].monotonic_s >= pictured.monotonic_s]
+        known = span
+        for piece in pieces:
+            if found[-1][-1].is_step_to(piece[0]):
+                found.append([piece[0], piece[0]])
+            found[-1][-1] = max(found[-1][-1], piece[-1])
+    return _joined(sorted((first.wall_s, last.wall_s) for first, last in found))
+
+
+def _joined(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join times that overlap, as those that a clock showed twice; they are in their order."""
+    joined: list[tuple[float, float]] = []
+    for first_s, last_s in times:
+        if joined and first_s <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last_s)
         else:
-            known = None
-    return found
+            joined.append((first_s, last_s))
+    return joined
 
 
-def _pictured_s(span: "_Span") -> float | None:
+def _pictured(span: "_Span") -> Instant | None:
     """Return when the picture at the head of a segment ended; None where it is not whole."""
     is_begun = False
     for _, each in _frames((span.path,), ignore_damage, span.offset):
@@ -567,20 +715,32 @@ def _pictured_s(span: "_Span") -> float | None:
         except ValueError:
             return None
         if ended is not None:
-            return ended.wall_s
+            return ended
     return None
 
 
 class _Span(Struct):
-    """A segment: its first and last time, which it continues, its last frame, and its picture."""
+    """A segment: its times, which it continues, its last frame, and its picture.
+
+    `pieces` are the first and the last moment of each time in which its clock was not set.
+    """
 
     path: Path
     offset: int
-    first_s: float
-    last_s: float
+    pieces: list[list[Instant]]
     continues: int
     last: int
     begun: PictureBegun | None
+
+    @property
+    def first_s(self) -> float:
+        """Return its first time of day."""
+        return self.pieces[0][0].wall_s
+
+    @property
+    def last_s(self) -> float:
+        """Return its last time of day."""
+        return self.pieces[-1][-1].wall_s
 
 
 def _is_gap(before: _Span, after: _Span) -> bool:
@@ -606,13 +766,18 @@ def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
         if isinstance(each, SegmentBegins):
             segment = each
         elif segment is not None:
-            begun, at_s = _begun(each, path, on_damage), each.at.wall_s
+            begun, pieces = _begun(each, path, on_damage), [[each.at, each.at]]
             spans.append(
-                _Span(path, segment.offset, at_s, at_s, segment.continues, each.checksum, begun)
+                _Span(path, segment.offset, pieces, segment.continues, each.checksum, begun)
             )
             segment = None
         else:
-            spans[-1].last_s, spans[-1].last = each.at.wall_s, each.checksum
+            pieces, spans[-1].last = spans[-1].pieces, each.checksum
+            if (before := pieces[-1][-1]).is_step_to(each.at):
+                passed_s = max(0.0, each.at.monotonic_s - before.monotonic_s)
+                pieces[-1][-1] = Instant(before.wall_s + passed_s, each.at.monotonic_s)
+                pieces.append([each.at, each.at])
+            pieces[-1][-1] = each.at
 
 
 def _begun(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:

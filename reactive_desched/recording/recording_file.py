@@ -71,8 +71,8 @@ def write_recording(items: Iterable[Item], file: Writable) -> Written:
         return last
 
     for item, following in with_following(_from_first_time(items)):
-        if following is None:
-            checksum = flush()
+        if following is None or (rows.at is not None and rows.at.is_step_to(item.at)):
+            checksum = flush()  # a time is found by the times of frames
         if isinstance(item, PictureBegun) or not written.items:
             checksum = flush()
             is_continued = isinstance(item, PictureBegun) and item.is_continued

@@ -504,11 +504,11 @@ class RowReader:
         except _UNREADABLE as error:
             raise ValueError(f"has a row that cannot be read: {error}") from error
 
-    def fold(self, at: Instant, rows: bytes, until_s: float) -> FoldedFrame | None:
+    def fold(self, at: Instant, rows: bytes) -> FoldedFrame | None:
         """Keep the changes of pods in a frame for `settle`, which builds each pod once.
 
-        Returns None, and keeps nothing, where the frame has an item of later than `until_s`, or the
-        time of day was set in it. Raises ValueError as `read`.
+        Returns None, and keeps nothing, where the time of day was set in the frame. Raises
+        ValueError as `read`.
         """
         try:
             decoded = _ROWS.decode(rows)
@@ -517,8 +517,6 @@ class RowReader:
                 return None
             assert not isinstance(last, _ClockRow | _PartRow), "it was looked at"
             ends = _time_of(at, last.after_us)
-            if ends.wall_s > until_s:
-                return None
             others, changed_us = self._fold(at, decoded)
         except _UNREADABLE as error:
             raise ValueError(f"has a row that cannot be read: {error}") from error

@@ -224,9 +224,7 @@ class LifeRun:
         items = with_next(later) if process is None else zip(later, repeat(None))
         for item, following in items:
             if item.at.monotonic_s > until_s:
-                end = driven.advance_to_moment if process is None else driven.pass_to
-                end(until_s)
-                self.ended_s = self.clock.now
+                self.pass_to(until_s)
                 break
             if isinstance(item, RecordingInterrupted) and item.reason != STOPPED:
                 break  # what had not been written by then is lost
@@ -237,6 +235,13 @@ class LifeRun:
                 driven.take_in_turn(item)
             self.ended_s = self.clock.now
             self.was_stopped = isinstance(item, RecordingInterrupted)
+
+    def pass_to(self, monotonic_s: float) -> None:
+        """Let pass the time up to a moment, before which nothing more was recorded."""
+        driven, has_turns = self._driven, self.life.process is not None
+        end = driven.pass_to if has_turns else driven.advance_to_moment
+        end(monotonic_s)
+        self.ended_s = self.clock.now
 
     def _start(self, process: ProcessBegan | None) -> None:
         """Start as the recorded process did, or at its picture where it does not say how."""

@@ -6,7 +6,7 @@ recording has both clocks, and the order of the records says on which side of a 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, pairwise, takewhile, zip_longest
+from itertools import accumulate, groupby, pairwise, takewhile
 from math import inf
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.recording.items import (
+    STEP_S,
     EvictionSettled,
     InheritedEvictionEnded,
     Instant,
@@ -32,9 +33,6 @@ from reactive_desched.replay.recorded_decisions import (
     RecordedDecisions,
     read_entries,
 )
-
-STEP_S: Final = 0.25
-"""A smaller correction of the time of day is none: decisions are compared less exactly."""
 
 OUT_OF_ORDER_S: Final = 1.0
 """So much earlier than the record before it may one be: it waited to be written."""
@@ -87,18 +85,6 @@ class LifeClock(Struct, frozen=True):
                 return min(wall_s - each.ahead_s, inf if is_last else each.last_s)
         return -inf
 
-    def before(self, wall_s: float) -> float:
-        """Return the last moment before the clock first showed a later time than this."""
-        moment_s = -inf
-        for each, following in zip_longest(self.pieces, self.pieces[1:]):
-            if each.first_s + each.ahead_s > wall_s:
-                break
-            moment_s = wall_s - each.ahead_s
-            if following is None or moment_s < following.first_s:
-                return moment_s
-            moment_s = each.last_s
-        return moment_s
-
     def wall_of(self, monotonic_s: float) -> float:
         """Return the time of day at a moment."""
         before = [each for each in self.pieces if each.first_s <= monotonic_s] or self.pieces[:1]
@@ -150,8 +136,7 @@ class ProcessClocks:
 
 
 def _was_set(times: Iterable[Instant]) -> bool:
-    ahead = map(_ahead_s, times)
-    return any(abs(after - before) > STEP_S for before, after in pairwise(ahead))
+    return any(before.is_step_to(after) for before, after in pairwise(times))
 
 
 def _ahead_s(at: Instant) -> float:

@@ -16,6 +16,7 @@ from reactive_desched.journal.uptime import Moment
 from reactive_desched.plan.recorded_moment import RecordedMoment, read_configuration
 from reactive_desched.policy.registry import Registry
 from reactive_desched.recording.items import (
+    STEP_S,
     ConfigurationInForce,
     Damage,
     HistoryRead,
@@ -23,16 +24,17 @@ from reactive_desched.recording.items import (
     PictureBegun,
 )
 from reactive_desched.recording.reader import (
-    find_segments,
+    Passing,
     ignore_damage,
     items_between,
+    passings_of,
     read_items,
     recording_paths,
 )
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
-from reactive_desched.replay.process_clocks import STEP_S, LifeClock, ProcessClocks
+from reactive_desched.replay.process_clocks import LifeClock, ProcessClocks
 from reactive_desched.replay.recorded_decisions import MadeDecision, RecordedDecisions
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
@@ -195,63 +197,57 @@ def controller_at(
     Raises NotRecorded, PolicyErrors and OSError.
     """
     recording, at_s = moment.path, moment.at_s
-    paths = _from_start_of(recording, at_s)
-    is_near = _bytes_before(paths, at_s) <= NEAR_BYTES
+    found = recording_paths(recording)
+    passing = passings_of(found, at_s)[-1]
+    until = found.index(passing.segment.path) + 1
+    first = _begin_of_process(found[:until])
+    is_near = sum(each.stat().st_size for each in found[first:until]) <= NEAR_BYTES
     since_s = at_s - SETTLES_S
+    if not is_near and (earlier := passings_of(found, since_s)):
+        first = max(first, found.index(earlier[0].segment.path))
 
-    def read() -> Iterator[Item]:
+    def read(until: Passing | None = None) -> Iterator[Item]:
         if is_near:
-            return read_items(paths, ignore_damage)
-        return items_between(recording, since_s, None, ignore_damage)
+            return read_items(found[first:], ignore_damage, until)
+        return items_between(recording, since_s, at_s if until else None, ignore_damage)
 
-    clocks = ProcessClocks(paths if is_near else (), read, journal)
-    run = _run_up_to(moment, lives(read()), clocks, registry)
+    clocks = ProcessClocks(found[first:], read, journal)
+    run = _run_up_to(moment, lives(read(passing)), clocks, registry)
+    if passing.is_shown:
+        run.pass_to(passing.monotonic_s)
     return ReachedController(run, None if is_near else max(since_s, run.life.began.wall_s))
-
-
-def _bytes_before(paths: Sequence[Path], at_s: float) -> int:
-    """Return how long the files are that have segments of before a moment."""
-    begun = (each.path for each in find_segments(paths, ignore_damage) if each.at.wall_s <= at_s)
-    return sum(path.stat().st_size for path in set(begun))
 
 
 def _run_up_to(
     moment: RecordedMoment, found: Iterable[Life], clocks: ProcessClocks, registry: Registry
 ) -> LifeRun:
-    """Run the controller of one life after the other up to a moment; return the last one."""
-    recording, at_s = moment.path, moment.at_s
+    """Run the controller of one life after the other, up to a moment; return the last one."""
     reached: LifeRun | None = None
     why_not = "the recording has nothing of this time"
     for number, life in enumerate(found):
-        if life.began.wall_s > at_s:
-            break
-        clock, recorded = clocks.of(number, life)
+        _, recorded = clocks.of(number, life)
         try:
             run = _life_run(life, clocks.journal, recorded, registry)
         except _NotReplayed as error:
             reached, why_not = None, str(error)
             continue
-        ends_s = clock.before(at_s)
-        run.run(ends_s)
+        run.run()
         reached = run
-        if run.ended_s >= ends_s:
-            break
     if reached is None:
         raise NotRecorded(
-            f"{recording}: the controller cannot be run up to {format_second(at_s)}: {why_not};"
-            " `plan --at` and `why --at` with --policy need the objects alone"
+            f"{moment.path}: the controller cannot be run up to {format_second(moment.at_s)}:"
+            f" {why_not}; `plan --at` and `why --at` with --policy need the objects alone"
         )
     return reached
 
 
-def _from_start_of(recording: Path, at_s: float) -> list[Path]:
-    """Return the files from the one on in which the life of a moment begins."""
-    paths = recording_paths(recording)
+def _begin_of_process(paths: Sequence[Path]) -> int:
+    """Return which of these files is the one with which the process of the last one begins."""
     for at in reversed(range(len(paths))):
         first = next(iter(read_items(paths[at : at + 1], ignore_damage)), None)
-        if isinstance(first, PictureBegun) and not first.is_continued and first.at.wall_s <= at_s:
-            return paths[at:]
-    return paths
+        if isinstance(first, PictureBegun) and not first.is_continued:
+            return at
+    return 0
 
 
 def _left_out(

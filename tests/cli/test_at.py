@@ -155,8 +155,8 @@ def test_the_times_that_are_named_are_those_of_a_whole_picture_also_behind_a_gap
     second = sorted((journal / "recording").glob("*.rdrec"))[1]
     second.write_bytes(second.read_bytes()[:-40])
     whole = list(read_items(recording_paths(journal / "recording"), lambda _: None))
-    at = whole[0].at.wall_s + 0.25
-    slow, file = replace(whole[0], at=Instant(at, at)), tmp_path / "slow.rdrec"
+    at = Instant(whole[0].at.wall_s + 0.25, whole[0].at.monotonic_s + 0.25)
+    slow, file = replace(whole[0], at=at), tmp_path / "slow.rdrec"
     write_file((slow, *whole[1:]), file)  # its first picture took most of a second
 
     for path in (journal / "recording", file):

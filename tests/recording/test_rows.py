@@ -313,7 +313,7 @@ def test_a_field_that_a_later_version_has_is_left_out() -> None:
     read, folded = list(reader.read(AT, rows_of_later)), changed_with(1 << 20, "unknown")
 
     assert read == [ObjectChanged(AT, "pods", Verb.MODIFIED, replace(POD, node="n7"))]
-    assert folded[0].fold(AT, folded[1], AT.wall_s) is not None
+    assert folded[0].fold(AT, folded[1]) is not None
     assert list(folded[0].settle()) == [replace(POD, node="n7")]
 
 
@@ -323,6 +323,6 @@ def test_a_change_that_lacks_the_value_of_a_field_is_damage() -> None:
     with pytest.raises(ValueError, match="lacks the value"):
         list(reader.read(AT, damaged))
 
-    reader.fold(AT, damaged, AT.wall_s)
+    reader.fold(AT, damaged)
     with pytest.raises(ValueError, match="lacks the value"):
         list(reader.settle())

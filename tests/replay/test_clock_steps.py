@@ -1,7 +1,6 @@
 """A process whose time of day is set, by hours in both directions, is decided the same again."""
 
 from collections.abc import Iterator
-from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -119,14 +118,6 @@ def test_a_period_has_a_time_that_came_twice_both_times() -> None:
     assert (TWICE.first_at(1070.0), TWICE.last_at(1070.0)) == (70.0, 130.0)
     assert (TWICE.first_at(1030.0), TWICE.last_at(1030.0)) == (30.0, 30.0)
     assert TWICE.first_at(1120.0) == 180.0
-
-
-def test_a_moment_that_came_twice_is_the_earlier_one() -> None:
-    assert TWICE.before(1070.0) == 70.0
-    assert TWICE.before(1100.5) == 100.5
-    assert TWICE.before(1120.0) == 180.0
-    assert LEFT_OUT.before(1130.0) == 100.0
-    assert LEFT_OUT.before(900.0) == -inf
 
 
 def test_a_period_ends_or_begins_at_the_step_that_left_out_its_time() -> None:

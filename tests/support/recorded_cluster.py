@@ -24,6 +24,7 @@ class Recorded:
 
     def __init__(self, folder: Path, bounds: RecorderBounds = BOUNDS) -> None:
         self.folder = folder
+        self.ahead_s = 0.0  # what the time of day was set ahead
         self.state = ClusterState(clock=anyio.current_time, wall_clock=self.wall)
         self.pauses: dict[str, str] = {}
         self.recorder = ClusterRecorder(
@@ -40,7 +41,7 @@ class Recorded:
         self.before_write: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
 
     def wall(self) -> float:
-        return WALL_S + anyio.current_time()
+        return WALL_S + self.ahead_s + anyio.current_time()
 
     def standing(self, at: Instant) -> Iterator[Item]:
         for name, reason in self.pauses.items():

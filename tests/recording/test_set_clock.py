@@ -1,0 +1,132 @@
+"""A moment whose time the clock showed twice, or never, as the time of day was set."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.objects import Pod
+from reactive_desched.plan.recorded_moment import read_moment
+from reactive_desched.recording.reader import (
+    covered_times,
+    items_between,
+    read_items,
+    recording_paths,
+)
+from reactive_desched.recording.recorder import RecorderBounds
+from reactive_desched.recording.recording_file import write_file
+from reactive_desched.testing.builders import pod
+from tests.support.recorded_cluster import WALL_S, Recorded, fail_on_damage, virtual
+
+WEB = pod("web", on="n0")
+SHORT, LONG = (RecorderBounds(2**24, 1e9, 2**22, ends_s) for ends_s in (600.0, 1e6))
+
+
+def record(folder: Path, bounds: RecorderBounds, *steps: tuple[float, float]) -> Path:
+    """Record a pod that moves each minute for 4 h, to the node that is named for the second.
+
+    `steps` are the seconds at which the time of day is set, and by how many seconds.
+    """
+    due = dict(steps)
+
+    async def play(recorded: Recorded) -> None:
+        for second in range(0, 4 * 3600, 60):
+            if second in due:
+                recorded.ahead_s += due[second]
+            recorded.state.upsert(replace(WEB, node=f"n{second}", resource_version=second + 1))
+            await anyio.sleep(60)
+
+    virtual(play, folder, bounds)
+    return folder
+
+
+def second_at(recording: Path, wall_s: float) -> int:
+    """Return the second of the story at which the pod came to its node."""
+    state = read_moment(recording, WALL_S + wall_s).state
+    (found,) = state.objects["pods"].values()
+    assert isinstance(found, Pod)
+    return int(found.node[1:])
+
+
+def times(recording: Path) -> list[tuple[float, float]]:
+    found = covered_times(recording, fail_on_damage)
+    return [(round(a_s - WALL_S, -1), round(b_s - WALL_S, -1)) for a_s, b_s in found]
+
+
+@pytest.fixture(params=["segments", "one segment", "a file"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def recorded(kind: str, tmp_path: Path, *steps: tuple[float, float]) -> Path:
+    folder = record(tmp_path / "recording", SHORT if kind == "segments" else LONG, *steps)
+    if kind != "a file":
+        return folder
+    file = tmp_path / "exported.rdrec"
+    write_file(read_items(recording_paths(folder), fail_on_damage), file)
+    return file
+
+
+def test_a_clock_that_was_ahead_by_an_hour_for_a_time(kind: str, tmp_path: Path) -> None:
+    path = recorded(kind, tmp_path, (1800, 3600), (7200, -3600))
+
+    assert second_at(path, 905) == 900
+    assert second_at(path, 2405) == 1740, "the clock never showed it: what was before"
+    assert second_at(path, 6005) == 2400, "it showed it while it was ahead"
+    assert second_at(path, 9005) == 9000, "and of times that came twice it is the last"
+    assert second_at(path, 12005) == 12000
+    assert [read_moment(path, WALL_S + at).shown for at in (905, 6005, 9005)] == [1, 1, 2]
+    (note,) = read_moment(path, WALL_S + 9005).notes()
+    assert "2 times" in note
+    assert times(path)[-1][1] == 14400
+
+
+def test_a_clock_that_was_behind_by_an_hour_for_a_time(kind: str, tmp_path: Path) -> None:
+    path = recorded(kind, tmp_path, (7200, -3600), (9000, 3600))
+
+    assert second_at(path, 1805) == 1800
+    assert second_at(path, 4505) == 8100, "shown twice: the last"
+    assert second_at(path, 6305) == 6300, "and once, before"
+    assert second_at(path, 7805) in (7140, 8940), "never shown: what was before, on either side"
+    assert second_at(path, 9605) == 9600
+    assert times(path) == [(0, 7200), (9000, 14400)]
+    (note,) = read_moment(path, WALL_S + 7805).notes()
+    assert "never showed" in note
+
+
+@pytest.mark.parametrize("by_s", [-240, 240])
+def test_a_clock_that_was_set_by_minutes_in_the_midst_of_a_segment(
+    by_s: int, kind: str, tmp_path: Path
+) -> None:
+    path = recorded(kind, tmp_path, (4980, by_s))
+
+    for second in (60, 1020, 4680, *range(4980, 14000, 960)):
+        at_s = second if second < 4980 else second + by_s
+        assert second_at(path, at_s + 5) == second
+    if by_s > 0:
+        assert second_at(path, 5105) == 4920, "never shown"
+
+
+def test_a_clock_that_was_far_ahead_or_behind_for_a_minute_hides_nothing(
+    kind: str, tmp_path: Path
+) -> None:
+    year_s = 365 * 86400.0
+    path = recorded(
+        kind, tmp_path, (3000, year_s), (3120, -year_s), (6000, -year_s), (6120, year_s)
+    )
+
+    for second in (60, 2940, 3120, 5940, 6120, 13980):
+        assert second_at(path, second + 5) == second
+    assert second_at(path, 3065 + year_s) == 3060
+    assert second_at(path, 6065 - year_s) == 6060
+
+
+def test_a_period_of_an_export_has_a_time_that_came_twice_both_times(
+    kind: str, tmp_path: Path
+) -> None:
+    path = recorded(kind, tmp_path, (7200, -3600))
+    found = list(items_between(path, WALL_S + 5000, WALL_S + 6000, fail_on_damage))
+
+    assert found[0].at.monotonic_s == pytest.approx(5000, abs=65)
+    assert found[-1].at.monotonic_s == pytest.approx(9600, abs=65)
