@@ -180,7 +180,7 @@ class HealthCheck:
         if self._holds_unknown:
             return self._message(_EVERYTHING)
         keys = [self._keys[key] for key in self._holding]
-        return _first_of([each.latest for each in keys], "more")
+        return f"the service suffers: {_first_of([each.latest for each in keys], 'more')}"
 
     def state(self, now: float, wall_now: float) -> BrakeState | None:
         """Return what is held now, since when, and what ends it; None where nothing is."""

@@ -74,7 +74,9 @@ def test_a_service_that_suffers_is_left_alone_until_it_is_well(
     service.errors = {namespace: 7, "another": 0}
 
     with run_controller() as controller:
-        await_line(controller, f'brake/health: errors: 7 {{namespace="{namespace}"}}')
+        await_line(
+            controller, f'brake/health: errors: the service suffers: 7 {{namespace="{namespace}"}}'
+        )
         playground.taint("n1", "gpu=yes:NoSchedule")
         wait_until(
             lambda: "ServiceSuffers" in controller.page("/debug/pending"),
@@ -82,7 +84,9 @@ def test_a_service_that_suffers_is_left_alone_until_it_is_well(
             what="the finding waits",
         )
         service.errors = {namespace: 9}
-        await_line(controller, f'brake/health: errors: 9 {{namespace="{namespace}"}}')
+        await_line(
+            controller, f'brake/health: errors: the service suffers: 9 {{namespace="{namespace}"}}'
+        )
         assert referee.audited() == []
         service.errors = {namespace: 1, "another": 9}
         playground.await_healthy("web", 2, off="n1", within_s=120)
@@ -147,7 +151,9 @@ def test_an_alert_that_fires_holds_until_it_is_silenced(
     service.errors = {namespace: 7}
 
     with run_controller() as controller:
-        await_line(controller, 'brake/health: pages: {alertname="ServiceErrors"')
+        await_line(
+            controller, 'brake/health: pages: the service suffers: {alertname="ServiceErrors"'
+        )
         playground.taint("n1", "gpu=yes:NoSchedule")
         wait_until(
             lambda: "ServiceSuffers" in controller.page("/debug/pending"),

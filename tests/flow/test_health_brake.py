@@ -252,7 +252,8 @@ async def test_each_of_several_checks_holds_until_it_is_released_itself() -> Non
         await anyio.sleep(MINUTE)
         assert flow.evicted_names == []
         messages = flow.pipeline.controller.pauses.brake_messages()
-        assert (messages[BRAKE], messages["health/slow"]) == ("", "1.5 {}")
+        assert messages[BRAKE] == ""
+        assert messages["health/slow"].endswith(": 1.5 {}")
         answer(flow, HealthAnswer("slow"))
         await anyio.sleep(MINUTE)
 
@@ -270,7 +271,7 @@ async def test_the_state_says_which_check_holds_what_since_when_and_until_when(
         answer(flow, suffers("9.5", namespace="shop"))
         (state,) = flow.pipeline.description.brake_states()
         assert (state.name, state.scope) == (BRAKE, "namespace shop")
-        assert state.message == '9.5 {namespace="shop"}'
+        assert state.message.endswith(': 9.5 {namespace="shop"}')
         assert state.release == golden()
         assert state.until_s is None
         answer(flow, WELL)
