@@ -67,6 +67,7 @@ async def test_gates_are_asked_in_the_order_the_docs_give() -> None:
             "Schedule",
             "PluginLimit",
             "EvictionLimit",
+            "NamedBudget",
             "EvictionRateLimit",
         ]
     ]

@@ -51,6 +51,7 @@ def test_thresholds_grow_with_the_cluster_and_are_shown_so(
         "zone": golden(),
         "storm": f"from {storm} pods found within 60 s",
         "pending": f"from {pending} unschedulable pods",
+        "health": "off",
         "pause_file": "none",
     }
 
