@@ -145,7 +145,9 @@ class Draining:
                     text = "the drain of a node cannot begin"
                     self._log.warning(text, node=node.name, message=str(error), remedy=_RIGHT)
                 else:
-                    self._log.info("the drain of a node begins", node=node.name, message=rule.wish)
+                    self._log.info(
+                        "a node is cordoned, to be drained", node=node.name, message=rule.wish
+                    )
 
     def _marked_nodes(self) -> list[NodeInfo]:
         view = self._controller.view

@@ -68,7 +68,9 @@ class Brakes:
         self.zones = ZoneBrake(view, settings.zones)
         self.storm = StormBrake(view, settings.storm)
         self.pending = PendingBrake(view, settings.pending)
-        self.health = HealthBrake(settings.health, clock())
+        self.health = HealthBrake()
+        if settings.health:
+            self.health.reconfigure(settings.health, clock())
         self.pause = ManualPause()
         self._notices: deque[BrakeNotice] = deque(maxlen=MAX_NOTICES)
         self._released: list[Change] = []

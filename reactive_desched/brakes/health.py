@@ -251,12 +251,11 @@ class HealthCheck:
 
 
 class HealthBrake:
-    """The checks of the settings; times are monotonic seconds."""
+    """The checks of the settings, none before `reconfigure`; times are monotonic seconds."""
 
-    def __init__(self, settings: Iterable[HealthCheckSettings], now: float) -> None:
+    def __init__(self) -> None:
         self.checks: dict[str, HealthCheck] = {}
         self._gone: list[tuple[BrakeNotice | None, Change | None]] = []
-        self.reconfigure(settings, now)
 
     def reconfigure(self, settings: Iterable[HealthCheckSettings], now: float) -> None:
         """Apply other checks; one that asks the same keeps its answer, and what it holds."""

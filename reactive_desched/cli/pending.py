@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from reactive_desched.cli import controller_client, record_filters, recorded_controller
 from reactive_desched.cli.commands import Commands
-from reactive_desched.model.approvals import NOT_APPROVED_CODE
 from reactive_desched.text.ages import age_of, format_age, left_until
 from reactive_desched.text.counts import agree, format_count
 
@@ -161,6 +160,8 @@ def with_mode(text: str, each: Mapping[str, Any]) -> str:
 
 def _next(each: Mapping[str, Any], now: datetime) -> str:
     """Say when a pod leaves, or is evaluated again, or that none does."""
+    from reactive_desched.model.approvals import NOT_APPROVED_CODE  # msgspec
+
     if each.get("keeps"):
         return "stays"
     if each.get("reason") == NOT_APPROVED_CODE:

@@ -534,6 +534,7 @@ def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> 
         "readyAfterSeconds": 0.0,
         "pastEvictions": 0,
         "packedResources": [],
+        "modes": [],
         "endedAfterSeconds": said["preview"]["endedAfterSeconds"],
         "ended": "after 1 evictions",
     }

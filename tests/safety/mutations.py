@@ -114,7 +114,7 @@ def _sent_before_written() -> list[Patch]:
     async def execute(self: Any, intent: Any, owner: Any) -> EvictionResult:
         del owner
         sent_at, request = self._clock(), self._request(intent)
-        outcome = await self._outcome(request)
+        outcome = await executor_module._outcome(self._evictor, request)
         intent_id = await self._recorder.record_intent(intent)
         await self._recorder.record_outcome(intent_id, outcome)
         return EvictionResult(intent, outcome, sent_at, intent_id, request.sent)

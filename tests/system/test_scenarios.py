@@ -125,7 +125,8 @@ def test_help_and_simulator_know_the_same_scenarios() -> None:
 def test_in_a_mess_every_plugin_finds_something(
     scenario: Callable[[str], Cluster], tmp_path: Path
 ) -> None:
-    assert planned(scenario("messy"), tmp_path) == set(plugin_registry().built_in())
+    by_themselves = set(plugin_registry().built_in()) - {"DrainNodes"}  # which a person asks for
+    assert planned(scenario("messy"), tmp_path) == by_themselves
 
 
 def test_where_all_is_well_no_pod_breaks_a_rule(
