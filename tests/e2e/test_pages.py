@@ -205,6 +205,7 @@ READINGS = {
         )
     ),
     "docs/howto/kafka.md": Reading(("touch ca.crt password",)),
+    "docs/howto/migrate.md": Reading(("kubectl run web-0 --image=example/web:1",)),
     "docs/howto/keep-pods.md": Reading(
         (
             "kubectl create deployment shop --image=example/shop:1",
