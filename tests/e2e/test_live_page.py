@@ -1,8 +1,11 @@
 """The live page of a controller, in a real browser, while the controller is killed beneath it."""
 
 import json
+import threading
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +114,36 @@ async def assert_shows_the_record(page: BrowserTab, controller: ControllerProces
     while recorded != (recorded := evicted(controller)):
         shown = await cases_shown(page, len(recorded))
     assert shown == recorded
+
+
+class _StillStarts(BaseHTTPRequestHandler):
+    """Answers as a controller whose journal is not open yet."""
+
+    asked = threading.Event()
+
+    def do_GET(self) -> None:
+        """Refuse, and note that the stream was asked for."""
+        self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+        if self.path.startswith("/events"):
+            self.asked.set()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+async def test_the_stream_is_opened_again_after_a_controller_that_was_not_ready_refused_it(
+    page: BrowserTab, controller: ControllerProcess
+) -> None:
+    controller.kill()
+    with ThreadingHTTPServer(("127.0.0.1", controller._port), _StillStarts) as refusing:
+        serving = threading.Thread(target=refusing.serve_forever, daemon=True)
+        serving.start()
+        assert await run_sync(_StillStarts.asked.wait, 30), "nothing was asked"
+        refusing.shutdown()
+        serving.join()
+    controller.start()
+
+    await page.wait_for(f"{STREAM}.startsWith('Connected')")
 
 
 async def test_the_page_shows_what_the_journal_records_also_after_the_controller_was_killed(

@@ -340,7 +340,11 @@ function follow() {
     if (!past) $("stream").textContent = text;
   };
   stream.onopen = () => say("Connected to the stream of events.");
-  stream.onerror = () => say("The stream of events is interrupted; the page connects again and misses nothing.");
+  stream.onerror = () => {
+    say("The stream of events is interrupted; the page connects again and misses nothing.");
+    // An answer such as the 503 of a controller that starts ends an EventSource for good; a login reloads the page.
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (!$("login").open) follow(); }, STATUS_MS);
+  };
   for (const kind of ["requested", "succeeded", "refused", "failed", "unknown", "dry_run", "corrected", "followed_up"]) {
     stream.addEventListener(`eviction.${kind}`, (event) => { take(kind, JSON.parse(event.data)); });
   }
