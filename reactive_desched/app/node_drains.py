@@ -30,7 +30,7 @@ from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.hints import quote
 from reactive_desched.state.indexes.drain_requests import DrainRequests
 from reactive_desched.telemetry.logs import Logger
-from reactive_desched.telemetry.metrics import Family, Metric
+from reactive_desched.telemetry.metrics import Metric, gauge
 from reactive_desched.text.times import format_timestamp
 from reactive_desched.web.operator import DebugPage
 
@@ -44,12 +44,12 @@ POLL_S: Final = 1.0
 RETRY_S: Final = 30.0
 """How long the mark of a node waits that could not be written."""
 
-PODS_LEFT: Final = Family(
-    "reactive_desched_drain_pods_left",
-    "gauge",
+PODS_LEFT: Final = gauge(
+    "drain_pods_left",
     "Pods left on nodes that are to be drained, by what holds them: the gate that does, or how far "
     "they are; of 100 nodes, and 100 pods of each, at most.",
-    ("node", "blocked_by"),
+    "node",
+    "blocked_by",
 )
 MAX_COUNTED: Final = 100
 """So many nodes have samples of that family, the first by name."""
