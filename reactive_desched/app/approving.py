@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
 from reactive_desched.api.event import ProposalsApproved, ProposalsRejected
@@ -21,7 +20,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.primitives.hints import refuse_filters
-from reactive_desched.web.operator import DebugPage, Order
+from reactive_desched.web.operator import DebugPage, Order, read_order
 
 APPROVE, REJECT, PAGE = "approve", "reject", "proposals"
 
@@ -36,7 +35,6 @@ MAX_NAMED: Final = 100
 MAX_PER_RECORD: Final = 200
 """So many proposals one record names; an answer to more has several."""
 
-
 _Id = Annotated[str, Meta(max_length=64)]
 
 
@@ -47,10 +45,8 @@ class AnswerOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     person.
     """
 
-    proposals: Annotated[
-        tuple[Annotated[str, Meta(max_length=64)], ...], Meta(max_length=MAX_NAMED)
-    ] = ()
-    group: Annotated[str, Meta(max_length=64)] = ""
+    proposals: Annotated[tuple[_Id, ...], Meta(max_length=MAX_NAMED)] = ()
+    group: _Id = ""
     profile: Annotated[str, Meta(max_length=1000)] = ""
     all: bool = False
     for_seconds: Annotated[float, Meta(gt=0, le=MAX_FOR_S)] | None = None
@@ -128,7 +124,7 @@ class Approving:
         return await self._answer(REJECT, body)
 
     async def _answer(self, name: str, body: Mapping[str, Any]) -> AnsweredProposals:
-        order, approves = _read_order(body), name == APPROVE
+        order, approves = read_order(body, AnswerOrder), name == APPROVE
         controller, scope = self._controller, order.scope
         controller.pauses.check_leading()
         if fault := self._recorder.fault:
@@ -177,10 +173,3 @@ class Approving:
                 version=some[0],
                 cause="command",
             )
-
-
-def _read_order(body: Mapping[str, Any]) -> AnswerOrder:
-    try:
-        return msgspec.convert(body, AnswerOrder)
-    except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from error

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from reactive_desched.api.event import EvaluationRequested
@@ -21,7 +20,7 @@ from reactive_desched.controller.slices import in_slices
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.primitives.hints import quote
-from reactive_desched.web.operator import DebugPage, Order
+from reactive_desched.web.operator import DebugPage, Order, read_order
 
 ORDER = "evaluate"
 PAGE = "evaluations"
@@ -97,7 +96,7 @@ class Evaluating:
         return (DebugPage(PAGE, summary, self._read),)
 
     async def _evaluate(self, body: Mapping[str, Any]) -> AskedStatus:
-        order = _read_order(body)
+        order = read_order(body, EvaluateOrder)
         controller, scope = self._controller, order.scope
         controller.pauses.check_leading()
         if controller.ignores_changes:
@@ -150,10 +149,3 @@ class Evaluating:
         hold = controller.pauses.state().hold
         parts = controller.evaluator, controller.ledger, hold, self._description.moment()
         return await in_slices(status_of(asked, findings, *parts))
-
-
-def _read_order(body: Mapping[str, Any]) -> EvaluateOrder:
-    try:
-        return msgspec.convert(body, EvaluateOrder)
-    except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from error

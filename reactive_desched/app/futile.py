@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from reactive_desched.controller.controller import Controller
@@ -13,7 +12,7 @@ from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.moves import FutileClearing
 from reactive_desched.moves.listing import FutileList, list_futile, list_moves
 from reactive_desched.primitives.hints import quote, refuse_filters
-from reactive_desched.web.operator import DebugPage, Order
+from reactive_desched.web.operator import DebugPage, Order, read_order
 
 
 class ClearOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -82,10 +81,7 @@ class FutileMoves:
         return list_futile(memory.rows(now), memory.resting_nodes(now), now, self._wall_clock())
 
     async def _clear(self, body: Mapping[str, Any]) -> ClearAnswer:
-        try:
-            order = msgspec.convert(body, ClearOrder)
-        except msgspec.ValidationError as error:
-            raise ConfigError(str(error)) from error
+        order = read_order(body, ClearOrder)
         memory = self._controller.memory
         owners = memory.owners_called(order.owner)
         if order.owner and not owners:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from inspect import isawaitable
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -36,6 +36,8 @@ CLUSTER_HEADER: Final = "Reactive-Desched-Cluster"
 """The header of every answer that names the controller's cluster, percent-encoded."""
 
 JSON_TYPE: Final = "application/json"
+
+T = TypeVar("T")
 
 
 class DebugPage(msgspec.Struct, frozen=True):
@@ -101,6 +103,14 @@ def _page_handler(page: DebugPage, headers: Callable[[], dict[str, str]]) -> Han
             raise HTTPServiceUnavailable(text=f"{error}\n", headers=retry) from error
 
     return handle
+
+
+def read_order(body: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the body of an order as a struct of its kind; raises ConfigError where it is none."""
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _order_handler(order: Order, headers: Callable[[], dict[str, str]]) -> Handler:
