@@ -1,6 +1,6 @@
 """Asks one health check now and then, and hands on each answer that differs from the last."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -12,11 +12,9 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.model.health import HealthAnswer
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.usage.health_sources import HealthSource
+from reactive_desched.usage.repeated_poll import RepeatedPoll
 
 __all__ = ["HealthPoller", "HealthTimes"]
-
-JITTER: Final = 0.1
-"""A question comes up to this share of the interval earlier or later."""
 
 
 class HealthTimes(Struct, frozen=True):
@@ -27,7 +25,7 @@ class HealthTimes(Struct, frozen=True):
     keep_answer_s: float
 
 
-class HealthPoller:
+class HealthPoller(RepeatedPoll):
     """Asks until cancelled.
 
     An error keeps the last answer for `keep_answer_s`; after that, the answer is that it is not
@@ -45,36 +43,14 @@ class HealthPoller:
         rng: Random,
         log: Logger,
     ) -> None:
+        super().__init__({"ok": 0, "failed": 0}, times.interval_s, clock, rng)
         self.check: Final = known.check
         self._source = source
         self._take = take
         self._times = times
-        self._clock = clock
-        self._rng = rng
         self._log = log
         self._last = known
         self._answered_at = None if known.problem else clock.now()
-        self._problem = ""
-        self._results = {"ok": 0, "failed": 0}
-
-    @property
-    def results(self) -> Mapping[str, int]:
-        """Return how many questions were answered, and how many were not."""
-        return self._results
-
-    @property
-    def problem(self) -> str:
-        """Return what was wrong with the last answer; empty for nothing."""
-        return self._problem
-
-    async def run(self) -> None:
-        """Ask until cancelled."""
-        while True:
-            began_at = self._clock.now()
-            await self.poll()
-            jitter = 1.0 + JITTER * (2.0 * self._rng.random() - 1.0)
-            rest_s = self._times.interval_s * jitter - (self._clock.now() - began_at)
-            await self._clock.sleep(max(0.0, rest_s))
 
     async def poll(self) -> None:
         """Ask once, and hand on what is new."""

@@ -1,7 +1,7 @@
 """Polls sources of measured use, and keeps the cluster state's samples smoothed and young."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from random import Random
 from typing import Final, Protocol
 
@@ -15,12 +15,10 @@ from reactive_desched.kube.watch.yielding import Yielder, YieldPolicy
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.text.counts import format_count
+from reactive_desched.usage.repeated_poll import RepeatedPoll
 from reactive_desched.usage.smoothing import Smoother
 
 __all__ = ["PollTimes", "UsagePoller", "UsageState"]
-
-JITTER: Final = 0.1
-"""A poll comes up to this share of the interval earlier or later."""
 
 _SLICES: Final = YieldPolicy(steps_per_slice=20)
 
@@ -57,7 +55,7 @@ class PollTimes(Struct, frozen=True):
     max_age_s: float
 
 
-class UsagePoller:
+class UsagePoller(RepeatedPoll):
     """Polls one source until cancelled.
 
     A failed poll keeps the samples that are not too old; it is logged when its reason changes. So
@@ -76,34 +74,13 @@ class UsagePoller:
         rng: Random,
         log: Logger,
     ) -> None:
+        results = {"ok": 0, "incomplete": 0, "failed": 0}
+        super().__init__(results, times.interval_s, clock, rng)
         self.source: Final = source
         self._state = state
         self._smoother = smoother
         self._times = times
-        self._clock = clock
-        self._rng = rng
         self._log = log
-        self._problem = ""
-        self._results = {"ok": 0, "incomplete": 0, "failed": 0}
-
-    @property
-    def results(self) -> Mapping[str, int]:
-        """Return how many polls went well, answered in part, and failed."""
-        return self._results
-
-    @property
-    def problem(self) -> str:
-        """Return what was wrong with the last poll; empty for nothing."""
-        return self._problem
-
-    async def run(self) -> None:
-        """Poll until cancelled."""
-        while True:
-            began_at = self._clock.now()
-            await self.poll()
-            jitter = 1.0 + JITTER * (2.0 * self._rng.random() - 1.0)
-            rest_s = self._times.interval_s * jitter - (self._clock.now() - began_at)
-            await self._clock.sleep(max(0.0, rest_s))
 
     async def poll(self) -> None:
         """Ask once, take in what is new, and remove what is too old."""
