@@ -28,27 +28,28 @@ def add(commands: Commands) -> None:
             "reactive-desched approve --all",
         ),
     )
-    add_scope(command)
-    command.add_argument(
-        "--for",
-        dest="for_s",
-        metavar="DURATION",
-        type=flag_values.parse_positive_duration,
-        help="for so long, such as 2h (default: 1h): then a pod that has not left needs another",
-    )
+    until = "for so long, such as 2h (default: 1h): then a pod that has not left needs another"
+    add_scope(command, until)
     add_person(command)
     controller_client.add_server(command)
     command.set_defaults(command=_call)
 
 
-def add_scope(command: argparse.ArgumentParser) -> None:
-    """Add what names proposals to a command."""
+def add_scope(command: argparse.ArgumentParser, until: str) -> None:
+    """Add to a command what names proposals, and how long the answer holds, as `until` says."""
     command.add_argument(
         "ids", nargs="*", default=(), metavar="ID", help="a proposal, as `proposals` lists it"
     )
     command.add_argument("--group", metavar="GROUP", help="the proposals of this group")
     command.add_argument("--profile", metavar="NAME", help="the proposals of this profile")
     command.add_argument("--all", action="store_true", help="every proposal that stands now")
+    command.add_argument(
+        "--for",
+        dest="for_s",
+        metavar="DURATION",
+        type=flag_values.parse_positive_duration,
+        help=until,
+    )
 
 
 def answer_of(arguments: argparse.Namespace) -> dict[str, Any]:

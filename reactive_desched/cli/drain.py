@@ -2,13 +2,13 @@
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from reactive_desched.cli import controller_client, flag_values, policy_flags
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.following import follow
 from reactive_desched.cli.pause import add_person, person
 from reactive_desched.errors import ConfigError
 from reactive_desched.text.counts import agree, format_count
@@ -16,12 +16,10 @@ from reactive_desched.text.counts import agree, format_count
 NOT_DRAINED: Final = 3
 """The exit status where not every node is drained."""
 
-POLL_S: Final = 1.0
 _DEFAULT_TIMEOUT_S: Final = 3600.0
 _NO_PLUGIN: Final = (
     "no profile of the controller has the plugin DrainNodes: add it to plugins.deschedule.enabled "
-    "of one, which finds the pods of nodes that are to be drained and does nothing else; no node "
-    "was changed"
+    "of one, which finds the pods of nodes that are to be drained and does nothing else"
 )
 
 _ENDED: Final = ("drained", "blocked")
@@ -109,9 +107,15 @@ def _call(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{found.heading(client.server)}\n")
     if not arguments.show:
         if not status["profiles"]:
-            raise ConfigError(_NO_PLUGIN)
+            raise ConfigError(f"{_NO_PLUGIN}; no node was changed")
         _request(names, arguments, found)
-        status = _wait(client, query, arguments, is_table=is_table)
+        status = follow(
+            lambda: client.read_page("drains", query),
+            lambda found: not arguments.wait or _have_ended(found),
+            arguments.timeout,
+            _progress if is_table and arguments.wait else None,
+            _eta,
+        )
     if is_table:
         sys.stdout.writelines(f"{line}\n" for line in _lines(status, arguments))
     else:
@@ -194,27 +198,8 @@ async def _patch(
                 sys.stdout.write(f"node/{name} {done}\n")
 
 
-def _wait(
-    client: controller_client.ControllerClient,
-    query: Mapping[str, str],
-    arguments: argparse.Namespace,
-    *,
-    is_table: bool,
-) -> Mapping[str, Any]:
-    """Ask until every node is drained or blocked, or the time is over; print what changes."""
-    until, said = time.monotonic() + arguments.timeout, ""
-    while True:
-        time.sleep(min(POLL_S, max(0.0, until - time.monotonic())))
-        status: Mapping[str, Any] = client.read_page("drains", query)
-        if not arguments.wait:
-            return status
-        if is_table and (line := _progress(status)) != said:
-            at = datetime.fromisoformat(status["time"])
-            sys.stdout.write(f"{at:%H:%M:%S} {line}{_eta(status)}\n")
-            sys.stdout.flush()
-            said = line
-        if all(each["state"] in _ENDED for each in status["nodes"]) or time.monotonic() >= until:
-            return status
+def _have_ended(status: Mapping[str, Any]) -> bool:
+    return all(each["state"] in _ENDED for each in status["nodes"])
 
 
 def _eta(status: Mapping[str, Any]) -> str:
@@ -253,7 +238,7 @@ def _lines(status: Mapping[str, Any], arguments: argparse.Namespace) -> Iterator
         yield "no node is to be drained"
         return
     if not status["profiles"]:
-        yield _NO_PLUGIN.removesuffix("; no node was changed")
+        yield _NO_PLUGIN
     if hold := status.get("hold"):
         yield f"no pod is evicted now: {hold}"
     for each in status["nodes"]:

@@ -2,13 +2,13 @@
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from reactive_desched.cli import controller_client, flag_values
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.following import follow
 from reactive_desched.cli.kubectl_names import question_of
 from reactive_desched.cli.pause import add_person, person
 from reactive_desched.errors import ConfigError
@@ -17,7 +17,6 @@ from reactive_desched.text.counts import agree, format_count
 NOT_ENDED: Final = 3
 """The exit status where not everything has ended in time."""
 
-POLL_S: Final = 1.0
 _DEFAULT_TIMEOUT_S: Final = 3600.0
 _UNFINISHED: Final = ("evicting", "leaves", "waits")
 
@@ -121,8 +120,14 @@ def _call(arguments: argparse.Namespace) -> int:
     if is_table:
         sys.stdout.write(f"{answer.heading(client.server)}\n{_taken(answer.value)}\n")
     status = answer.value
-    if arguments.wait:
-        status = _wait(client, status, arguments.timeout, is_table=is_table)
+    if arguments.wait and not status.get("hasEnded"):
+        query = {"number": str(status["number"])}
+        status = follow(
+            lambda: client.read_page("evaluations", query),
+            lambda found: bool(found.get("hasEnded")),
+            arguments.timeout,
+            _progress if is_table else None,
+        )
     if is_table:
         sys.stdout.writelines(f"{line}\n" for line in _summary(status, waited=arguments.wait))
     else:
@@ -134,26 +139,6 @@ def _taken(status: Mapping[str, Any]) -> str:
     selected = status.get("selected")
     of = "" if selected is None else f": {format_count(selected, 'pod')}"
     return f"evaluation {status['number']} of {status['scope']}{of}"
-
-
-def _wait(
-    client: controller_client.ControllerClient,
-    status: Mapping[str, Any],
-    timeout_s: float,
-    *,
-    is_table: bool,
-) -> Mapping[str, Any]:
-    """Ask until everything has ended, or the time is over; print what changes."""
-    until, said = time.monotonic() + timeout_s, ""
-    while not status.get("hasEnded") and time.monotonic() < until:
-        time.sleep(min(POLL_S, max(0.0, until - time.monotonic())))
-        status = client.read_page("evaluations", {"number": str(status["number"])})
-        if is_table and (line := _progress(status)) != said:
-            at = datetime.fromisoformat(status["time"])
-            sys.stdout.write(f"{at:%H:%M:%S} {line}\n")
-            sys.stdout.flush()
-            said = line
-    return status
 
 
 def _progress(status: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reactive_desched.cli import controller_client, flag_values
+from reactive_desched.cli import controller_client
 from reactive_desched.cli.approve import add_scope, answer_of, print_answered
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.pause import add_person
@@ -23,14 +23,7 @@ def add(commands: Commands) -> None:
             "reactive-desched reject --group 77aa01c2",
         ),
     )
-    add_scope(command)
-    command.add_argument(
-        "--for",
-        dest="for_s",
-        metavar="DURATION",
-        type=flag_values.parse_positive_duration,
-        help="for so long, such as 7d (default: 1d)",
-    )
+    add_scope(command, "for so long, such as 7d (default: 1d)")
     command.add_argument("--because", metavar="TEXT", dest="reason", help="as --reason")
     add_person(command)
     controller_client.add_server(command)

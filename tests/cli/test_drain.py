@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.cli import controller_client, drain
+from reactive_desched.cli import controller_client, drain, following
 from reactive_desched.cli.controller_client import Answer
 from reactive_desched.kube.client.responses import ApiResponse
 from tests.cli.conftest import Run
@@ -131,7 +131,7 @@ def test_wait_ends_when_each_node_is_drained_or_blocked(
     found, out, _ = run("drain", "n1", "--wait")
 
     assert found == code
-    assert edges.now == 3 * drain.POLL_S
+    assert edges.now == 3 * following.POLL_S
     assert out.count("1 waits") == 1  # the same twice is said once
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reactive_desched.cli import controller_client, evaluate
+from reactive_desched.cli import controller_client, evaluate, following
 from reactive_desched.errors import ConfigError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -103,7 +103,7 @@ def test_wait_prints_what_changes_and_what_stays(controller: Controller, run: Ru
     assert out.count("1 waits") == 1  # the same twice is said once
     assert "MirrorPod" in out
     assert out.splitlines()[-1].endswith("1 left its node")
-    assert controller.now == 3 * evaluate.POLL_S
+    assert controller.now == 3 * following.POLL_S
 
 
 def test_what_has_not_ended_in_time_is_another_exit_status(
