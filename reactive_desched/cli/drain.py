@@ -127,6 +127,7 @@ def _call(arguments: argparse.Namespace) -> int:
 
 def _plan(names: Sequence[str], arguments: argparse.Namespace) -> int:
     """Preview the drain of nodes, as `plan --drain` does."""
+    from reactive_desched.model.node_drains import DRAIN_NODES
     from reactive_desched.plan.command import run
     from reactive_desched.plan.inputs import PlanOptions
     from reactive_desched.primitives.hung_calls import hung_calls_ended
@@ -140,7 +141,7 @@ def _plan(names: Sequence[str], arguments: argparse.Namespace) -> int:
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
         drain=tuple(names),
-        only={"plugins": ("DrainNodes",)},
+        only={"plugins": (DRAIN_NODES,)},
         output=arguments.output,
     )
     with hung_calls_ended():

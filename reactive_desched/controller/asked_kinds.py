@@ -32,7 +32,7 @@ _REQUIRED: Final = frozenset(name for name, kind in WATCHED_KINDS.items() if not
 def asked_kinds(config: Configuration) -> frozenset[str]:
     """Return the resources that plugins, filters, guards and node fit of the controller read."""
     settings = config.controller
-    plugins = {plugin.name for each in config.policy.profiles for plugin in each.plugins}
+    plugins = config.policy.plugin_names
     asked = set(kinds_of_policy(config.policy, fits_as_scheduler=True))
     if any(settings.guards.holds(GuardName.DO_NOT_EVICT, name) for name in plugins):
         asked.add(NAMESPACES)

@@ -21,10 +21,9 @@ from reactive_desched.controller.slices import at_once
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.modes import ACT
-from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
+from reactive_desched.model.node_drains import DRAIN_NODES, drain_leaves, is_to_be_drained
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.outcomes import DRY_RUN
-from reactive_desched.plugins.drain_nodes import DrainNodesPlugin
 from reactive_desched.state.view import ClusterView
 
 MAX_LISTED: Final = 100
@@ -121,7 +120,7 @@ def drains_of(nodes: Collection[NodeInfo], inputs: DrainInputs) -> Iterator[Node
     held: dict[PodKey, PendingFinding] = {}
     for number, each in enumerate(inputs.findings):
         finding = each.decision.finding
-        if finding.plugin == DrainNodesPlugin.name and finding.pod.node in names:
+        if finding.plugin == DRAIN_NODES and finding.pod.node in names:
             held[finding.pod.uid] = each
         if number % PODS_PER_SLICE == 0:
             yield None
@@ -136,7 +135,7 @@ def drains_of(nodes: Collection[NodeInfo], inputs: DrainInputs) -> Iterator[Node
 
 def profiles_that_drain(evaluator: Evaluator, *, only_acting: bool = False) -> tuple[str, ...]:
     """Return the profiles that have the plugin which drains nodes, or those where it acts."""
-    found = (each for each in evaluator.instances if each.name == DrainNodesPlugin.name)
+    found = (each for each in evaluator.instances if each.name == DRAIN_NODES)
     return tuple(
         dict.fromkeys(each.profile for each in found if not only_acting or each.mode == ACT)
     )

@@ -15,6 +15,9 @@ DRAIN: Final = "reactive-desched/drain"
 DRAINED: Final = "reactive-desched/drained"
 """On a Node, written by the controller: when the last pod that had to leave left, by RFC 3339."""
 
+DRAIN_NODES: Final = "DrainNodes"
+"""The plugin that finds the pods of such nodes."""
+
 _DAEMON_SET: Final = "DaemonSet"
 
 

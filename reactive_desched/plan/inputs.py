@@ -22,6 +22,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.fit.upstream import SCHEDULER
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.node_drains import DRAIN_NODES
 from reactive_desched.plan.file_snapshot import read_files
 from reactive_desched.plan.missing_inputs import (
     missing_inputs,
@@ -34,7 +35,6 @@ from reactive_desched.plan.missing_inputs import (
 from reactive_desched.plan.mode import PlanMode, RunBounds
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import SWEEP_RESOURCES, Snapshot
-from reactive_desched.plugins.drain_nodes import DrainNodesPlugin
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.load import load_runnable, load_what_if
@@ -213,10 +213,9 @@ def read_inputs(
 
 
 def _check_drains(policy: Policy) -> None:
-    enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
-    if DrainNodesPlugin.name not in enabled:
+    if DRAIN_NODES not in policy.plugin_names:
         raise ConfigError(
-            f"the policy has no plugin {DrainNodesPlugin.name}, so no node would be drained: add "
+            f"the policy has no plugin {DRAIN_NODES}, so no node would be drained: add "
             "it to plugins.deschedule.enabled of a profile"
         )
 

@@ -48,7 +48,7 @@ class _PodValues(Struct):
 
 def check_plugins(words: Mapping[str, tuple[str, ...]], policy: Policy) -> None:
     """Raise ConfigError where `words` name a plugin that the policy does not enable."""
-    enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
+    enabled = policy.plugin_names
     for name in words.get(_PLUGINS, ()):
         if name not in enabled and not is_pattern(name):
             raise ConfigError(f"--plugin {not_one_of(name, sorted(enabled))}")

@@ -64,6 +64,11 @@ class Policy(Struct, frozen=True):
     metrics_providers: tuple[MetricsProvider, ...] = ()
 
     @property
+    def plugin_names(self) -> frozenset[str]:
+        """The plugins that some profile enables."""
+        return frozenset(plugin.name for profile in self.profiles for plugin in profile.plugins)
+
+    @property
     def balancing_plugins(self) -> frozenset[str]:
         """The plugins that some profile enables to balance the cluster, where nothing is wrong."""
         return frozenset(name for profile in self.profiles for name in profile.balance)

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reactive_desched.api.args import fix_to
 from reactive_desched.api.rules import Rule
 from reactive_desched.errors import PluginError
 from reactive_desched.model.changes import Change
+from reactive_desched.model.node_drains import DRAIN_NODES
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.registry import Registry, plugin_names
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.hints import did_you_mean, sole_near_name
-
-DRAIN_NODES: Final = "DrainNodes"
 
 if TYPE_CHECKING:
     from reactive_desched.policy.settings.concerns import Concerns
@@ -122,8 +121,7 @@ def drains_without_plugin(
     settings: "ReactiveSettings", location: SourceLocation, policy: Policy
 ) -> Iterator[Diagnostic]:
     """Refuse rules for drains where the policy would leave the nodes cordoned and full."""
-    enabled = {plugin.name for profile in policy.profiles for plugin in profile.plugins}
-    if settings.drains and DRAIN_NODES not in enabled:
+    if settings.drains and DRAIN_NODES not in policy.plugin_names:
         yield location.below("drains").diagnostic(
             f"no profile of the policy has the plugin {DRAIN_NODES}, which finds the pods",
             f"add {DRAIN_NODES} to plugins.deschedule.enabled of a profile",

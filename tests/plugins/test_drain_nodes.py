@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from reactive_desched.model.node_drains import DRAIN_NODES
 from reactive_desched.model.objects import ClusterObject, Node, OwnerReference, Pod
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
@@ -33,6 +34,10 @@ def test_a_node_that_is_to_be_drained_flags_its_pods_alone() -> None:
     assert cluster.subjects_evaluated(drained("n1")) == {NodeSubject("n1")}
 
     assert cluster.flagged() == {"web"}
+
+
+def test_the_plugin_has_the_name_by_which_others_know_it() -> None:
+    assert DrainNodesPlugin.name == DRAIN_NODES
 
 
 def test_a_finding_says_who_wants_it_and_why(golden: Golden) -> None:
