@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import anyio
@@ -31,7 +30,7 @@ from reactive_desched.primitives.hints import quote
 from reactive_desched.state.indexes.drain_requests import DrainRequests
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, gauge
-from reactive_desched.text.times import format_timestamp
+from reactive_desched.text.times import format_second
 from reactive_desched.web.operator import DebugPage
 
 PAGE: Final = "drains"
@@ -115,7 +114,9 @@ class Draining:
         begin_at = anyio.current_time()
         while True:
             if not self._controller.pauses.check():
-                for info in self._marked_nodes():
+                nodes = self._marked_nodes()
+                self._forget_others(nodes)
+                for info in nodes:
                     await self._follow(info)
                 if anyio.current_time() >= begin_at:
                     await self._begin()
@@ -154,6 +155,13 @@ class Draining:
         found = map(view.node_info, sorted(view.index(DrainRequests).names))
         return [info for info in found if info is not None and info.node is not None]
 
+    def _forget_others(self, nodes: Sequence[NodeInfo]) -> None:
+        """Forget nodes that are gone, or not to be drained any more."""
+        uids = {info.node.uid for info in nodes if info.node is not None}
+        names = {info.name for info in nodes}
+        self._recorded &= uids
+        self._retry_at = {name: at for name, at in self._retry_at.items() if name in names}
+
     async def _count(self) -> None:
         counts: Counter[tuple[str, ...]] = Counter()
         if nodes := self._marked_nodes()[:MAX_COUNTED]:
@@ -175,7 +183,7 @@ class Draining:
         if is_empty == (node.drained is not None):
             self._retry_at.pop(node.name, None)
             return
-        await self._write(node, format_timestamp(self._now()) if is_empty else None)
+        await self._write(node, format_second(self._wall_clock()) if is_empty else None)
 
     def _record(self, node: Node) -> None:
         wish = node.drain or ""
@@ -198,9 +206,6 @@ class Draining:
                 message=str(error),
                 remedy=_RIGHT,
             )
-
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(int(self._wall_clock()), UTC)
 
     async def _read(self, query: Mapping[str, str]) -> NodeDrains:
         """Answer for the nodes that are named, or else for all that are to be drained."""

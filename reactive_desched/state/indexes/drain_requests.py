@@ -1,13 +1,10 @@
 """The nodes that are to be emptied, and those that are marked as empty."""
 
 from collections.abc import Collection, Hashable
-from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.node_drains import is_to_be_drained
 from reactive_desched.model.objects import Node
-
-_NOTHING: Final = ()
 
 
 class DrainRequests(Index):
@@ -32,7 +29,7 @@ class DrainRequests(Index):
             self._names.add(new.node.name)
         elif old is not None:
             self._names.discard(old.node.name)
-        return _NOTHING
+        return ()
 
     def answers(self) -> object:
         """Return the names."""
