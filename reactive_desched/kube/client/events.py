@@ -17,7 +17,7 @@ from reactive_desched.errors import RateLimited, RequestRejected, Unreachable
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.model.kube_events import CONTROLLER, KubeEvent, Regarding
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter
@@ -31,7 +31,6 @@ RATE_LIMIT = RateLimit(qps=5.0, burst=50, critical_reserve=0)
 
 _MAX_FIELD_CHARS, _MAX_NOTE_BYTES, _MAX_NAME_CHARS = 128, 1024, 253
 _STAMP_DIGITS = 17  # a dot and nanoseconds in hexadecimal
-_MERGE_PATCH = "application/merge-patch+json"
 
 
 class EventRecorder:
@@ -175,9 +174,7 @@ class EventRecorder:
         if series.written_count:
             patch = msgspec.json.encode({"series": series.to_wire(count)})
             one = f"{path}/{quote(_name(event, series), safe='')}"
-            answer = await self._session.request(
-                "PATCH", one, body=patch, content_type=_MERGE_PATCH
-            )
+            answer = await self._session.request("PATCH", one, body=patch, content_type=MERGE_PATCH)
             if answer.status != HTTPStatus.NOT_FOUND:
                 return answer
             series.stamp = self._next_stamp()  # its hour was over: begin another

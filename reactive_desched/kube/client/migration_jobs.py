@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import keep_place, make_room, read_pod
 from reactive_desched.kube.client.reservations import give_up, reserve, set_order
-from reactive_desched.kube.client.responses import ApiResponse, is_web_page
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.responses import ApiResponse, accepted_body
+from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.migration.actions import (
     Action,
     CreatePlaceholder,
@@ -45,7 +45,6 @@ from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.durations import write_duration
 
 PATH: Final = f"/apis/{API_VERSION}/{RESOURCE}"
-_MERGE_PATCH: Final = "application/merge-patch+json"
 _TRANSIENT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 _MAX_PREFIX_CHARS: Final = 200
 _UNSEEN: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -133,7 +132,7 @@ class MigrationJobWriter:
             "PATCH",
             f"{_path(job)}{subresource}",
             body=msgspec.json.encode({**patch, "metadata": metadata}),
-            content_type=_MERGE_PATCH,
+            content_type=MERGE_PATCH,
         )
         written = _answer(reply, job)
         return None if written is None else self._decode(written)
@@ -186,7 +185,7 @@ async def pause_job(session: Transport, name: str, *, paused: bool) -> None:
 async def _change_job(session: Transport, name: str, patch: _JsonObject) -> None:
     path = f"{PATH}/{quote(name, safe='')}"
     body = msgspec.json.encode(patch)
-    reply = await session.request("PATCH", path, body=body, content_type=_MERGE_PATCH)
+    reply = await session.request("PATCH", path, body=body, content_type=MERGE_PATCH)
     if reply.status == HTTPStatus.NOT_FOUND and name in reply.error.advice:  # the kind is there
         raise RequestRejected(
             f"there is no migration job {name}; `kubectl get pmj` lists them", retryable=False
@@ -250,10 +249,7 @@ def _answer(reply: ApiResponse, job: MigrationJob) -> bytes | None:
 
 def _body(reply: ApiResponse, path: str) -> bytes:
     """Return the body; raises RequestRejected for a refusal."""
-    if reply.ok and not is_web_page(reply.body):
-        return bytes(reply.body)
-    passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    raise RequestRejected(f"{path}: {reply.status} {reply.error.advice}", retryable=passes)
+    return accepted_body(reply, path, _TRANSIENT)
 
 
 def _path(job: MigrationJob) -> str:

@@ -1,18 +1,14 @@
 """Cordons nodes and writes their annotations about drains; only what differs is sent."""
 
 from collections.abc import Mapping
-from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.responses import is_web_page
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.responses import accepted_body
+from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.model.node_drains import DRAIN, DRAINED
-
-_MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 async def request_drain(session: Transport, node: str, wish: str) -> None:
@@ -44,9 +40,6 @@ async def _patch(
         "PATCH",
         f"/api/v1/nodes/{quote(node, safe='')}",
         body=msgspec.json.encode(patch),
-        content_type=_MERGE_PATCH,
+        content_type=MERGE_PATCH,
     )
-    if not reply.ok or is_web_page(reply.body):
-        passes = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        text = f"node {node}: {reply.status} {reply.error.advice}"
-        raise RequestRejected(text, retryable=passes)
+    accepted_body(reply, f"node {node}")

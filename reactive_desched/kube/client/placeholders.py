@@ -17,8 +17,8 @@ from urllib.parse import quote
 import msgspec
 
 from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.responses import ApiResponse, is_web_page
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.responses import ApiResponse, accepted_body
+from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.migration.actions import CreatePlaceholder
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
@@ -58,7 +58,6 @@ _OF_ONE_POD: Final = (
 )
 """Labels that a pod's siblings may not have: those of a StatefulSet's pod, and those of its node,
 which the API server copies to each pod since 1.35."""
-_MERGE_PATCH: Final = "application/merge-patch+json"
 _NOT_NOMINATED: Final = (
     *(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -111,7 +110,7 @@ async def _nominate(session: Transport, pod: Pod, node: str) -> None:
         "PATCH",
         f"{_path(pod.namespace, pod.name)}/status",
         body=msgspec.json.encode(patch),
-        content_type=_MERGE_PATCH,
+        content_type=MERGE_PATCH,
     )
     if reply.status not in _NOT_NOMINATED:
         _body(reply, pod)
@@ -332,11 +331,7 @@ def _resources(of: _JsonObject) -> _JsonObject:
 
 
 def _body(reply: ApiResponse, pod: Pod) -> bytes:
-    if reply.ok and not is_web_page(reply.body):
-        return bytes(reply.body)
-    passes = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    text = f"placeholder of {pod}: {reply.status} {reply.error.advice}"
-    raise RequestRejected(text, retryable=passes)
+    return accepted_body(reply, f"placeholder of {pod}")
 
 
 def _path(namespace: str, name: str = "") -> str:

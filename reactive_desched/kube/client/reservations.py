@@ -12,10 +12,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from reactive_desched.errors import RequestRejected
 from reactive_desched.kube.client.placeholders import away_from
-from reactive_desched.kube.client.responses import ApiResponse, is_web_page
-from reactive_desched.kube.client.session import Transport
+from reactive_desched.kube.client.responses import ApiResponse, accepted_body
+from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.migration.actions import CreateReservation
 from reactive_desched.model.migration_jobs import API_VERSION, KIND
 from reactive_desched.model.reservations import (
@@ -30,7 +29,6 @@ from reactive_desched.model.reservations import (
 from reactive_desched.primitives.durations import write_duration
 
 PATH: Final = f"/apis/{RESERVATION_API}/{RESERVATIONS}"
-_MERGE_PATCH: Final = "application/merge-patch+json"
 _TRANSIENT: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
@@ -65,7 +63,7 @@ async def set_order(session: Transport, kept: Reservation, now_ms: int) -> None:
     """Write koordinator's order label on a Reservation that has none; raises ClusterError."""
     patch = {"metadata": {"uid": kept.uid, "labels": {ORDER_LABEL: str(now_ms)}}}
     reply = await session.request(
-        "PATCH", _path(kept.name), body=msgspec.json.encode(patch), content_type=_MERGE_PATCH
+        "PATCH", _path(kept.name), body=msgspec.json.encode(patch), content_type=MERGE_PATCH
     )
     _body_unless_gone(reply, kept.name)
 
@@ -150,11 +148,7 @@ def _body_unless_gone(reply: ApiResponse, name: str) -> None:
 
 
 def _body(reply: ApiResponse, name: str) -> bytes:
-    if reply.ok and not is_web_page(reply.body):
-        return bytes(reply.body)
-    passes = reply.status in _TRANSIENT or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    text = f"Reservation of {name}: {reply.status} {reply.error.advice}"
-    raise RequestRejected(text, retryable=passes)
+    return accepted_body(reply, f"Reservation of {name}", _TRANSIENT)
 
 
 def _path(name: str) -> str:

@@ -4,11 +4,13 @@ A body that is not a Status (plain text from a proxy or from flow control) is cl
 code alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
 
 import msgspec
 from msgspec import Struct
 
+from reactive_desched.errors import RequestRejected
 from reactive_desched.model.rights import with_grant
 from reactive_desched.primitives import retry_after
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -92,6 +94,18 @@ class ApiResponse(Struct, frozen=True, gc=False):
     def retry_after_s(self, wall_now: float) -> float | None:
         """Return the wait that the server asks for, by header or by Status."""
         return retry_after_s(self.headers, wall_now) or self.error.retry_after_s
+
+
+def accepted_body(reply: ApiResponse, about: str, transient: Collection[int] = ()) -> bytes:
+    """Return the body of an answer, which may not be a refusal or a web page.
+
+    Raises RequestRejected for these, with what the request was `about`; it is retryable for errors
+    of the server and the `transient` codes.
+    """
+    if reply.ok and not is_web_page(reply.body):
+        return bytes(reply.body)
+    passes = reply.status in transient or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    raise RequestRejected(f"{about}: {reply.status} {reply.error.advice}", retryable=passes)
 
 
 def is_web_page(body: Body | msgspec.Raw) -> bool:

@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 _JSON = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+"""The content type of a patch that names members with their new values, null to remove one."""
 _READ_BUFFER_BYTES = 2**21
 _HELD_BUFFER_BYTES = 2**16
 _BODY_PART_BYTES = 2**19
