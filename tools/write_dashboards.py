@@ -31,6 +31,8 @@ _TARGETS: Final = ",".join(f'{label}=~"${label}"' for label in (*_OURS, "instanc
 _ONE_TARGET: Final = f"on ({', '.join((*_OURS, 'instance'))})"
 _LABELS: Final = {"pod_namespace": "Namespace of the pods"}
 """What a variable is called, if not as its name."""
+_WORKLOAD: Final = "workload_namespace, workload_kind, workload"
+"""The labels of a workload's metrics."""
 _FAMILIES: Final = {family.name: family for family in declared_families()}
 
 
@@ -625,6 +627,27 @@ def platform_owner() -> list[Row]:
                     {"": f"{counted(metric('outcomes'), 'plugin, result, reason')} > 0"},
                     "short",
                     kind="table",
+                    height=9,
+                ),
+                Panel(
+                    "Workloads that moved most",
+                    "Evicted pods of the last day, also before a restart; of the "
+                    "`moves.workloadsInMetrics` workloads that had most. One far above the others: "
+                    "`reactive-desched audit report --owner KIND/NAME` says what moves it.",
+                    {"": f"{over('max', _WORKLOAD)} ({metric('workload_moves')})"},
+                    "short",
+                    kind="table",
+                    width=12,
+                    height=9,
+                ),
+                Panel(
+                    "What kept the same workloads",
+                    "Decisions in this range that refused or deferred their pods, by reason; the "
+                    "page on reasons explains each code.",
+                    {"": f"{counted(metric('workload_blocked'), f'{_WORKLOAD}, reason')} > 0"},
+                    "short",
+                    kind="table",
+                    width=12,
                     height=9,
                 ),
             ],

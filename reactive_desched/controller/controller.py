@@ -320,10 +320,11 @@ class Controller(IntentOwner):
         """Record a decision that is new; return the intent of one to evict."""
         context = decision_context(evaluation, self.view)
         self._recorder.record_decision(context, evaluation.decision)
+        controls = (self.observed if evaluation.is_observed else None) or self.gates
         if not isinstance(evaluation.decision, Evict):
+            controls.moved_workloads.count_blocked(context, evaluation.decision)
             return None
-        observed = self.observed if evaluation.is_observed else None
-        (observed or self.gates).ledger.evaluated(evaluation)
+        controls.ledger.evaluated(evaluation)
         evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
         return Intent(context, self.config.policy.grace_period_s, evictor)
 

@@ -59,7 +59,7 @@ class EvictionExecutor:
                 RECORD_UNWRITABLE if isinstance(error, RecordUnwritable) else JOURNAL_UNAVAILABLE
             )
             return EvictionResult(intent, reason.outcome(str(error)), self._clock())
-        sent_at, request = self._clock(), self._request(intent)
+        sent_at, request = self._clock(), self._request(intent, self._recorder.case_of(intent_id))
         owner.requested(intent, intent_id, sent_at)
         evictor = self._observing if intent.is_observed else self._evictor
         outcome = owner.cancelled(intent) or await _outcome(evictor, request)
@@ -71,11 +71,11 @@ class EvictionExecutor:
         outcome = SHUTTING_DOWN.outcome("the controller stops")
         return EvictionResult(intent, outcome, self._clock())
 
-    def _request(self, intent: Intent) -> EvictionRequest:
-        """Return the request of an intent, as it is sent now."""
+    def _request(self, intent: Intent, case: str) -> EvictionRequest:
+        """Return the request of an intent of this case, as it is sent now."""
         pod, sent = intent.pod, self._evictor.now()
         reason = f"{intent.context.profile}/{intent.plugin}: {intent.message}"
-        return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options, sent)
+        return EvictionRequest(pod.namespace, pod.name, pod.uid, reason, intent.options, sent, case)
 
 
 async def _outcome(evictor: EvictionClient, request: EvictionRequest) -> Outcome:

@@ -93,6 +93,10 @@ class Recorder(DecisionRecorder, Protocol):
         """
         ...
 
+    def case_of(self, intent_id: str) -> str:
+        """Return the case of an intent that was recorded and has no outcome yet."""
+        ...
+
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""
         ...
@@ -160,6 +164,10 @@ class RecorderSlot:
     async def record_intent(self, intent: Intent) -> str:
         """Return the intent's id once it is on disk; raises as `record_decision`."""
         return await self._open().record_intent(intent)
+
+    def case_of(self, intent_id: str) -> str:
+        """Return the case of an intent without outcome; raises as `record_decision`."""
+        return self._open().case_of(intent_id)
 
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return once the outcome is on disk."""

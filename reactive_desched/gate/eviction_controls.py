@@ -27,6 +27,7 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
+from reactive_desched.moves.moved_workloads import MovedWorkloads
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -111,6 +112,7 @@ class EvictionControls:
         self.node_fit = SchedulerNodeFit(view, clock)
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.ledger, self.memory)
+        self.moved_workloads = MovedWorkloads(config.controller.moves)
         self._moving_limits = MovingLimits(
             view, self.ledger, self.moves, self.memory, config.controller.moves
         )
@@ -139,6 +141,7 @@ class EvictionControls:
             yield self.brakes.zones  # holds a token of a zone that is slowed
         yield self._pdb_filter  # assumes it on the pod's PodDisruptionBudget
         yield self.node_fit  # reserves capacity for the replacement until that is bound
+        yield self.moved_workloads  # counts it by workload, for metrics
         yield self.memory  # remembers what came of it, before the tracker may end it
         yield self.moves  # follows it until the replacement is Ready, and then ends it
 
@@ -267,6 +270,7 @@ class EvictionControls:
         yield from self.brakes.collect()
         yield from self.moves.collect()
         yield from self.memory.collect(now)
+        yield from self.moved_workloads.collect(now)
         yield from self.rate_limiter.collect(now)
         yield from self.named_budgets.collect(now)
         yield from self.schedules.collect()
@@ -298,6 +302,7 @@ class EvictionControls:
         self.node_fit.clear_unschedulable()
         self.moves.reconfigure(config)
         self._moving_limits.reconfigure(config.controller.moves)
+        self.moved_workloads.reconfigure(config.controller.moves)
         policy_changed = config.policy.revision != self._policy_revision
         self.memory.reconfigure(config.controller.moves, policy_changed=policy_changed)
         self._policy_revision = config.policy.revision

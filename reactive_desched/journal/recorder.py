@@ -343,6 +343,12 @@ class JournalRecorder:
         self._started_at[event.id] = self._now()
         return event.id
 
+    def case_of(self, intent_id: str) -> str:
+        """Return the case of an intent that has no outcome yet."""
+        open_intent = self._journal.open_intent(intent_id)
+        assert open_intent is not None, "an intent is open until its outcome"
+        return open_intent.event.correlationid
+
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Return when the intent's outcome is on disk, however long the disk takes."""
         open_intent = self._journal.open_intent(intent_id)

@@ -26,7 +26,10 @@ NOT_KNOWN: Final = RequestTime()
 
 
 class EvictionRequest(Struct, frozen=True, gc=False):
-    """One eviction to send; the uid precondition protects any other pod of the same name."""
+    """One eviction to send; the uid precondition protects any other pod of the same name.
+
+    `case` names the case in our records that it is of, for who reads the API server's audit log.
+    """
 
     namespace: str
     name: str
@@ -34,6 +37,7 @@ class EvictionRequest(Struct, frozen=True, gc=False):
     message: str = ""
     options: EvictionOptions = BY_EVICTION
     sent: RequestTime = NOT_KNOWN
+    case: str = ""
 
 
 class EvictionResponse(Struct, frozen=True, gc=False):

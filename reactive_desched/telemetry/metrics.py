@@ -3,7 +3,8 @@
 A component that counts has plain integers, `Family` constants in its module, and a method
 `collect` that pairs the two; `MetricsRegistry.register` takes the component. Adding to an integer
 takes 0.1 us, a counter of the client library 0.3-1.0 us. Everything belongs to the event loop's
-thread. Label values come from our own code and from the policy, which bounds their number.
+thread. Label values come from our own code and from the policy, which bounds their number; where
+they are names of the cluster's objects, the component that counts bounds them.
 """
 
 from bisect import bisect_left

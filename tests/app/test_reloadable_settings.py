@@ -69,6 +69,10 @@ def retry(controller: Controller, _: Configuration) -> tuple[float, float, float
     return waits.initial_s, waits.max_s, waits.jitter
 
 
+def workloads_in_metrics(controller: Controller, _: Configuration) -> int:
+    return controller.gates.moved_workloads._settings.workloads_in_metrics
+
+
 def ignores(taint: str) -> Effect:
     def effect(controller: Controller, _: Configuration) -> bool:
         [instance] = controller.evaluator._instances
@@ -276,6 +280,7 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "moves.nodeCooldown": ("2m", moves("node_cooldown_s"), 120.0),
     "moves.futileBackoff": ("1m", moves("futile_backoff_s"), 60.0),
     "moves.futileAfter": (5, moves("futile_after"), 5),
+    "moves.workloadsInMetrics": (5, workloads_in_metrics, 5),
     "evictions.retry.initial": ("1s", retry, (1, 300, 0.2)),
     "evictions.retry.max": ("9s", retry, (5, 9, 0.2)),
     "evictions.retry.jitter": (0, retry, (5, 300, 0)),

@@ -145,7 +145,7 @@ async def test_a_request_that_has_no_answer_is_read_back() -> None:
     assert bench.results == [("web", "unknown")]
 
 
-async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> None:
+async def test_the_request_names_the_pod_by_uid_and_its_case_and_says_why_it_must_go() -> None:
     async with Bench().running() as bench:
         finding = Finding(pod("web", uid="u7", on="n1"), "NodeTaints", "no gpu")
         grace = EvictionOptions(delete=DeleteOptions(grace_period_seconds=3))
@@ -154,7 +154,9 @@ async def test_the_request_names_the_pod_by_uid_and_says_why_it_must_go() -> Non
         await anyio.sleep(1)
 
     assert bench.server.requests == [
-        EvictionRequest("default", "web", "u7", "night/NodeTaints: no gpu", grace)
+        EvictionRequest(
+            "default", "web", "u7", "night/NodeTaints: no gpu", grace, case="case-of-i1"
+        )
     ]
 
 

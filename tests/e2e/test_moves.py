@@ -6,7 +6,12 @@ import pytest
 
 from reactive_desched.model.outcomes import DENIED, EVICTED
 from tests.support import manifests
-from tests.support.audit_crosscheck import AuditCrosscheck, dry_run_uids, journalled_evictions
+from tests.support.audit_crosscheck import (
+    AuditCrosscheck,
+    dry_run_uids,
+    journalled_cases,
+    journalled_evictions,
+)
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.playground import E2ENamespace
@@ -99,6 +104,7 @@ def test_the_audit_log_and_the_journal_agree_eviction_by_eviction(
 
     assert sorted(referee.audited()) == sorted(journalled_evictions(controller.journal))
     assert playground.pods("shielded") == shielded
+    assert referee.cases() == journalled_cases(controller.journal)
 
 
 def test_a_dry_run_says_what_it_would_do_and_asks_the_server_for_no_eviction(

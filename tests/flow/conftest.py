@@ -109,6 +109,10 @@ class FailingIntentStore:
         self.intents[intent_id] = intent.pod.uid
         return intent_id
 
+    def case_of(self, intent_id: str) -> str:
+        """Return a name of its own for the case of each intent."""
+        return f"case-of-{intent_id}"
+
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Write an outcome as soon as the disk is well."""
         await anyio.sleep(self.slow_s)

@@ -43,7 +43,7 @@ from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
 pytestmark = pytest.mark.anyio
 
-WEB = EvictionRequest("shop", "web-1", "uid-1", message="node n1 is tainted")
+WEB = EvictionRequest("shop", "web-1", "uid-1", message="node n1 is tainted", case="xq7")
 TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
     " support."
@@ -65,7 +65,7 @@ async def evict(api: ScriptedApi, session: Session, reply: ScriptedReply) -> Evi
     return answer
 
 
-async def test_an_eviction_names_the_pod_by_uid_and_says_why(
+async def test_an_eviction_names_the_pod_by_uid_and_its_case_and_says_why(
     api: ScriptedApi, session: Session
 ) -> None:
     await evict(api, session, ScriptedReply(201))
@@ -81,6 +81,7 @@ async def test_an_eviction_names_the_pod_by_uid_and_says_why(
             "annotations": {
                 "requested-by": "reactive-desched",
                 "reason": "node n1 is tainted",
+                "reactive-desched/case": "xq7",
             },
         },
         "deleteOptions": {"preconditions": {"uid": "uid-1"}},
@@ -92,7 +93,10 @@ async def test_a_grace_period_is_passed_on_also_when_it_is_zero(
 ) -> None:
     api.answer_next("POST", ScriptedReply(201))
     request = msgspec.structs.replace(
-        WEB, options=EvictionOptions(delete=DeleteOptions(grace_period_seconds=0)), message=""
+        WEB,
+        options=EvictionOptions(delete=DeleteOptions(grace_period_seconds=0)),
+        message="",
+        case="",
     )
     await ApiEvictor(session, dry_run=True).evict(request)
     body = msgspec.json.decode(api.requests[0].body)

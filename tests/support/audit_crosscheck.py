@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED, MODE_DRY_RUN, Who
 from reactive_desched.journal.events import read_events
+from reactive_desched.model.evictors.eviction import CASE_ANNOTATION
 from reactive_desched.model.outcomes import (
     CANCELLED,
     CONFLICT,
@@ -89,6 +90,10 @@ class AuditCrosscheck:
         """Return when the server had answered each eviction request for a pod, oldest first."""
         return sorted(_time_of(each) for each in self._evictions() if each.uid == uid)
 
+    def cases(self) -> dict[str, str]:
+        """Return the pod's uid of each case that an eviction request names."""
+        return {each.annotations[CASE_ANNOTATION]: str(each.uid) for each in self._evictions()}
+
     def _evictions(self) -> list[AuditedRequest]:
         return self.audit.evictions(self.user, self.since)
 
@@ -117,6 +122,15 @@ def journalled_evictions(folder: Path) -> list[AuditedEviction]:
         and event.data.mode != MODE_DRY_RUN
         and event.data.outcome.result != CANCELLED
     ]
+
+
+def journalled_cases(folder: Path) -> dict[str, str]:
+    """Return the pod's uid of each case with an eviction that was requested."""
+    return {
+        event.correlationid: event.data.who.uid
+        for event in read_events(folder)
+        if event.type == EVICTION_REQUESTED
+    }
 
 
 def _eviction(who: Who, result: str) -> AuditedEviction:

@@ -36,6 +36,11 @@ class AuditedRequest:
         uid = (options.get("preconditions") or {}).get("uid")
         return str(uid) if uid else None
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of an Eviction."""
+        return (self.body.get("metadata") or {}).get("annotations") or {}
+
 
 @dataclass(frozen=True)
 class AuditLog:

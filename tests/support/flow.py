@@ -102,6 +102,10 @@ class MemoryIntentStore:
         self.lines.append(("intent", intent.pod.name, str(intent.context.trigger)))
         return intent_id
 
+    def case_of(self, intent_id: str) -> str:
+        """Return a name of its own for the case of each intent."""
+        return f"case-of-{intent_id}"
+
     async def record_outcome(self, intent_id: str, outcome: Outcome) -> None:
         """Write an outcome."""
         await anyio.sleep(self.slow_s)

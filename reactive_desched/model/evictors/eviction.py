@@ -10,6 +10,10 @@ from reactive_desched.model.evictor import ApiCall, Evictor, Requester, pod_path
 from reactive_desched.model.outcomes import EvictionRequest
 from reactive_desched.model.rights import Right
 
+CASE_ANNOTATION: Final = "reactive-desched/case"
+"""The annotation of the Eviction with the case in our records: the API server keeps no Eviction,
+but its audit log has it."""
+
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -29,6 +33,8 @@ def _call(request: EvictionRequest, requester: Requester) -> ApiCall:
     annotations = {"requested-by": requester.name}
     if request.message:
         annotations["reason"] = request.message
+    if request.case:
+        annotations[CASE_ANNOTATION] = request.case
     eviction = _Eviction(
         metadata=_Metadata(request.name, request.namespace, annotations),
         delete_options=delete_options(request.options, request.uid, requester.dry_run),

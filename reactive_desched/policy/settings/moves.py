@@ -7,6 +7,9 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from reactive_desched.api.args import Seconds, Section
 from reactive_desched.policy.settings.limit_values import limit_error
 
+MAX_WORKLOADS = 200
+"""The most workloads with metrics of their own."""
+
 _MAX_COUNT = 1_000_000
 _PERCENT = 100
 
@@ -90,6 +93,11 @@ class MoveSettings(Section):
         description="After so many futile moves in a row, a plugin leaves a workload alone until "
         "its template, a node or the policy changes, or a person clears it; a day at most. A node "
         "rests when moves of so many workloads in a row were futile.",
+    )
+    workloads_in_metrics: Annotated[int, Field(ge=0, le=MAX_WORKLOADS)] = Field(
+        default=20,
+        description="So many workloads have metrics of their own: those of which most pods were "
+        "evicted in the last day. 0 for none.",
     )
 
     def describe(self) -> dict[str, str]:
