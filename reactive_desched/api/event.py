@@ -18,6 +18,7 @@ from typing import Annotated, Final, Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
+from reactive_desched.model.approvals import short_id
 from reactive_desched.model.event_types import TYPE_PREFIX, full_type
 from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.text.ages import format_duration
@@ -727,7 +728,9 @@ class ProposalEnded(EventData, frozen=True, gc=False, kw_only=True, rename="came
 
     def describe(self) -> str:
         """Return which proposal ended."""
-        return f"proposal {self.proposal} ended: {self.plugin} finds nothing wrong any more"
+        return (
+            f"proposal {short_id(self.proposal)} ended: {self.plugin} finds nothing wrong any more"
+        )
 
 
 class PolicyFile(Struct, frozen=True, gc=False, kw_only=True, rename="camel", omit_defaults=True):

@@ -23,8 +23,8 @@ def add(commands: Commands) -> None:
         epilog="exit status: 0 it is approved, 1 no controller answers, 2 a wrong argument, or "
         "nothing of that name is proposed now",
         examples=(
-            "reactive-desched approve 3f9a01bc",
-            "reactive-desched approve --group 77aa01c2 --for 2h --reason 'change 4711'",
+            "reactive-desched approve 3f9a01bc52d7",
+            "reactive-desched approve --group 77aa01c2e4b0 --for 2h --reason 'change 4711'",
             "reactive-desched approve --all",
         ),
     )
@@ -38,7 +38,11 @@ def add(commands: Commands) -> None:
 def add_scope(command: argparse.ArgumentParser, until: str) -> None:
     """Add to a command what names proposals, and how long the answer holds, as `until` says."""
     command.add_argument(
-        "ids", nargs="*", default=(), metavar="ID", help="a proposal, as `proposals` lists it"
+        "ids",
+        nargs="*",
+        default=(),
+        metavar="ID",
+        help="a proposal, as `proposals` lists it, or the first 8 characters of that or more",
     )
     command.add_argument("--group", metavar="GROUP", help="the proposals of this group")
     command.add_argument("--profile", metavar="NAME", help="the proposals of this profile")

@@ -9,6 +9,7 @@ from typing import Any
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
+from reactive_desched.model.approvals import short_id
 from reactive_desched.text.ages import age_of
 from reactive_desched.text.counts import format_count
 
@@ -68,7 +69,7 @@ def _groups(answer: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, ...
     yield ("GROUP", "PODS", "SINCE", "NODE", "PLUGIN", "PROFILE", "FINDING")
     for group in answer["groups"]:
         yield (
-            group["id"],
+            short_id(group["id"]),
             str(group["total"]),
             age_of(group["since"], now),
             group["node"],
@@ -83,8 +84,8 @@ def _pods(answer: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, ...]]
     for group in answer["groups"]:
         for each in group["proposals"]:
             yield (
-                each["id"],
-                group["id"],
+                short_id(each["id"]),
+                short_id(group["id"]),
                 f"{each['namespace']}/{each['pod']}",
                 each["node"],
                 group["plugin"],

@@ -19,8 +19,8 @@ def add(commands: Commands) -> None:
         epilog="exit status: 0 it is rejected, 1 no controller answers, 2 a wrong argument, or "
         "nothing of that name is proposed now",
         examples=(
-            "reactive-desched reject 3f9a01bc --for 7d --because 'month-end batch'",
-            "reactive-desched reject --group 77aa01c2",
+            "reactive-desched reject 3f9a01bc52d7 --for 7d --because 'month-end batch'",
+            "reactive-desched reject --group 77aa01c2e4b0",
         ),
     )
     add_scope(command, "for so long, such as 7d (default: 1d)")

@@ -1,6 +1,6 @@
 """Lists what plugins propose and no person has approved yet, by what led to it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from reactive_desched.gate.approval import (
     group_id,
     proposal_id,
 )
+from reactive_desched.model.approvals import MIN_ID_CHARACTERS, short_id
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.modes import PROPOSE
 from reactive_desched.primitives.hints import did_you_mean, quote
@@ -67,9 +68,12 @@ class ProposalList(Struct, frozen=True, rename="camel"):
 
 
 class ProposalScope(Struct, frozen=True):
-    """Names proposals: single ones, those of a group or profile, or all."""
+    """Names proposals: single ones, those of a group or profile, or all.
 
-    proposals: Collection[str] = ()
+    The id of a proposal or a group may be the beginning of one.
+    """
+
+    proposals: tuple[str, ...] = ()
     group: str = ""
     profile: str = ""
     all: bool = False
@@ -81,14 +85,21 @@ class ProposalScope(Struct, frozen=True):
         parts = [f"{name} {value}" for name, value in named.items() if value]
         return ", ".join((*parts, *map("proposal {}".format, self.proposals)))
 
-    def has(self, finding: PendingFinding) -> bool:
-        """Say whether a proposal is named."""
-        found, profile = finding.decision.finding, finding.profile
+    def check(self) -> None:
+        """Raise ConfigError where an id is too short to be meant."""
+        for each in (*self.proposals, *filter(None, (self.group,))):
+            if len(each) < MIN_ID_CHARACTERS:
+                raise ConfigError(
+                    f"{quote(each)} is too short for an id: write {MIN_ID_CHARACTERS} characters "
+                    "of it, or more"
+                )
+
+    def has(self, profile: str, group: str) -> bool:
+        """Say whether the proposals of a profile and group are named, and not by their own ids."""
         return (
             self.all
-            or (bool(self.group) and group_id(profile, found) == self.group)
+            or (bool(self.group) and group.startswith(self.group))
             or (bool(self.profile) and profile == self.profile)
-            or proposal_id(profile, found) in self.proposals
         )
 
 
@@ -103,31 +114,48 @@ def select_proposals(
     """Yield None wherever the event loop may have its turn, and last the ids that a scope names.
 
     What is approved and waits for something else is among them. What a person rejected is approved
-    by its id alone. Raises ConfigError where the scope names nothing that stands.
+    by its id alone. Raises ConfigError where the scope names nothing that stands, or where the
+    beginning of an id is that of several.
     """
+    scope.check()
     found: dict[str, None] = {}
-    ids: list[str] = []
+    standing: dict[str, None] = {}
+    groups: dict[str, None] = {}
     for number, each in enumerate(findings):
         if each.mode == PROPOSE:
-            proposal = proposal_id(each.profile, each.decision.finding)
+            profile, finding = each.profile, each.decision.finding
+            proposal, group = proposal_id(profile, finding), group_id(profile, finding)
             given, reason = answers.of(proposal, now), each.decision.reason
             if given is not None or reason in (NOT_APPROVED.code, REJECTED.code):
-                ids.append(proposal)
+                standing[proposal] = groups[group] = None
                 is_kept = approves and given is not None and not given.answer.approves
-                if proposal in scope.proposals or (not is_kept and scope.has(each)):
+                named = proposal.startswith(scope.proposals)
+                if named or (not is_kept and scope.has(profile, group)):
                     found[proposal] = None
         if number % PODS_PER_SLICE == 0:
             yield None
-    missing = [each for each in scope.proposals if each not in found]
-    if missing:
-        near = did_you_mean(missing[0], ids)
-        raise ConfigError(
-            f"there is no proposal {quote(missing[0])} now: it was carried out, its pod left, or "
-            f"its finding ended; `proposals` lists those that stand{f'; {near}' if near else ''}"
-        )
+    for name in scope.proposals:
+        if not _is_one(name, "proposal", [each for each in found if each.startswith(name)]):
+            near = did_you_mean(name, [*map(short_id, standing)])
+            raise ConfigError(
+                f"there is no proposal {quote(name)} now: it was carried out, its pod left, or its "
+                f"finding ended; `proposals` lists those that stand{f'; {near}' if near else ''}"
+            )
+    if scope.group:
+        _is_one(scope.group, "group", [each for each in groups if each.startswith(scope.group)])
     if not found:
         raise ConfigError(f"nothing is proposed by {scope}; `proposals` lists what is")
     yield tuple(found)
+
+
+def _is_one(name: str, what: str, ids: Sequence[str]) -> bool:
+    """Say whether the beginning of an id names one; raises ConfigError where it names several."""
+    if len(ids) > 1:
+        raise ConfigError(
+            f"{quote(name)} is the beginning of {len(ids):,} {what}s, so nothing was answered: "
+            f"write more of {' or '.join(sorted(ids)[:3])}"
+        )
+    return bool(ids)
 
 
 def list_proposals(

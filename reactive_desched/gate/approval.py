@@ -8,7 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.model.approvals import NOT_APPROVED_CODE, ProposalAnswer, SavedAnswer
+from reactive_desched.model.approvals import (
+    NOT_APPROVED_CODE,
+    ProposalAnswer,
+    SavedAnswer,
+    short_id,
+)
 from reactive_desched.model.changes import ProposalAnswered
 from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
@@ -30,15 +35,20 @@ REJECTED: Final = GateReason(
 MAX_ANSWERED: Final = 10_000
 """So many proposals have an answer at a time; then no more are answered."""
 
-_ID_CHARACTERS: Final = 8
+_ID_CHARACTERS: Final = 32
+"""128 bits: no two proposals that stand have one id, however many there are."""
 
 
 class WakeOnApproval(WakeOn, frozen=True, gc=False):
     """A person answers a proposal."""
 
     changes: ClassVar[ChangeTypes] = (ProposalAnswered,)
-    words = "an approval of proposal {proposal}"
     proposal: str
+
+    @property
+    def description(self) -> str:
+        """Return what is awaited, with as much of the id as people write."""
+        return f"an approval of proposal {short_id(self.proposal)}"
 
 
 def proposal_id(profile: str, finding: Finding) -> str:
@@ -141,12 +151,12 @@ class Approval:
         given = self._answers.of(proposal, now)
         wakes = (WakeOnPod(finding.pod.uid), WakeOnApproval(proposal))
         if given is None:
-            message = f"it waits for a person: `reactive-desched approve {proposal}`"
+            message = f"it waits for a person: `reactive-desched approve {short_id(proposal)}`"
             return NOT_APPROVED.refuse(finding, message, wakes)
         if given.answer.approves:
             return None
         why = f": {given.answer.reason}" if given.answer.reason else ""
-        message = f"{given.answer.by} rejected proposal {proposal}{why}"
+        message = f"{given.answer.by} rejected proposal {short_id(proposal)}{why}"
         end = WaitEnd("; that ends", given.until)
         return REJECTED.refuse(finding, message, wakes, given.until).ending(end)
 

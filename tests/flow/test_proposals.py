@@ -1,6 +1,8 @@
 """Mode propose: what every gate agreed to waits for a person, and is asked of every gate again."""
 
+from collections.abc import Callable
 from inspect import isawaitable
+from itertools import count
 from typing import Any
 
 import anyio
@@ -13,11 +15,13 @@ from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.controller.proposals import ProposalList
 from reactive_desched.errors import ConfigError
 from reactive_desched.gate import approval
+from reactive_desched.gate.approval import group_id, proposal_id
 from reactive_desched.model.brakes import SavedBrakes
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.modes import ACT, PROPOSE, Mode
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
-from tests.flow.test_modes import TAINTED, Moded, configuration
+from tests.flow.test_modes import TAINTED, Moded, configuration, taints
 
 pytestmark = pytest.mark.anyio
 
@@ -240,6 +244,8 @@ async def test_an_approval_that_is_given_twice_evicts_once_and_says_so() -> None
         ({"profile": "none"}, "is proposed by profile none"),
         ({"all": True, "forSeconds": -1}, "forSeconds"),
         ({"every": True}, "unknown field"),
+        ({"proposals": ["0000000"]}, "too short"),
+        ({"group": "0000000"}, "too short"),
     ],
 )
 async def test_what_is_not_proposed_cannot_be_approved(body: dict[str, Any], message: str) -> None:
@@ -253,6 +259,57 @@ async def test_what_is_not_proposed_cannot_be_approved(body: dict[str, Any], mes
         await anyio.sleep(5)
 
     assert (controller.evicted_names, controller.intent_store.events) == ([], [])
+
+
+def same_beginning(id_of: Callable[[str], str]) -> tuple[str, str]:
+    """Return two names whose ids have their first 8 characters in common."""
+    seen: dict[str, str] = {}
+    for name in map("pod-{}".format, count()):
+        if (other := seen.setdefault(id_of(name)[:8], name)) != name:
+            return other, name
+    raise AssertionError
+
+
+async def test_an_approval_by_what_two_proposals_have_in_common_lets_none_go() -> None:
+    one, two = same_beginning(
+        lambda uid: proposal_id("test", Finding(pod(uid, on="n1"), taints().name, ""))
+    )
+    controller = Proposing()
+    owners = {name: f"ReplicaSet/{name}" for name in (one, two)}
+    pods = [pod(name, on="n1", owner=owner) for name, owner in owners.items()]
+    controller.sync_and_resume(node("n1"), node("n2"), *pods)
+    async with controller.running():
+        controller.deliver(TAINTED)
+        ids = await controller.proposed()
+        with pytest.raises(ConfigError, match=f"{ids[one]} or {ids[two]}|{ids[two]} or {ids[one]}"):
+            await controller.answer("approve", proposals=[ids[one][:8]])
+        await anyio.sleep(5)
+        assert (controller.evicted_names, controller.intent_store.events) == ([], [])
+
+        answer = await controller.answer("approve", proposals=[ids[one][:12]])
+        await anyio.sleep(5)
+
+    assert answer.proposals == (ids[one],)
+    assert controller.evicted_names == [one]
+
+
+async def test_an_approval_by_what_two_groups_have_in_common_lets_none_go() -> None:
+    one, two = same_beginning(
+        lambda name: group_id("test", Finding(pod("a", on=name), taints().name, ""))
+    )
+    controller = Proposing()
+    pods = [pod(f"on-{name}", on=name, owner=f"ReplicaSet/{name}") for name in (one, two)]
+    controller.sync_and_resume(node(one), node(two), node("n3"), *pods)
+    async with controller.running():
+        for name in (one, two):
+            controller.deliver(node(name, "gpu:NoSchedule"))
+        groups = {each.node: each.id for each in (await controller.proposals()).groups}
+        with pytest.raises(ConfigError, match="is the beginning of 2 groups"):
+            await controller.answer("approve", group=groups[one][:8])
+        await controller.answer("approve", group=groups[two][:12])
+        await anyio.sleep(5)
+
+    assert controller.evicted_names == [f"on-{two}"]
 
 
 async def test_an_approval_that_comes_too_late_is_refused() -> None:
