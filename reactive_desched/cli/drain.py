@@ -22,7 +22,8 @@ _NO_PLUGIN: Final = (
     "of one, which finds the pods of nodes that are to be drained and does nothing else"
 )
 
-_ENDED: Final = ("drained", "blocked")
+_ENDED: Final = ("drained", "blocked", "no_plugin")
+_NOT_BEGUN: Final = ("not_asked", "not_cordoned")
 _LEFT: Final = {
     "waits": ("waits", "wait"),
     "evicting": ("is being evicted", "are being evicted"),
@@ -111,7 +112,7 @@ def _call(arguments: argparse.Namespace) -> int:
         _request(names, arguments, found)
         status = follow(
             lambda: client.read_page("drains", query),
-            lambda found: not arguments.wait or _have_ended(found),
+            _Wait().is_over if arguments.wait else lambda _: True,
             arguments.timeout,
             _progress if is_table and arguments.wait else None,
             _eta,
@@ -199,8 +200,23 @@ async def _patch(
                 sys.stdout.write(f"node/{name} {done}\n")
 
 
-def _have_ended(status: Mapping[str, Any]) -> bool:
-    return all(each["state"] in _ENDED for each in status["nodes"])
+class _Wait:
+    """The wait for the end of drains; one that a person takes back has ended, too.
+
+    The controller may need a moment to see that a drain was asked for.
+    """
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+
+    def is_over(self, status: Mapping[str, Any]) -> bool:
+        """Say whether each node is drained, or does not go on before a person does something."""
+        nodes = status["nodes"]
+        self._begun |= {each["node"] for each in nodes if each["state"] not in _NOT_BEGUN}
+        return all(
+            each["node"] in self._begun if each["state"] in _NOT_BEGUN else each["state"] in _ENDED
+            for each in nodes
+        )
 
 
 def _eta(status: Mapping[str, Any]) -> str:

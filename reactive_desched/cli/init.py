@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 STDOUT: Final = "-"
-_AIMS: Final = ("spread", "pack", "drain-tainted", "clean-up-failed")
+_AIMS: Final = ("spread", "pack", "drain-tainted", "clean-up-failed", "drain-on-request")
 _DEFAULT_FILE: Final = "policy.yaml"
 _PACES: Final = ("careful", "normal", "fast")
 _DEFAULT_PACE: Final = "normal"
@@ -45,7 +45,8 @@ def add(commands: Commands) -> None:
         choices=_AIMS,
         help="spread: even out nodes and replicas; pack: empty nodes that are hardly used; "
         "drain-tainted: move pods off nodes that they no longer fit; clean-up-failed: evict "
-        "failed pods and restart crashing ones elsewhere; may be repeated",
+        "failed pods and restart crashing ones elsewhere; drain-on-request: empty the nodes that "
+        "`drain` names; may be repeated",
     )
     command.add_argument(
         "--usage",
@@ -87,7 +88,7 @@ def _call(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"{path} exists; write --force to replace it, or --out FILE")
     if arguments.aim is None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise ConfigError("name an aim: --aim spread, pack, drain-tainted or clean-up-failed")
+            raise ConfigError(f"name an aim: --aim {', '.join(_AIMS[:-1])} or {_AIMS[-1]}")
         options = _ask()
     else:
         aims = [Aim(each) for each in arguments.aim]

@@ -21,7 +21,12 @@ from reactive_desched.controller.slices import at_once
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.modes import ACT
-from reactive_desched.model.node_drains import DRAIN_NODES, drain_leaves, is_to_be_drained
+from reactive_desched.model.node_drains import (
+    DRAIN_NODES,
+    drain_leaves,
+    is_being_drained,
+    is_to_be_drained,
+)
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.outcomes import DRY_RUN
 from reactive_desched.state.view import ClusterView
@@ -40,6 +45,10 @@ class PodLeft(StrEnum):
     DRY_RUN = "dry_run"
     LEFT_OUT = "left_out"
 
+
+_LEFT_OUT: Final = (
+    "no profile takes it: the arguments of DrainNodes, or a nodeSelector, leave it out"
+)
 
 _MOVE_BY_THEMSELVES: Final = frozenset({PodLeft.WAITS, PodLeft.EVICTING, PodLeft.LEAVES})
 
@@ -158,11 +167,15 @@ def _drain(
 ) -> NodeDrain:
     node = info.node
     assert node is not None, "the caller has checked it"
-    left = [_left(pod, held, inputs) for pod in info.active.values() if not drain_leaves(pod)]
+    pods = [pod for pod in info.active.values() if not drain_leaves(pod)]
+    if not is_being_drained(node):
+        return NodeDrain(info.name, *_not_begun(node), node.drain or "")
+    unseen = _unseen(node, info, has_plugin=has_plugin) if pods else None
+    left = [_left(pod, held, inputs, _LEFT_OUT if unseen is None else unseen[1]) for pod in pods]
     counts: dict[str, int] = {}
     for each in left:
         counts[each.state] = counts.get(each.state, 0) + 1
-    state, message = _state(node, info, counts, has_plugin=has_plugin)
+    state, message = unseen or _state(counts)
     order = list(PodLeft)
     left.sort(key=lambda each: (order.index(each.state), each.namespace, each.pod))
     found = (held[uid] for uid in info.active if uid in held)
@@ -180,8 +193,10 @@ def _drain(
     )
 
 
-def _left(pod: Pod, held: dict[PodKey, PendingFinding], inputs: DrainInputs) -> LeftPod:
-    """Say what becomes of a pod that a drain moves."""
+def _left(
+    pod: Pod, held: dict[PodKey, PendingFinding], inputs: DrainInputs, left_out: str
+) -> LeftPod:
+    """Say what becomes of a pod that a drain moves; `left_out` is why none would find it."""
     name = pod.namespace, pod.name
     now, moment = inputs.moment.now, inputs.moment
     if (finding := held.get(pod.uid)) is not None:
@@ -203,27 +218,32 @@ def _left(pod: Pod, held: dict[PodKey, PendingFinding], inputs: DrainInputs) -> 
         return LeftPod(*name, PodLeft.DRY_RUN, "it would be evicted, and is only observed")
     if inputs.evaluator.queued or inputs.evaluator.is_evaluating:
         return LeftPod(*name, PodLeft.WAITS, "it is evaluated soon")
-    message = "no profile takes it: the arguments of DrainNodes, or a nodeSelector, leave it out"
-    return LeftPod(*name, PodLeft.LEFT_OUT, message)
+    return LeftPod(*name, PodLeft.LEFT_OUT, left_out)
 
 
-def _state(
-    node: Node, info: NodeInfo, counts: dict[str, int], *, has_plugin: bool
-) -> tuple[DrainState, str]:
-    """Return how far a node is, with a sentence that says what to do where it does not go on."""
+def _not_begun(node: Node) -> tuple[DrainState, str]:
+    """Return the state of a node whose pods are not to leave now, with a sentence on why."""
     if not is_to_be_drained(node):
         return DrainState.NOT_ASKED, "it is not to be drained"
-    if not counts:
-        return DrainState.DRAINED, "no pod is left that has to leave"
-    if not node.unschedulable:
-        text = f"it is not cordoned, so nothing is done: kubectl cordon {node.name}"
-        return DrainState.NOT_CORDONED, text
+    text = f"it is not cordoned, so nothing is done: kubectl cordon {node.name}"
+    return DrainState.NOT_CORDONED, text
+
+
+def _unseen(node: Node, info: NodeInfo, *, has_plugin: bool) -> tuple[DrainState, str] | None:
+    """Return the state of a node whose pods no plugin looks at, with why; None for another one."""
     if not has_plugin:
         text = "no profile has the plugin DrainNodes: add it to the policy"
         return DrainState.NO_PLUGIN, text
     if not info.eligible:
         why = "is not Ready" if not node.is_ready else "is not of the policy's nodeSelector"
         return DrainState.NOT_SEEN, f"the node {why}, so its pods are not evaluated"
+    return None
+
+
+def _state(counts: dict[str, int]) -> tuple[DrainState, str]:
+    """Return how far a node is by what becomes of its pods, with a sentence on it."""
+    if not counts:
+        return DrainState.DRAINED, "no pod is left that has to leave"
     if _MOVE_BY_THEMSELVES & counts.keys():
         return DrainState.DRAINING, "pods leave it as gates and limits allow"
     return DrainState.BLOCKED, "what is left stays until a person changes something"

@@ -135,6 +135,17 @@ def test_wait_ends_when_each_node_is_drained_or_blocked(
     assert out.count("1 waits") == 1  # the same twice is said once
 
 
+@pytest.mark.parametrize("state", ["not_asked", "not_cordoned", "no_plugin"])
+def test_wait_ends_when_the_drain_is_taken_back(state: str, edges: Edges, run: Run) -> None:
+    unseen = status(row("n1", "not_asked"))  # the controller has not seen the request yet
+    edges.answers = [DRAINING, unseen, unseen, DRAINING, status(row("n1", state)), DRAINED]
+
+    code, _, _ = run("drain", "n1", "--wait")
+
+    assert code == drain.NOT_DRAINED
+    assert edges.now == 4 * following.POLL_S
+
+
 def test_what_is_not_drained_in_time_is_named_with_its_reason(edges: Edges, run: Run) -> None:
     edges.answers = [DRAINING]
 

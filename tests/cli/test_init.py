@@ -12,6 +12,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.settings.pace import PACES, Pace
 from reactive_desched.policy.starter import AIMS, Aim, StarterOptions, starter_policy
 
 COMBINATIONS = [
@@ -75,6 +76,19 @@ def test_flags_write_a_file_and_never_over_another(
     assert "No such file" in capsys.readouterr().err
     assert main(["init"]) == 2
     assert "--aim spread" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("aim", Aim)
+def test_each_aim_is_a_word_of_the_command(aim: Aim, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--aim", aim, "--out", "-"]) == 0
+    assert capsys.readouterr().out == starter_policy(StarterOptions([aim]))
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_each_pace_is_a_word_of_the_command(pace: Pace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--aim", "pack", "--pace", pace, "--out", "-"]) == 0
+    text = starter_policy(StarterOptions([Aim.PACK], pace=pace))
+    assert capsys.readouterr().out == text
 
 
 def test_on_a_terminal_it_asks_until_the_answers_can_be_read(

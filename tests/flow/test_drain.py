@@ -218,8 +218,17 @@ async def test_a_node_that_does_not_go_on_says_why(the_node: Node, state: DrainS
         row = await controller.read_one()
 
     assert row.state is state
+    assert not row.pods or {each.message for each in row.pods} == {row.message}
+    assert bool(row.pods) == (state is DrainState.NOT_SEEN)
     assert controller.evicted_names == []
     assert controller.marks == []
+
+
+async def test_an_empty_node_that_was_uncordoned_is_not_drained() -> None:
+    controller = DrainingController()
+    controller.sync_and_resume(to_be_drained("n1", cordoned=False), node("n2"))
+    async with controller.following():
+        assert (await controller.read_one()).state is DrainState.NOT_CORDONED
 
 
 async def test_without_the_plugin_the_page_names_it() -> None:
@@ -229,7 +238,9 @@ async def test_without_the_plugin_the_page_names_it() -> None:
         found = await controller.read()
 
     assert found.profiles == ()
-    assert [each.state for each in found.nodes] == [DrainState.NO_PLUGIN]
+    [row] = found.nodes
+    assert row.state is DrainState.NO_PLUGIN
+    assert [each.message for each in row.pods] == [row.message]
 
 
 async def test_what_stays_for_good_blocks_the_node_and_is_named() -> None:
