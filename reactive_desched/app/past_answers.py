@@ -41,7 +41,7 @@ from reactive_desched.replay.replaying import ReachedController, controller_at
 from reactive_desched.text.times import format_moment
 from reactive_desched.why.page import explain
 
-_NICE: Final = 15
+_NICE: Final = 10
 _OOM_SCORE: Final = "1000"
 _OOM_FILE: Final = "/proc/self/oom_score_adj"
 

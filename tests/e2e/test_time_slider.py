@@ -18,7 +18,7 @@ from tests.support.simulator_process import (
     taint_settings,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(600)]
 
 SETTINGS = taint_settings("server: {ui: true}", "recording: {enabled: true}")
 MOMENT = "document.getElementById('moment').textContent"

@@ -71,10 +71,11 @@ def held_request(
             link.hold()
             playground.taint("n2", "gpu=yes:NoSchedule")
             wait_until(
-                lambda: records(controller, pod.uid, EVICTION_REQUESTED),
+                lambda: link.holds_bytes and records(controller, pod.uid, EVICTION_REQUESTED),
                 within_s=60,
                 what="a request is on its way",
             )
+            link.carry_new()
             yield controller, link, pod
             finalizers(playground, pod)
             if controller.alive:

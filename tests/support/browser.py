@@ -26,7 +26,9 @@ OPTIONS = (
     *("--disable-breakpad", "--disable-dev-shm-usage", "--window-size=1100,800"),
     *("--remote-debugging-port=0", "about:blank"),
 )
-TIMEOUT_S, POLL_INTERVAL_S = 60.0, 0.05
+# A page of an earlier moment comes from a process that gives way to every other of a busy machine,
+# and has 90 s.
+TIMEOUT_S, POLL_INTERVAL_S = 120.0, 0.05
 Json: TypeAlias = dict[str, Any]  # see https://chromedevtools.github.io/devtools-protocol/
 
 

@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 import time
+from functools import partial
 from typing import Self
 
 _AT_ONCE = threading.Event()
@@ -17,7 +18,7 @@ class TcpLink:
 
     While it is cut, connections stay open, new ones are accepted, and every byte is lost. What
     clients send over a connection that it holds arrives only after `release`, also when they have
-    ended.
+    ended; `holds_bytes` says whether there is any.
     """
 
     def __init__(self, target_port: int) -> None:
@@ -25,6 +26,7 @@ class TcpLink:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._cut = threading.Event()
         self._may_send: list[threading.Event] = []
+        self._holds_new = self.holds_bytes = False
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
 
@@ -53,12 +55,18 @@ class TcpLink:
         self._cut.set()
 
     def hold(self) -> None:
-        """Keep what clients send from now on over connections that are open now.
+        """Keep what clients send over connections that are open, or opened until `carry_new`.
 
-        What the server sends still arrives.
+        What the server sends still arrives, and so does a client's first greeting: it sends its
+        request only when it was answered.
         """
+        self._holds_new = True
         for each in self._may_send:
             each.clear()
+
+    def carry_new(self) -> None:
+        """Carry the connections that are opened from now on."""
+        self._holds_new = False
 
     def lead_to(self, target_port: int) -> None:
         """Break every connection, and carry new ones to another server."""
@@ -69,6 +77,7 @@ class TcpLink:
 
     def release(self) -> None:
         """Deliver what was held."""
+        self._holds_new = self.holds_bytes = False
         for each in self._may_send:
             each.set()
 
@@ -79,20 +88,34 @@ class TcpLink:
                 server = socket.create_connection(self._target)
                 may_send = threading.Event()
                 may_send.set()
+                greets = self._holds_new
                 self._may_send.append(may_send)
                 self._sockets += (client, server)
-                requests, answers = (client, server, may_send), (server, client, _AT_ONCE)
-                for arguments in (requests, answers):
-                    thread = threading.Thread(target=self._pump, args=arguments, daemon=True)
+                requests = partial(self._pump, client, server, may_send, greets=greets)
+                answers = partial(self._pump, server, client, _AT_ONCE)
+                for pump in (requests, answers):
+                    thread = threading.Thread(target=pump, daemon=True)
                     self._threads.append(thread)
                     thread.start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket, may_send: threading.Event) -> None:
+    def _pump(
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        may_send: threading.Event,
+        *,
+        greets: bool = False,
+    ) -> None:
         was_held = False
         with contextlib.suppress(OSError):
+            if greets:
+                sink.sendall(source.recv(1 << 16))
+                if self._holds_new:
+                    may_send.clear()
             while data := source.recv(1 << 16):
                 is_held = not may_send.is_set()
                 was_held |= is_held
+                self.holds_bytes |= is_held
                 may_send.wait()
                 if not self._cut.is_set():
                     sink.sendall(data)
