@@ -18,7 +18,7 @@ from reactive_desched.controller.proposals import (
 from reactive_desched.controller.slices import in_slices
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import Recorder
-from reactive_desched.model.approvals import ProposalAnswer
+from reactive_desched.model.approvals import MAX_APPROVED_S, ProposalAnswer
 from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.web.operator import DebugPage, Order, read_order
 
@@ -28,7 +28,6 @@ APPROVED_FOR_S: Final = 3600.0
 REJECTED_FOR_S: Final = 86_400.0
 """How long an answer holds that does not say it."""
 
-MAX_FOR_S: Final = 31 * 86_400
 MAX_NAMED: Final = 100
 """So many single proposals one order names; a group or a profile has any number."""
 
@@ -49,7 +48,7 @@ class AnswerOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     group: _Id = ""
     profile: Annotated[str, Meta(max_length=1000)] = ""
     all: bool = False
-    for_seconds: Annotated[float, Meta(gt=0, le=MAX_FOR_S)] | None = None
+    for_seconds: Annotated[float, Meta(gt=0, le=MAX_APPROVED_S)] | None = None
     by: Annotated[str, Meta(max_length=200)] = "command"
     reason: Annotated[str, Meta(max_length=1000)] = ""
 

@@ -36,6 +36,8 @@ def asked_kinds(config: Configuration) -> frozenset[str]:
     asked = set(kinds_of_policy(config.policy, fits_as_scheduler=True))
     if any(settings.guards.holds(GuardName.DO_NOT_EVICT, name) for name in plugins):
         asked.add(NAMESPACES)
+    if "namespace" in settings.proposals.annotations_of:
+        asked.add(NAMESPACES)
     if settings.migration is not None:
         asked.update(_BY_NODE_FIT)
     return frozenset(asked)

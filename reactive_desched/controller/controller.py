@@ -5,6 +5,7 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from reactive_desched.controller.asked_evaluations import (
@@ -46,7 +47,7 @@ from reactive_desched.model.evaluation import (
     Intent,
 )
 from reactive_desched.model.history import PastEviction
-from reactive_desched.model.modes import ACT
+from reactive_desched.model.modes import ACT, PROPOSE
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
@@ -296,8 +297,11 @@ class Controller(IntentOwner):
         for evaluation in self.evaluator.process_due(now, should_yield):
             if evaluation.mode == ACT:
                 self.gates.brakes.count(evaluation)
-            if evaluation.changed and (intent := self._record(evaluation)) is not None:
-                yield intent
+            if evaluation.changed:
+                if evaluation.mode == PROPOSE:
+                    self._record_annotated(evaluation)
+                if (intent := self._record(evaluation)) is not None:
+                    yield intent
             self.asked.note(evaluation)
             self._observer.on_decision(evaluation)
         self._record_ended_proposals()
@@ -315,6 +319,25 @@ class Controller(IntentOwner):
             who, plugin = who_payload(pod, owners, zone), finding.plugin
             data = ProposalEnded(plugin=plugin, profile=profile, proposal=proposal, who=who)
             self._recorder.record(data, "proposals", version=proposal, cause="evaluation")
+
+    def _record_annotated(self, evaluation: Evaluation) -> None:
+        """Record the annotation by which an eviction that was proposed is decided on, if any."""
+        decision, profile = evaluation.decision, evaluation.profile
+        gate = self.gates.approval(profile)
+        if (answer := gate.annotation_behind(decision, self._clock())) is None:
+            return
+        from reactive_desched.api.event import ProposalsApproved, ProposalsRejected
+
+        proposal = proposal_id(profile, decision.finding)
+        kind = ProposalsApproved if answer.approves else ProposalsRejected
+        data = kind(
+            by=answer.by,
+            message=answer.reason,
+            proposals=(proposal,),
+            scope=answer.name,
+            until=datetime.fromtimestamp(answer.until_s, UTC),
+        )
+        self._recorder.record(data, "proposals", version=proposal, cause="annotation")
 
     def _record(self, evaluation: Evaluation) -> Intent | None:
         """Record a decision that is new; return the intent of one to evict."""

@@ -5,7 +5,6 @@ Loaded where the settings have migration jobs, and nowhere else.
 
 from collections.abc import Callable
 
-from reactive_desched.gate.approval import Approval
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import Gate
@@ -43,7 +42,7 @@ def making_gate(
     )
     if dry_run:
         return gates.gate(evictor, profile, rules)
-    asked = (Approval(gates.answers, profile),) if proposes else ()
+    asked = (gates.approval(profile),) if proposes else ()
     protections = gates.protections(evictor, profile)
     return JobGate(protections, (rules, *asked), gates.ledger, migrations.admission)
 

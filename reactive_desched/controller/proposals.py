@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,7 +11,9 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.gate.approval import (
     NOT_APPROVED,
     REJECTED,
+    REJECTED_BY_ANNOTATION,
     Answers,
+    GivenAnswer,
     group_id,
     proposal_id,
 )
@@ -24,6 +27,10 @@ MAX_GROUPS = 200
 
 MAX_IN_GROUP = 500
 """So many proposals of a group are listed; the others are only counted."""
+
+
+_REJECTIONS: Final = frozenset({REJECTED.code, REJECTED_BY_ANNOTATION.code})
+_ANSWERABLE: Final = _REJECTIONS | {NOT_APPROVED.code}
 
 
 class ProposalRow(Struct, frozen=True, rename="camel"):
@@ -113,9 +120,11 @@ def select_proposals(
 ) -> Iterator[tuple[str, ...] | None]:
     """Yield None wherever the event loop may have its turn, and last the ids that a scope names.
 
-    What is approved and waits for something else is among them. What a person rejected is approved
-    by its id alone. Raises ConfigError where the scope names nothing that stands, or where the
-    beginning of an id is that of several.
+    What is approved and waits for something else is among them, and by its id whatever waits. What
+    a person rejected is approved by its id alone, and not while an annotation rejects it.
+
+    Raises ConfigError where the scope names nothing that stands, or where the beginning of an id is
+    that of several.
     """
     scope.check()
     found: dict[str, None] = {}
@@ -123,14 +132,14 @@ def select_proposals(
     groups: dict[str, None] = {}
     for number, each in enumerate(findings):
         if each.mode == PROPOSE:
-            profile, finding = each.profile, each.decision.finding
-            proposal, group = proposal_id(profile, finding), group_id(profile, finding)
-            given, reason = answers.of(proposal, now), each.decision.reason
-            if given is not None or reason in (NOT_APPROVED.code, REJECTED.code):
+            proposal = proposal_id(each.profile, each.decision.finding)
+            given = answers.of(proposal, now)
+            is_named = proposal.startswith(scope.proposals)
+            if given is not None or is_named or each.decision.reason in _ANSWERABLE:
+                group = group_id(each.profile, each.decision.finding)
                 standing[proposal] = groups[group] = None
-                is_kept = approves and given is not None and not given.answer.approves
-                named = proposal.startswith(scope.proposals)
-                if named or (not is_kept and scope.has(profile, group)):
+                is_kept = approves and _is_rejected(each, given, is_named=is_named)
+                if is_named or (not is_kept and scope.has(each.profile, group)):
                     found[proposal] = None
         if number % PODS_PER_SLICE == 0:
             yield None
@@ -146,6 +155,16 @@ def select_proposals(
     if not found:
         raise ConfigError(f"nothing is proposed by {scope}; `proposals` lists what is")
     yield tuple(found)
+
+
+def _is_rejected(each: PendingFinding, given: GivenAnswer | None, *, is_named: bool) -> bool:
+    """Say whether a proposal is rejected; raises ConfigError where its id is named in vain."""
+    is_by_annotation = each.decision.reason == REJECTED_BY_ANNOTATION.code
+    if is_by_annotation and is_named:
+        raise ConfigError(
+            f"it cannot be approved while an annotation rejects it: {each.decision.message}"
+        )
+    return is_by_annotation or (given is not None and not given.answer.approves)
 
 
 def _is_one(name: str, what: str, ids: Sequence[str]) -> bool:
@@ -167,7 +186,7 @@ def list_proposals(
     for number, each in enumerate(findings):
         if each.decision.reason == NOT_APPROVED.code:
             groups.setdefault(group_id(each.profile, each.decision.finding), []).append(each)
-        rejected += each.decision.reason == REJECTED.code
+        rejected += each.decision.reason in _REJECTIONS
         if number % PODS_PER_SLICE == 0:
             yield None
     oldest = sorted(groups.items(), key=lambda each: min(one.since for one in each[1]))

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.gate.annotated import AnnotatedAnswer, AnnotatedAnswers
 from reactive_desched.model.approvals import (
     NOT_APPROVED_CODE,
     ProposalAnswer,
@@ -15,7 +16,7 @@ from reactive_desched.model.approvals import (
     short_id,
 )
 from reactive_desched.model.changes import ProposalAnswered
-from reactive_desched.model.decisions import Decision, Defer, GateReason, Refuse, WaitEnd
+from reactive_desched.model.decisions import Decision, Defer, Evict, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 
@@ -30,6 +31,13 @@ REJECTED: Final = GateReason(
     APPROVAL_GATE,
     "RejectedByPerson",
     "The plugin's mode is `propose`, and a person rejected the eviction, until a time.",
+)
+REJECTED_BY_ANNOTATION: Final = GateReason(
+    APPROVAL_GATE,
+    "RejectedByAnnotation",
+    "The plugin's mode is `propose`, and the annotation `reactive-desched/proposals` of the pod, "
+    "its workload or its namespace rejects the eviction, until a time.",
+    "proposals.annotationsOf",
 )
 
 MAX_ANSWERED: Final = 10_000
@@ -141,17 +149,31 @@ class Approval:
 
     name = APPROVAL_GATE
 
-    def __init__(self, answers: Answers, profile: str) -> None:
+    def __init__(self, answers: Answers, annotated: AnnotatedAnswers, profile: str) -> None:
         self._answers = answers
+        self._annotated = annotated
         self._profile = profile
 
     def check(self, finding: Finding, now: float) -> Defer | Refuse | None:
-        """Refuse a pod that no person approved, or that one rejected."""
-        proposal = proposal_id(self._profile, finding)
-        given = self._answers.of(proposal, now)
-        wakes = (WakeOnPod(finding.pod.uid), WakeOnApproval(proposal))
+        """Refuse a pod that no person and no annotation approved, or that one rejected.
+
+        A rejection counts, whatever else approves.
+        """
+        pod, proposal = finding.pod, proposal_id(self._profile, finding)
+        given, annotated = self._answers.of(proposal, now), self._annotated.of(pod)
+        wakes = (WakeOnPod(pod.uid), WakeOnApproval(proposal), *self._annotated.wakes(pod))
+        if annotated is not None and not annotated.approves and not annotated.fault:
+            why = f": {annotated.reason}" if annotated.reason else ""
+            message = f"{annotated.by} rejects its eviction{why}"
+            until = now + annotated.until_s - self._annotated.now_s
+            refused = REJECTED_BY_ANNOTATION.refuse(finding, message, wakes, until)
+            return refused.ending(WaitEnd("; that ends", until))
         if given is None:
+            if annotated is not None and annotated.approves:
+                return None
             message = f"it waits for a person: `reactive-desched approve {short_id(proposal)}`"
+            if annotated is not None:
+                message = f"{message}; {annotated.fault}"
             return NOT_APPROVED.refuse(finding, message, wakes)
         if given.answer.approves:
             return None
@@ -159,6 +181,19 @@ class Approval:
         message = f"{given.answer.by} rejected proposal {short_id(proposal)}{why}"
         end = WaitEnd("; that ends", given.until)
         return REJECTED.refuse(finding, message, wakes, given.until).ending(end)
+
+    def annotation_behind(self, decision: Decision, now: float) -> AnnotatedAnswer | None:
+        """Return the annotation by which a pod is evicted, or is not; None where it is no other's.
+
+        A person's approval of the very proposal counts before that of an annotation.
+        """
+        finding = decision.finding
+        if isinstance(decision, Evict):
+            if self._answers.of(proposal_id(self._profile, finding), now) is not None:
+                return None
+        elif decision.reason != REJECTED_BY_ANNOTATION.code:
+            return None
+        return self._annotated.of(finding.pod)
 
 
 def as_accepted(decision: Decision) -> Decision:

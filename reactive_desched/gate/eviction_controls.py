@@ -6,6 +6,7 @@ from typing import Protocol
 
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.gate.annotated import AnnotatedAnswers
 from reactive_desched.gate.approval import Answers, Approval
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
@@ -91,6 +92,7 @@ class EvictionControls:
         self._beside = beside
         self.ledger = ledger
         self.answers = Answers()
+        self.annotated_answers = AnnotatedAnswers(view, config.controller.proposals)
         self.in_flight = InFlightEvictions(self.ledger, clock)
         self.rate_limiter = EvictionRateLimiter(
             config.controller.budgets,
@@ -164,10 +166,14 @@ class EvictionControls:
             *self._limits(profile),
         )
         if proposes:
-            filters = (*filters, Approval(self.answers, profile))
+            filters = (*filters, self.approval(profile))
         if self._beside is not None:
             filters = (self._beside.in_flight, *filters)  # what leaves would not be evicted
         return Gate(filters, self.ledger, profile)
+
+    def approval(self, profile: str) -> Approval:
+        """Build what asks a person of a profile's evictions."""
+        return Approval(self.answers, self.annotated_answers, profile)
 
     def protections(self, evictor: DefaultEvictor, profile: str) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""
@@ -296,6 +302,7 @@ class EvictionControls:
         self._plugin_limits.reconfigure(window_s)
         self.named_budgets.reconfigure(config.controller.budgets.named, now, under_way)
         self.schedules.reconfigure(config.controller.budgets.schedules, under_way, config.calendars)
+        self.annotated_answers.reconfigure(config.controller.proposals)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         if self._beside is None:
             self.brakes.reconfigure(config.controller.brakes, now)

@@ -10,19 +10,14 @@ from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.gate.annotated import carriers
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import GATHER_S, Workloads, WorkloadState
 from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import (
-    Deployment,
-    IntermediateOwner,
-    Job,
-    Namespace,
     Pod,
-    ReplicaSet,
-    Workload,
 )
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
@@ -38,7 +33,6 @@ from reactive_desched.model.opt_outs import (
 from reactive_desched.model.wakes import (
     WakeOn,
     WakeOnEviction,
-    WakeOnNamespace,
     WakeOnNode,
     WakeOnPdb,
     WakeOnPod,
@@ -216,31 +210,10 @@ def _asked(
 
 
 def _opt_outs(pod: Pod, view: ClusterView) -> Iterator[tuple[str, str | None, WakeOn]]:
-    """Yield what may carry our annotation, nearest first, its value, and the wake of its change.
-
-    A Deployment copies its annotations to its ReplicaSets and never takes them away again, so a
-    ReplicaSet counts only where the Deployment is not known.
-    """
-    yield f"pod {pod}", pod.annotations.do_not_evict, WakeOnPod(pod.uid)
-    values: dict[str, str | None] = {}
-    chain = view.index(OwnerIndex).chain(pod)
-    for owner in chain:
-        if (known := _owner(owner.uid, view)) is not None:
-            if isinstance(known, Deployment):
-                values.clear()
-            values[owner.uid] = known.do_not_evict
-    for owner in chain:
-        where = f"{owner.kind} {pod.namespace}/{owner.name}"
-        yield where, values.get(owner.uid), WakeOnWorkload(owner.uid)
-    namespace = view.store(Namespace).get(pod.namespace)
-    value = None if namespace is None else namespace.do_not_evict
-    yield f"namespace {pod.namespace}", value, WakeOnNamespace(pod.namespace)
-
-
-def _owner(uid: str, view: ClusterView) -> IntermediateOwner | Workload | None:
-    store = view.store
-    between = store(ReplicaSet).get(uid) or store(Job).get(uid)
-    return between or view.workload(uid)
+    """Yield what may carry our annotation, nearest first, its value, and the wake of its change."""
+    for each in carriers(pod, view):
+        value = None if each.annotations is None else each.annotations.do_not_evict
+        yield each.name, value, each.wake
 
 
 def safe_to_evict(finding: Finding, _: GuardInputs) -> Hold | None:

@@ -1,5 +1,6 @@
-"""Defines the answers of persons to proposals, as they outlive a restart."""
+"""Defines the answers of persons to proposals: as they outlive a restart, and as annotations."""
 
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +18,45 @@ MIN_ID_CHARACTERS: Final = 8
 def short_id(name: str) -> str:
     """Return as much of the id of a proposal or a group as is written for people."""
     return name[:SHORT_ID_CHARACTERS]
+
+
+ANSWER: Final = "reactive-desched/proposals"
+"""Our annotation by which a pod, a workload or a namespace answers proposals of its pods."""
+
+MAX_APPROVED_S: Final = 31 * 86_400
+"""An approval holds for so long at most."""
+
+_WORDS: Final = {"approve": True, "reject": False}
+_MAX_REASON: Final = 1000
+
+
+class WrittenAnswer(Struct, frozen=True, gc=False):
+    """The value of our annotation: it approves or rejects until then, and why.
+
+    `until_s` is seconds since the epoch.
+    """
+
+    approves: bool
+    until_s: float
+    reason: str
+
+
+def parse_answer(text: str) -> WrittenAnswer | None:
+    """Read `approve until TIME REASON`, or the same with `reject`; None for any other text.
+
+    The time is one of RFC 3339 with its zone: an annotation does not say when it was written.
+    """
+    verb, until, moment, *reason = (*text.split(), "", "", "")
+    if verb not in _WORDS or until != "until":
+        return None
+    try:
+        end = datetime.fromisoformat(moment.rstrip(":,"))
+    except ValueError:
+        return None
+    if end.tzinfo is None:
+        return None
+    why = " ".join(filter(None, reason))[:_MAX_REASON]
+    return WrittenAnswer(_WORDS[verb], end.astimezone(UTC).timestamp(), why)
 
 
 class ProposalAnswer(Struct, frozen=True, gc=False):

@@ -159,7 +159,8 @@ class Annotations(Struct, frozen=True, gc=False):
     """The pod annotations that carry meaning for a descheduler; None is absent.
 
     `job_index_failures` says how often pods of an index of a Job failed before this one, and
-    `groups` has the annotations by which schedulers know groups of pods: keys and values.
+    `groups` has the annotations by which schedulers know groups of pods: keys and values. `answer`
+    is one to proposals (`model/approvals.py`), here as on other objects.
     """
 
     evict: str | None = None
@@ -175,6 +176,7 @@ class Annotations(Struct, frozen=True, gc=False):
     eviction_in_progress: str | None = None
     job_index_failures: int = 0
     groups: tuple[tuple[str, str], ...] = ()
+    answer: str | None = None
 
     @property
     def static_source(self) -> str | None:
@@ -481,6 +483,7 @@ class Namespace(Struct, frozen=True, gc=False):
     labels: Labels = {}
     do_not_evict: str | None = None
     is_terminating: bool = False
+    answer: str | None = None
 
     @property
     def key(self) -> str:
@@ -601,6 +604,7 @@ class IntermediateOwner(Struct, frozen=True, gc=False):
     controller: OwnerReference | None = None
     do_not_evict: str | None = None
     replicas: int | None = None
+    answer: str | None = None
 
     @property
     def key(self) -> str:
@@ -631,6 +635,7 @@ class Workload(Struct, frozen=True, gc=False):
     replicas: int = 1
     rollout: str = ""
     do_not_evict: str | None = None
+    answer: str | None = None
 
     @property
     def key(self) -> str:

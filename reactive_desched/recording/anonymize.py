@@ -201,6 +201,15 @@ def _is_plain(value: str) -> bool:
     return says_no(value) or is_number or (opt_out is not None and not opt_out.is_malformed)
 
 
+def answer(_: _Renaming, value: str | None) -> str | None:
+    """Keep of an answer to proposals what rules read, and leave out why it was given."""
+    from reactive_desched.model.approvals import parse_answer
+
+    if value is None or parse_answer(value) is None:
+        return value and LEFT_OUT
+    return " ".join(value.split()[:3])
+
+
 def words(_: _Renaming, value: str | None) -> str | None:
     """Leave out what people or programs wrote: rules read no more of it than that it is there."""
     return value and LEFT_OUT
@@ -289,11 +298,13 @@ _OWNER: Final[Mapping[str, Rule]] = {
     **_METADATA,
     "controller": part,
     "do_not_evict": annotation,
+    "answer": answer,
 }
 _WORKLOAD: Final[Mapping[str, Rule]] = {
     **_NAMESPACED,
     "rollout": keep,
     "do_not_evict": annotation,
+    "answer": answer,
 }
 _USAGE: Final[Mapping[str, Rule]] = {
     "source": text,
@@ -400,6 +411,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "config_source": keep,  # the kubelet writes it: api, file or http
         "job_index_failures": keep,
         "groups": group_annotations,
+        "answer": answer,
     },
     objects.OwnerReference: {
         "kind": text,
@@ -500,6 +512,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         **_NAMED,
         "labels": label_map,
         "do_not_evict": annotation,
+        "answer": answer,
     },
     objects.PriorityClass: {**_NAMED, "value": keep},
     objects.PodDisruptionBudget: {

@@ -261,7 +261,7 @@ class ControllerStore(Generic[OwnerT]):
         self._hooks = hooks
         self._controllers: dict[str, OwnerReference] = {}
         self._sizes: dict[str, int | None] = {}  # of those without a controller
-        self._opt_outs: dict[str, str] = {}
+        self._annotations: dict[str, tuple[str | None, str | None]] = {}
 
     def __len__(self) -> int:
         return len(self._controllers) + len(self._sizes)
@@ -274,8 +274,14 @@ class ControllerStore(Generic[OwnerT]):
         controller = self._controllers.get(key)
         if controller is None and key not in self._sizes:
             return None
-        opt_out, size = self._opt_outs.get(key), self._sizes.get(key)
-        return self._kind(key, controller=controller, do_not_evict=opt_out, replicas=size)
+        opt_out, answer = self._annotations.get(key, (None, None))
+        return self._kind(
+            key,
+            controller=controller,
+            do_not_evict=opt_out,
+            replicas=self._sizes.get(key),
+            answer=answer,
+        )
 
     def keys(self) -> list[str]:
         """Return a snapshot of the uids."""
@@ -288,8 +294,8 @@ class ControllerStore(Generic[OwnerT]):
             self._sizes[obj.uid] = obj.replicas
         else:
             self._controllers[obj.uid] = obj.controller
-        if obj.do_not_evict is not None:
-            self._opt_outs[obj.uid] = obj.do_not_evict
+        if (annotations := (obj.do_not_evict, obj.answer)) != (None, None):
+            self._annotations[obj.uid] = annotations
         return self._changes(obj.uid, before)
 
     def remove(self, obj: OwnerT) -> list[Change]:
@@ -300,7 +306,7 @@ class ControllerStore(Generic[OwnerT]):
         before = self.get(uid)
         self._controllers.pop(uid, None)
         self._sizes.pop(uid, None)
-        self._opt_outs.pop(uid, None)
+        self._annotations.pop(uid, None)
         return before
 
     def _changes(self, uid: str, before: OwnerT | None) -> list[Change]:

@@ -176,9 +176,14 @@ def pending(controller: Controller, _: Configuration) -> tuple[int, float]:
     return settings.threshold(10_000), settings.after_s
 
 
+def annotations_of(controller: Controller, _: Configuration) -> frozenset[str]:
+    return controller.gates.annotated_answers._asked
+
+
 RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "mode": ("observe", mode, "observe"),
     "profiles": ({"day": {"plugins": {TAINTS.name: {"mode": "observe"}}}}, mode, "observe"),
+    "proposals.annotationsOf": (["pod"], annotations_of, frozenset({"pod"})),
     "debounce.quiet": ("3s", debounce, DebounceConfig(3, 10)),
     "debounce.maxWait": ("4s", debounce, DebounceConfig(1, 4)),
     "debounce.perPlugin": ({TAINTS.name: {"quiet": "5s"}}, debounce, DebounceConfig(5, 10)),

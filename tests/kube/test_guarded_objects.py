@@ -115,6 +115,24 @@ def test_a_namespace_has_its_opt_out() -> None:
     assert read(NAMESPACE).do_not_evict is None
 
 
+@pytest.mark.parametrize("kind", [REPLICA_SET, JOB, DEPLOYMENT, STATEFUL_SET, NAMESPACE])
+def test_a_workload_or_namespace_has_its_answer_to_proposals(kind: WatchedKind[Any, Any]) -> None:
+    annotations = {"reactive-desched/proposals": "approve until 2026-12-24T18:00:00Z"}
+
+    assert read(kind, metadata={"annotations": annotations}).answer == (
+        "approve until 2026-12-24T18:00:00Z"
+    )
+    assert read(kind).answer is None
+
+
+def test_a_pod_has_its_answer_to_proposals() -> None:
+    annotations = {"reactive-desched/proposals": "reject until 2026-12-24T18:00:00Z"}
+
+    assert read(POD, metadata={"annotations": annotations}).annotations.answer == (
+        "reject until 2026-12-24T18:00:00Z"
+    )
+
+
 def test_a_node_has_karpenters_opt_out_and_its_deletion() -> None:
     marked = read(
         NODE,

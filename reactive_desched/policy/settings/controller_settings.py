@@ -35,6 +35,7 @@ from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.policy.settings.modes import ProfileSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.policy.settings.pace import NORMAL, Pace
+from reactive_desched.policy.settings.proposals import ProposalSettings
 
 API_VERSION, KIND = DocumentKind.SETTINGS.value
 
@@ -161,6 +162,10 @@ class ControllerSettings(Section):
     )
     profiles: Mapping[str, ProfileSettings] = Field(
         default={}, description="The modes of single profiles and their plugins, by name."
+    )
+    proposals: ProposalSettings = Field(
+        default=ProposalSettings.model_construct(),
+        description="Answers to what plugins propose.",
     )
     debounce: DebounceSettings = Field(
         default=DebounceSettings.model_construct(), description="Waiting for quiet."

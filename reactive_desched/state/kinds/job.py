@@ -124,6 +124,7 @@ def _reader(tables: InternTables) -> Callable[[WireJob], Job]:
             parse_resource_version(metadata.resource_version),
             read_controller(metadata.owner_references),
             metadata.annotations.do_not_evict,
+            answer=metadata.annotations.answer,
             tries=None if wire.spec is None else _tries(wire.spec, wire),
         )
 

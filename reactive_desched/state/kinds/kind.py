@@ -7,6 +7,7 @@ from typing import Annotated, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
 
+from reactive_desched.model.approvals import ANSWER
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import ClusterObject
@@ -68,9 +69,10 @@ class Metadata(WireStruct, frozen=True, gc=False):
 
 
 class OptOutAnnotation(WireStruct, frozen=True, gc=False):
-    """The annotation by which an object keeps its pods from being evicted."""
+    """The annotations by which an object keeps its pods, or answers proposals of them."""
 
     do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
+    answer: str | None = field(name=ANSWER, default=None)
 
 
 NO_OPT_OUT: Final = OptOutAnnotation()

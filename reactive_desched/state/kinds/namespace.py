@@ -41,6 +41,7 @@ def _read(wire: WireNamespace) -> Namespace:
         labels=metadata.labels,
         do_not_evict=metadata.annotations.do_not_evict,
         is_terminating=metadata.deletion_timestamp is not None,
+        answer=metadata.annotations.answer,
     )
 
 

@@ -87,6 +87,7 @@ def _reader(tables: InternTables) -> Callable[[WireOwner], ReplicaSet]:
             read_controller(metadata.owner_references),
             metadata.annotations.do_not_evict,
             wire.spec.replicas,
+            metadata.annotations.answer,
         )
 
     return read

@@ -7,6 +7,7 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 from msgspec.structs import fields, replace
 
+from reactive_desched.model.approvals import ANSWER
 from reactive_desched.model.gangs import KUEUE_SERVING, VOLCANO_MIN_MEMBER
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
 from reactive_desched.model.opt_outs import (
@@ -72,6 +73,7 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
         name="yunikorn.apache.org/task-group-name", default=None
     )
     kai_group: str | None = field(name="pod-group-name", default=None)
+    answer: str | None = field(name=ANSWER, default=None)
 
 
 NO_ANNOTATIONS: Final = PodAnnotations()
@@ -278,6 +280,7 @@ class PodReader:
             wire.eviction_in_progress,
             _count(wire.job_index_failures),
             tuple((key, value) for name, key in _GROUPS if (value := getattr(wire, name))),
+            wire.answer,
         )
         return self._tables.annotations.put(wire, made)
 

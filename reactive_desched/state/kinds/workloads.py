@@ -135,6 +135,7 @@ def _reader(
             wire.replicas,
             rollout(wire),
             metadata.annotations.do_not_evict,
+            metadata.annotations.answer,
         )
 
     return read
