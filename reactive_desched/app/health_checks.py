@@ -83,7 +83,8 @@ class HealthChecks:
 
     @property
     def _checks(self) -> tuple[HealthCheckSettings, ...]:
-        return self._active.configuration.settings.brakes.health
+        checks = self._active.configuration.settings.brakes.health
+        return tuple(each for each in checks if each.asks_a_server)
 
     def _counts(self) -> Counter[tuple[str, ...]]:
         return Counter(

@@ -146,7 +146,7 @@ class Brakes:
 
     def is_due(self, now: float) -> bool:
         """Say whether `update` may make a difference."""
-        return now >= self._due
+        return now >= self._due or self.health.has_changed
 
     def update(self, now: float) -> list[Change]:
         """Engage and release brakes; return the releases since the last call."""

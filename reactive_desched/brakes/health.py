@@ -2,18 +2,22 @@
 
 Each check is a brake of its own, `health/` and its name. It asks nothing itself: answers come in by
 `take`, as they would from a recording, and count from then on. Who asks says that an answer is
-unknown once it is too old.
+unknown once it is too old. A check by our own moves needs no answer: it counts those that end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Final
 
+from reactive_desched.brakes.judged_moves import CountedMove, JudgedMoves
+from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.brakes import CLUSTER, BrakeLifted, BrakeNotice, BrakeState, WakeOnBrake
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.health import HELD_KEYS, NOT_ASKED, HealthAnswer, Symptom
+from reactive_desched.model.moves import FAILED_RESULTS, NOT_REPLACED, MoveEnd
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.health import HealthCheckSettings
 from reactive_desched.primitives.deadline_heap import earliest
@@ -57,7 +61,8 @@ class HealthCheck:
 
     def __init__(self, settings: HealthCheckSettings, now: float) -> None:
         self.settings = settings
-        self.answer = HealthAnswer(settings.name, problem=NOT_ASKED)
+        self._moves = None if settings.moves is None else JudgedMoves(settings.moves)
+        self.answer = HealthAnswer(settings.name, problem="" if self._moves else NOT_ASKED)
         self._unknown_since = now
         self._keys: dict[str, _Held] = {}
         self._holding: dict[str, None] = {}
@@ -95,6 +100,25 @@ class HealthCheck:
                 del self._keys[key]
             elif held.well_since is None:
                 held.well_since = now
+
+    def count_move(self, of: Eviction, move: CountedMove, now: float) -> bool:
+        """Count a move, by which the service may suffer from then on; say whether it does.
+
+        While something is held nothing moves that could show that the service is well again. So it
+        counts as well at once, and what is held is released `releaseAfter` later.
+        """
+        if self._moves is None:
+            return False
+        settings = self.settings
+        key = _key_of(settings.holds, of.origin.owner.namespace, of.profile, of.origin.plugin)
+        text = self._moves.count(key, move)
+        if not text or now >= move.at + settings.release_after_s:
+            return False
+        if key not in self._keys and len(self._keys) >= HELD_KEYS:
+            key = _EVERYTHING
+        held = self._keys.setdefault(key, _Held(text, move.at, move.at))
+        held.latest, held.well_since = text, move.at
+        return True
 
     def _by_key(self, answer: HealthAnswer) -> Mapping[str, str]:
         """Return the symptoms of each key as a text; of too many keys there is one for all."""
@@ -160,7 +184,7 @@ class HealthCheck:
             return None
         if _EVERYTHING in keys:
             return _EVERYTHING, self._message(_EVERYTHING)
-        key = {"namespace": namespace, "profile": profile, "plugin": plugin}[self.settings.holds]
+        key = _key_of(self.settings.holds, namespace, profile, plugin)
         return (key, self._message(key)) if key in keys else None
 
     def wake_of(self, key: str) -> WakeOnBrake:
@@ -195,8 +219,11 @@ class HealthCheck:
             since = min(since, self._unknown_since)
             release, until = "by itself, once it is answered that the service is well", None
         else:
-            release = f"by itself, once it is well for {format_age(self.settings.release_after_s)}"
-            until = self._all_well_at()
+            after = format_age(self.settings.release_after_s)
+            release, until = f"by itself, once it is well for {after}", self._all_well_at()
+            if self._moves is not None:
+                release = f"by itself {after} after the last of these moves; then moves are judged"
+                release += " anew"
         wall_offset_s = wall_now - now
         until_s = None if until is None else until + wall_offset_s
         return BrakeState(
@@ -239,22 +266,32 @@ class HealthCheck:
         held = self._keys.get(key)
         if held is None or (key == _EVERYTHING and self._holds_unknown):
             return f"whether the service suffers is not known: {self.answer.problem}"
-        return f"the service suffers: {held.first}"
+        message = f"the service suffers: {held.first}"
+        if self._moves is None:
+            return message
+        after = format_age(self.settings.release_after_s)
+        return f"{message}; it ends by itself {after} after that, and moves are judged anew"
 
     def _release_message(self) -> str:
         if self.answer.problem:
             return f"there is no answer, which is ignored: {self.answer.problem}"
-        return "the service is well"
+        return "the service is well" if self._moves is None else "its time is over"
 
     def _notice(self, key: str, *, engaged: bool, message: str) -> BrakeNotice:
         return BrakeNotice(self.settings.brake, self._scope(key), engaged, message)
 
 
-class HealthBrake:
-    """The checks of the settings, none before `reconfigure`; times are monotonic seconds."""
+class HealthBrake(EvictionParticipant):
+    """The checks of the settings, none before `reconfigure`; times are monotonic seconds.
+
+    `has_changed` says that a move made the service suffer since the last `update`.
+    """
+
+    name = SERVICE_SUFFERS.gate
 
     def __init__(self) -> None:
         self.checks: dict[str, HealthCheck] = {}
+        self.has_changed = False
         self._gone: list[tuple[BrakeNotice | None, Change | None]] = []
 
     def reconfigure(self, settings: Iterable[HealthCheckSettings], now: float) -> None:
@@ -276,13 +313,33 @@ class HealthBrake:
 
     @property
     def answers(self) -> tuple[HealthAnswer, ...]:
-        """Return the answer to each check."""
-        return tuple(each.answer for each in self.checks.values())
+        """Return the answer to each check that asks a server."""
+        asked = (each for each in self.checks.values() if each.settings.asks_a_server)
+        return tuple(each.answer for each in asked)
 
     def answer_to(self, name: str) -> HealthAnswer:
         """Return the answer to a check that counts now."""
         check = self.checks.get(name)
         return HealthAnswer(name, problem=NOT_ASKED) if check is None else check.answer
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        """Count a move that has ended; a pod that was to have no replacement shows nothing."""
+        is_lost = end.result == NOT_REPLACED and not end.is_expected
+        if end.ready_s is not None or end.result in FAILED_RESULTS or is_lost:
+            at = eviction.followed_up_at
+            assert at is not None
+            self._count(eviction, CountedMove(at, end.ready_s), at)
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Count a move that ended in an earlier process; what it held goes on until its time."""
+        end = None if eviction.past is None else eviction.past.follow_up
+        if end is not None and (end.ready_s is not None or end.result in FAILED_RESULTS):
+            at = min(now, eviction.decided_at + end.ended_s - eviction.decided_s)
+            self._count(eviction, CountedMove(at, end.ready_s), now)
+
+    def _count(self, of: Eviction, move: CountedMove, now: float) -> None:
+        for check in self.checks.values():
+            self.has_changed |= check.count_move(of, move, now)
 
     def filter_of(self, profile: str) -> "HealthFilter":
         """Return the gate's step for the findings of a profile."""
@@ -290,6 +347,7 @@ class HealthBrake:
 
     def update(self, now: float) -> Iterator[tuple[BrakeNotice | None, Change | None]]:
         """Yield what engaged and what was released, for records, and the wakes of what waited."""
+        self.has_changed = False
         gone, self._gone = self._gone, []
         yield from gone
         for each in self.checks.values():
@@ -335,6 +393,12 @@ class HealthFilter:
         wakes = (check.wake_of(key), WakeOnPod(finding.pod.uid))
         spent = CLUSTER if not key else "namespace" if check.settings.holds == "namespace" else ""
         return reason.refuse(finding, _of_check(check, message), wakes, scope_exhausted=spent)
+
+
+def _key_of(holds: str, namespace: str, profile: str, plugin: str) -> str:
+    """Return the name under which something is held."""
+    names = {"namespace": namespace, "profile": profile, "plugin": plugin}
+    return names.get(holds, _EVERYTHING)
 
 
 def _of_check(check: HealthCheck, message: str) -> str:

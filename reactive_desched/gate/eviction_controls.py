@@ -141,6 +141,7 @@ class EvictionControls:
         yield self._workloads  # keeps the turns of StatefulSets, and asks for single replicas
         if self._beside is None:
             yield self.brakes.zones  # holds a token of a zone that is slowed
+            yield self.brakes.health  # judges whether replacements get Ready
         yield self._pdb_filter  # assumes it on the pod's PodDisruptionBudget
         yield self.node_fit  # reserves capacity for the replacement until that is bound
         yield self.moved_workloads  # counts it by workload, for metrics

@@ -239,8 +239,9 @@ class _Found:
         elif line.type == EVICTION_FOLLOWED_UP and (followed := data.follow_up) is not None:
             node, uid = ("", "") if (pod := followed.replacement) is None else (pod.node, pod.uid)
             self.unfollowed.pop(line.causationid, None)
+            ready_s = None if followed.ready_ms is None else followed.ready_ms / 1000
             self.follow_ups[line.causationid] = PastFollowUp(
-                time_s, followed.result, node, followed.finding_holds, uid
+                time_s, followed.result, node, followed.finding_holds, uid, ready_s
             )
 
     def evictions(self, since_s: float, limit: int) -> list[PastEviction]:

@@ -11,7 +11,8 @@ class PastFollowUp(Struct, frozen=True, gc=False):
 
     `node` is where the replacement went, `replacement_uid` its uid, both empty without one.
     `finding_holds` says whether the plugin
-    found the same of the replacement, None where that is not known.
+    found the same of the replacement, None where that is not known. `ready_s` is how long it took
+    to be Ready, in seconds from the accepted eviction; None where it never was.
     """
 
     ended_s: float
@@ -19,6 +20,7 @@ class PastFollowUp(Struct, frozen=True, gc=False):
     node: str = ""
     finding_holds: bool | None = None
     replacement_uid: PodKey = ""
+    ready_s: float | None = None
 
 
 class PastEviction(Struct, frozen=True, gc=False):

@@ -62,7 +62,9 @@ def eviction(
         yield make_pod_event(api.EVICTION_SUCCEEDED, case, time, ending, f"end-{key}", key)
     if followed:
         pod = api.Replacement(name="web-2", node="n2", uid="uid-2")
-        follow_up = api.FollowUp(result=followed, finding_holds=True, replacement=pod)
+        follow_up = api.FollowUp(
+            result=followed, finding_holds=True, ready_ms=4_500, replacement=pod
+        )
         data = api.EvictionFollowedUp(
             attempt=1,
             follow_up=follow_up,
@@ -116,7 +118,7 @@ def test_an_eviction_has_its_pod_its_topmost_owner_its_end_and_what_came_of_it(
             profile="day",
             ended_s=began + 2,
             result="evicted",
-            follow_up=PastFollowUp(began + 7, "returned", "n2", True, "uid-2"),
+            follow_up=PastFollowUp(began + 7, "returned", "n2", True, "uid-2", 4.5),
             began_s=began,
         ),
     )

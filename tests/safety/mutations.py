@@ -16,6 +16,7 @@ import msgspec
 
 from reactive_desched.app import start_up
 from reactive_desched.brakes.brakes import Brakes
+from reactive_desched.brakes.health import HealthBrake
 from reactive_desched.brakes.pause import ManualPause
 from reactive_desched.brakes.pending import PendingBrake
 from reactive_desched.brakes.storm import StormBrake
@@ -188,6 +189,7 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "storm brake": lambda: [Patch(StormBrake, "count", _no_items)],
     "pending brake": lambda: [Patch(PendingBrake, "_threshold", lambda *_: inf)],
     "zone brake": lambda: _off(ZoneBrake, "_disrupted_zone"),
+    "own moves": lambda: _off(HealthBrake, "followed_up"),
     "no node Ready": lambda: _property(ZoneBrake, "stop_reason", ""),
     "pause by command": lambda: [Patch(ManualPause, "pause", _no_items)],
     "pause by file": lambda: _off(ManualPause, "set_file"),

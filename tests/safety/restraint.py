@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reactive_desched.controller.controller import DECISION_TTL_S
-from reactive_desched.model.brakes import PENDING, STORM
+from reactive_desched.model.brakes import HEALTH_PREFIX, PENDING, STORM
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
@@ -81,9 +81,9 @@ def pauses(asked: Asked) -> Iterator[str]:
 
 
 def brakes(asked: Asked) -> Iterator[str]:
-    """Storms and Pending pods: what the process says, and what it was told."""
-    for brake in (STORM, PENDING):
-        if message := asked.life.controller.pauses.brake_messages()[brake]:
+    """Storms, Pending pods and moves in vain: what the process says, and what it was told."""
+    for brake, message in asked.life.controller.pauses.brake_messages().items():
+        if message and (brake in (STORM, PENDING) or brake.startswith(HEALTH_PREFIX)):
             yield f"{brake} brake: {message}"
     if (pending := asked.world.config.settings.brakes.pending) is not None:
         since = asked.now - pending.after_s - 1

@@ -89,9 +89,12 @@ moves:
 budgets:
 {_budgets(rng) if "budgets" in layers else NO_BUDGETS}\
 """
-    stands_for = STANDING[crc32(text.encode()) % len(STANDING)]  # draws nothing
-    guards = f"\nguards: {{standingTimes: {stands_for}, "
-    return text.replace("\nguards: {", guards).replace(", }", "}")
+    drawn = crc32(text.encode())  # draws nothing from `rng`: other stories stay as they were
+    guards = f"\nguards: {{standingTimes: {STANDING[drawn % len(STANDING)]}, "
+    text = text.replace("\nguards: {", guards)
+    if "brakes" in layers and drawn % OWN_MOVES_IN == 0:
+        text = text.replace("\nbrakes: {", f"\nbrakes: {{health: {OWN_MOVES}, ")
+    return text.replace(", }", "}")
 
 
 def _guards(rng: Random, *, alone: bool) -> str:
@@ -171,6 +174,12 @@ NO_MEMORY: Final = "cooldown: 0s\n  nodeCooldown: 0s\n  futileBackoff: 0s"
 NO_BRAKES: Final = "{zones: null, storm: null, pending: null}"
 BRAKES: Final = (
     "{storm: {pods: 8, percent: 5, releaseAfter: 5m}, pending: {pods: 3, percent: 1, after: 30s}}"
+)
+OWN_MOVES_IN: Final = 3
+"""One of so many stories with brakes has a health check by the controller's own moves."""
+OWN_MOVES: Final = (
+    "[{name: own, moves: {last: 5, notReadyPercent: 40, readyWithin: 30s, slowdown: 2}, "
+    "releaseAfter: 3m}]"
 )
 SCHEDULES: Final = tuple(
     f"  schedules: [{{schedule: '*/{CLOSED_EVERY_MINUTES} * * * *', "

@@ -191,6 +191,10 @@ HELD_BY = {
     "pending brake": (
         f"{BRAKES}::test_nothing_is_evicted_while_the_cluster_cannot_place_what_it_has"
     ),
+    "own moves": (
+        "flow/test_moves_check.py::"
+        "test_a_namespace_is_held_when_its_replacements_do_not_get_ready_and_let_go_by_time"
+    ),
     "no node Ready": f"{BRAKES}::test_when_no_node_is_ready_everything_stops_until_one_is",
     "pause by file": f"{BRAKES}::test_a_file_pauses_by_what_it_says",
     "in flight": (  # a story ends at once: the ledger has one eviction of a pod at a time

@@ -15,6 +15,7 @@ from reactive_desched.api.args import (
     Seconds,
     Section,
     field_error,
+    file_key,
     longer_than_zero,
     raise_field_errors,
 )
@@ -110,8 +111,51 @@ class AlertmanagerCheckSettings(_Server):
         return self
 
 
+class MovesCheckSettings(Section):
+    """The controller's own moves: whether replacements get Ready, and how soon."""
+
+    not_ready_percent: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = Field(
+        default=50.0,
+        description="The service suffers when this share of the last replacements was not Ready "
+        "within `readyWithin`; null: not judged.",
+    )
+    ready_within_s: Annotated[Seconds, longer_than_zero("5m")] = Field(
+        default=300.0,
+        description="The time for a replacement to be Ready, from the accepted eviction; one that "
+        "`moves.readyTimeout` gave up was not.",
+    )
+    slowdown: Annotated[float, Field(ge=1.5, le=100, allow_inf_nan=False)] | None = Field(
+        default=3.0,
+        description="The service suffers when the last replacements took so many times as long "
+        "as those before them, and ten seconds more, by their medians; null: not judged.",
+    )
+    last: Annotated[int, Field(ge=5, le=100)] = Field(
+        default=20,
+        description="So many of the latest moves of a day are judged, and fewer are not; `slowdown`"
+        " compares them with five times as many before, and at least as many.",
+    )
+
+    @model_validator(mode="after")
+    def _check_any(self) -> "MovesCheckSettings":
+        if self.not_ready_percent is None and self.slowdown is None:
+            hint = "write notReadyPercent or slowdown"
+            raise FieldErrors([FieldError("judges nothing", hint, rule=Rule.MISSING_FIELD)])
+        return self
+
+
+_WITHOUT_EFFECT: Final = (
+    "label",
+    "for_s",
+    "on_unknown",
+    "interval_s",
+    "timeout_s",
+    "keep_answer_s",
+)
+"""The fields of a check by moves that have no effect: no server is asked."""
+
+
 class HealthCheckSettings(Section):
-    """One check of the service's health; one of `prometheus` and `alertmanager` says what it asks.
+    """One check of the service's health; one of `prometheus`, `alertmanager` and `moves` says how.
 
     Times count by the controller's clock.
     """
@@ -122,6 +166,9 @@ class HealthCheckSettings(Section):
     prometheus: PrometheusCheckSettings | None = Field(default=None, description="Ask Prometheus.")
     alertmanager: AlertmanagerCheckSettings | None = Field(
         default=None, description="Ask Alertmanager."
+    )
+    moves: MovesCheckSettings | None = Field(
+        default=None, description="Judge the controller's own moves; no server is asked."
     )
     holds: Holds = Field(
         default="cluster",
@@ -137,7 +184,9 @@ class HealthCheckSettings(Section):
         default=0.0, description="The service must suffer for so long before anything is held."
     )
     release_after_s: Seconds = Field(
-        default=300.0, description="It must be well for so long before that is released."
+        default=300.0,
+        description="It must be well for so long before that is released. By `moves` it is held "
+        "for so long, and the moves after that are judged anew.",
     )
     on_unknown: Literal["hold", "ignore"] = Field(
         default="hold",
@@ -171,11 +220,17 @@ class HealthCheckSettings(Section):
             self.name,
             self.prometheus,
             self.alertmanager,
+            self.moves,
             self.held_by_label,
             self.interval_s,
             self.timeout_s,
             self.keep_answer_s,
         )
+
+    @property
+    def asks_a_server(self) -> bool:
+        """Say whether its answers come from a server, and not from our own moves."""
+        return self.moves is None
 
     @property
     def held_by_label(self) -> str:
@@ -192,15 +247,20 @@ class HealthCheckSettings(Section):
             message = "must be small letters, digits and dashes, 63 at most"
             hint = "write one such as checkout-errors"
             yield FieldError(message, hint, ("name",), rule=Rule.NOT_A_NAME)
-        asked = [each for each in (self.prometheus, self.alertmanager) if each is not None]
+        asked = [each for each in (self.prometheus, self.alertmanager, self.moves) if each]
         if len(asked) > 1:
-            message = "only one of prometheus and alertmanager can be asked"
+            message = "only one of prometheus, alertmanager and moves can be asked"
             yield FieldError(message, "make a check of each", rule=Rule.EXCLUSIVE_FIELDS)
         if not asked:
-            message = "needs prometheus or alertmanager, which says what is asked"
+            message = "needs prometheus, alertmanager or moves, which says what is asked"
             hint = "write prometheus: {url: http://…, query: …}"
             yield FieldError(message, hint, rule=Rule.MISSING_FIELD)
-        if self.label and self.holds == "cluster":
+        for name in _WITHOUT_EFFECT if self.moves else ():
+            if name in self.model_fields_set:
+                message = "has no effect with moves"
+                path = (file_key(name),)
+                yield FieldError(message, "leave it out", path, rule=Rule.CONTRADICTING_SETTINGS)
+        if self.label and self.holds == "cluster" and not self.moves:
             hint = "leave out label, or write holds: namespace"
             message = "has no effect with holds: cluster"
             yield FieldError(message, hint, ("label",), rule=Rule.CONTRADICTING_SETTINGS)
