@@ -29,7 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import NotRecorded
-from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.frames import (
@@ -63,7 +63,7 @@ from reactive_desched.recording.items import (
     Verb,
     Worked,
 )
-from reactive_desched.recording.rows import RowReader, picture_end
+from reactive_desched.recording.rows import FoldedFrame, RowReader, picture_end
 from reactive_desched.state.resources import PODS
 from reactive_desched.text.times import format_timestamp
 
@@ -365,11 +365,6 @@ class RecordedState:
         self.at = Instant(0.0, 0.0)
         self._is_repeated = False
 
-    @property
-    def is_whole(self) -> bool:
-        """Say whether the state is known, and no picture repeats it now."""
-        return not self.missing and not self._is_repeated
-
     def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
         """Apply the next item."""
         self.at = item.at
@@ -410,6 +405,15 @@ class RecordedState:
                 self.answers[name] = item
             case _:
                 pass
+
+    def apply_folded(self, frame: FoldedFrame) -> None:
+        """Apply a frame but for the changes of pods, which the reader of its rows keeps."""
+        for each in frame.found:
+            if not isinstance(each, Pod):
+                self.apply(each)
+            elif not self._is_repeated:
+                self.objects.setdefault(PODS, {})[each.key] = each
+        self.at, self.changed_s = frame.ends, max(self.changed_s, frame.changed_s)
 
     @property
     def leads(self) -> bool:
@@ -577,8 +581,8 @@ class _Folding:
     """Applies whole frames to a state, up to a time: of the changes of a pod the last one counts.
 
     Most of a recording are changes of pods, and to build each pod as it was after each of them
-    takes most of the time of reading it. The frames of a picture are read item by item, and so are
-    those about the limit, up to which the state is asked for.
+    takes most of the time of reading it. The first frame of a segment is read item by item, and so
+    are those about the limit, up to which the state is asked for.
     """
 
     def __init__(self, state: RecordedState | None, limit: _Limit) -> None:
@@ -597,8 +601,7 @@ class _Folding:
         """Apply a frame; say whether it was, else each of its items is to be."""
         state, begins = self._state, self._begins
         self._begins = False
-        is_read = self.is_over or begins or not state.is_whole or not frame.raw_bytes
-        is_read = is_read or self.limit.is_near
+        is_read = self.is_over or begins or self.limit.is_near or not frame.raw_bytes
         try:
             found = None if is_read else rows.fold(frame.at, frame.rows())
         except ValueError as error:
@@ -607,10 +610,8 @@ class _Folding:
         if found is None:
             self._settle(rows)
             return False
-        for item in found.others:
-            state.apply(item)
-        self.ends = state.at = found.ends
-        state.changed_s = max(state.changed_s, found.changed_s)
+        state.apply_folded(found)
+        self.ends = found.ends
         return True
 
     def _settle(self, rows: RowReader) -> None:

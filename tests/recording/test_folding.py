@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from reactive_desched.errors import NotRecorded
+from reactive_desched.recording import recorder
 from reactive_desched.recording.reader import (
     RecordedState,
     follow_from,
@@ -41,6 +42,7 @@ def test_the_cluster_at_a_moment_is_the_one_after_every_change_before_it(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = Random(seed)
+    monkeypatch.setattr(recorder, "FRAME_BYTES", 400)  # so a picture has several frames
     play_story(rng, tmp_path, steps=14, records=True, actions=STEADY)
     folder = tmp_path / "recording"
     items = list(read_items(recording_paths(folder), fail_on_damage))
