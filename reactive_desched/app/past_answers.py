@@ -30,7 +30,7 @@ from reactive_desched.app.status import ControllerStatus
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
-from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside, read_moment
+from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.primitives.hung_calls import hung_calls_ended
@@ -76,9 +76,10 @@ class PastMoment(Struct, frozen=True, rename="camel"):
 
 
 class PastAnswer(Struct, frozen=True):
-    """The answer of a page, and what is to be said of it; empty where that is nothing."""
+    """The answer of a page about a moment, and what is to be said of it; empty for nothing."""
 
     answer: Any  # what a page answers
+    moment: RecordedMoment
     note: str
 
 
@@ -91,20 +92,25 @@ def recorded_times(recording: Path) -> CoveredTimes:
 
 
 def past_answer(
-    moment: RecordedMoment, journal: Path | None, page: str, query: Mapping[str, str]
+    recording: Path, at_s: float, journal: Path | None, page: str, query: Mapping[str, str]
 ) -> PastAnswer:
-    """Return what a page answered at a moment; raises ConfigError, NotRecorded and PolicyErrors."""
+    """Return what a page answered at a moment, in seconds since the epoch.
+
+    Without a journal that of the recording's folder counts. Raises ConfigError, NotRecorded and
+    PolicyErrors.
+    """
+    journal = journal_beside(recording) if journal is None else journal
+    if (read := _PAGES.get(page)) is None:
+        raise ConfigError(f"there is no page {page} of an earlier moment")
     with hung_calls_ended():
         try:
-            reached = controller_at(moment, journal, plugin_registry())
+            reached = controller_at(recording, at_s, journal, plugin_registry())
         except OSError as error:
             raise ConfigError(f"{journal} cannot be read: {error.strerror}") from error
-        if (read := _PAGES.get(page)) is None:
-            raise ConfigError(f"there is no page {page} of an earlier moment")
-        return PastAnswer(anyio.run(read, reached, moment, query), reached.note)
+        return PastAnswer(anyio.run(read, reached, query), reached.moment, reached.note)
 
 
-_Read = Callable[[ReachedController, RecordedMoment, Mapping[str, str]], Awaitable[object]]
+_Read = Callable[[ReachedController, Mapping[str, str]], Awaitable[object]]
 
 
 def _description(reached: ReachedController) -> ControllerDescription:
@@ -112,39 +118,32 @@ def _description(reached: ReachedController) -> ControllerDescription:
     return ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
 
 
-async def _status(
-    reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
-) -> ControllerStatus:
+async def _status(reached: ReachedController, query: Mapping[str, str]) -> ControllerStatus:
     refuse_filters(query)
     return await recorded_status(reached.run)
 
 
-async def _pending(
-    reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
-) -> PendingList:
+async def _pending(reached: ReachedController, query: Mapping[str, str]) -> PendingList:
     return await _description(reached).pending(PendingQuery.parse(query))
 
 
-async def _nodes(
-    reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]
-) -> NodeOverviews:
+async def _nodes(reached: ReachedController, query: Mapping[str, str]) -> NodeOverviews:
     return await overview(reached.run.controller, query)
 
 
-async def _why(reached: ReachedController, _: RecordedMoment, query: Mapping[str, str]) -> object:
+async def _why(reached: ReachedController, query: Mapping[str, str]) -> object:
     return await explain(reached.run.controller, _description(reached), query)
 
 
-async def _moment(
-    reached: ReachedController, moment: RecordedMoment, query: Mapping[str, str]
-) -> PastMoment:
+async def _moment(reached: ReachedController, query: Mapping[str, str]) -> PastMoment:
+    moment = reached.moment
     return PastMoment(
         format_moment(moment.at_s),
         format_moment(moment.changed_s),
         tuple(filter(None, (*moment.notes(), reached.note))),
-        await _status(reached, moment, query),
-        await _pending(reached, moment, {}),
-        await _nodes(reached, moment, {}),
+        await _status(reached, query),
+        await _pending(reached, {}),
+        await _nodes(reached, {}),
     )
 
 
@@ -173,9 +172,8 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
     recording = Path(request.recording)
     if request.page == TIMES:
         return recorded_times(recording)
-    journal = Path(request.journal) if request.journal else journal_beside(recording)
-    moment = read_moment(recording, request.at_s)
-    return past_answer(moment, journal, request.page, request.query).answer
+    journal = Path(request.journal) if request.journal else None
+    return past_answer(recording, request.at_s, journal, request.page, request.query).answer
 
 
 def main(text: str) -> int:

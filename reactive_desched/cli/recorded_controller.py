@@ -72,20 +72,15 @@ def _read(
     import msgspec
 
     from reactive_desched.app.past_answers import past_answer
-    from reactive_desched.plan.recorded_moment import (
-        find_recording,
-        journal_beside,
-        read_moment,
-    )
+    from reactive_desched.plan.recorded_moment import find_recording
     from reactive_desched.primitives.timestamps import parse_flag_moment
 
     where = snapshot_flags.recording_of(arguments)
     assert where is not None, "a moment is asked about"
     at = parse_flag_moment("--at", arguments.at, datetime.now(UTC))
-    moment = read_moment(find_recording(Path(where)), at.timestamp())
-    journal = Path(arguments.journal) if arguments.journal else journal_beside(moment.path)
-    found = past_answer(moment, journal, page, query)
+    journal = Path(arguments.journal) if arguments.journal else None
+    found = past_answer(find_recording(Path(where)), at.timestamp(), journal, page, query)
     if found.note:
         print_warning(found.note)
     answer = msgspec.to_builtins(found.answer)
-    return answer, datetime.fromtimestamp(moment.at_s, UTC), moment.heading
+    return answer, datetime.fromtimestamp(found.moment.at_s, UTC), found.moment.heading

@@ -1,7 +1,7 @@
 """The cluster at an earlier moment, read from a recording: a source of snapshots beside files."""
 
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
@@ -24,6 +24,7 @@ from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
 from reactive_desched.recording.items import ConfigurationInForce, Damage
 from reactive_desched.recording.reader import (
+    Approach,
     RecordedState,
     covered_times,
     passings_of,
@@ -34,6 +35,7 @@ from reactive_desched.text.counts import format_count, times
 from reactive_desched.text.times import format_second, format_timestamp
 
 __all__ = [
+    "MomentApproached",
     "RecordedMoment",
     "configuration_of",
     "find_recording",
@@ -149,13 +151,42 @@ def journal_beside(recording: Path) -> Path | None:
 def read_moment(path: Path, at_s: float) -> RecordedMoment:
     """Return what a recording has of a moment; raises NotRecorded, which says what it has."""
     damages: list[Damage] = []
-    try:
+    with _held_is_said(path):
         state, recorded_s = state_at(path, at_s, damages.append)
-    except NotRecorded as error:
-        raise NotRecorded(f"{error}; {_held(path)}") from error
-    passings = passings_of(recording_paths(path), at_s)
+        passings = passings_of(recording_paths(path), at_s)
     shown = sum(each.is_shown for each in passings)
     return RecordedMoment(path, at_s, recorded_s, state, shown, tuple(damages))
+
+
+class MomentApproached:
+    """The items up to a moment; `moment` is what the recording has of it, once they are read.
+
+    Raises NotRecorded, which says what the recording has.
+    """
+
+    def __init__(self, path: Path, at_s: float) -> None:
+        self._path = path
+        self._damages: list[Damage] = []
+        with _held_is_said(path):
+            self.items: Final = Approach(path, at_s, self._damages.append)
+
+    def moment(self) -> RecordedMoment:
+        """Return the moment after the items: the recording is not read again."""
+        items, path = self.items, self._path
+        with _held_is_said(path):
+            state, recorded_s = items.state_at_end()
+        shown = sum(each.is_shown for each in items.passings)
+        at_s = items.passing.wall_s
+        return RecordedMoment(path, at_s, recorded_s, state, shown, tuple(self._damages))
+
+
+@contextmanager
+def _held_is_said(path: Path) -> Iterator[None]:
+    """Let what is not recorded be said with what is."""
+    try:
+        yield
+    except NotRecorded as error:
+        raise NotRecorded(f"{error}; {_held(path)}") from error
 
 
 def _held(path: Path) -> str:

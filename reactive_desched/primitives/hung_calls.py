@@ -79,16 +79,28 @@ def signals_from(
     stopped: threading.Event,
     on_signal: Callable[[int, FrameType | None], None],
 ) -> Iterator[None]:
-    """Let a thread watch the main thread, in which this is, and signal it."""
+    """Let a thread watch the main thread, in which this is, and signal it.
+
+    Raises MemoryError where there is none for the thread.
+    """
     before = signal.signal(_SIGNAL, on_signal)
     thread = threading.Thread(target=watch, name="plugin-watchdog", daemon=True)
-    thread.start()
     try:
-        yield
+        _start(thread)
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join()
     finally:
-        stopped.set()
-        thread.join()
         signal.signal(_SIGNAL, before)
+
+
+def _start(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:  # all that Python says of it
+        raise MemoryError("there is no memory for a thread") from error
 
 
 def signal_main_thread() -> None:

@@ -210,6 +210,8 @@ class _Limit:
         self._last = NO_FRAME
         self._is_over = False
         self.is_near = False
+        self.goes_on = False
+        """Whether the same process recorded something beyond it, so nothing before is missing."""
 
     def begin_segment(self, begins: SegmentBegins) -> None:
         """Take the begin of the next segment: that of another process is beyond the moment."""
@@ -227,6 +229,7 @@ class _Limit:
         if (passing := self._passing) is None or not self.is_near:
             return False
         is_later = at.wall_s > passing.wall_s or at.monotonic_s >= passing.latest_s
+        self.goes_on = self.goes_on or (is_later and not self._is_over)
         return self._is_over or is_later
 
 
@@ -245,15 +248,18 @@ def read_items(
     What was seen after the clock passed a time is not read. Behind damage it goes on with the next
     segment: `RecordingInterrupted` stands where items may be missing.
     """
-    for item in _read(paths, on_damage, until):
-        if isinstance(item, Item):
-            yield item
+    yield from _items(_read(paths, on_damage, _Limit(until)))
+
+
+def _items(read: Iterable[Item | Instant]) -> Iterator[Item]:
+    """Yield the items of what was read, without the times of frames."""
+    return (each for each in read if isinstance(each, Item))
 
 
 def _read(
     paths: Sequence[Path],
     on_damage: OnDamage,
-    until: Passing | None,
+    limit: _Limit,
     offset: int = 0,
     folding: "_Folding | None" = None,
 ) -> Iterator[Item | Instant]:
@@ -265,7 +271,7 @@ def _read(
         damages.append(damage)
         on_damage(damage)
 
-    limit, checksum = _Limit(until), NO_FRAME
+    checksum = NO_FRAME
     folding = _Folding(None, limit) if folding is None else folding
     for path, frame in _frames(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
@@ -452,9 +458,8 @@ def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedSt
 
     Raises NotRecorded where it is not in the recording, which names what is.
     """
-    passing = _passings(path, wall_s)[-1]
-    state, covered_s, _ = _reach(path, passing, on_damage, None)
-    return state, covered_s
+    reached = _reach(path, _passings(path, wall_s)[-1], on_damage, None)
+    return reached.state, reached.covered_s
 
 
 def follow_from(
@@ -468,8 +473,58 @@ def follow_from(
     the recording does not have the cluster at this time.
     """
     passing, until = _passings(path, wall_s)[0], _last_passing(path, until_s)
-    state, _, later = _reach(path, passing, on_damage, until)
-    return state, later
+    reached = _reach(path, passing, on_damage, until)
+    return reached.state, reached.later
+
+
+class Approach:
+    """The items before a moment, which are read once: `state_at_end` has the cluster after them.
+
+    It is the last time at which the clock passed `wall_s`. Raises NotRecorded where it never did.
+    """
+
+    def __init__(self, path: Path, wall_s: float, on_damage: OnDamage) -> None:
+        self._path = path
+        self._on_damage = on_damage
+        self.passings: Final = _passings(path, wall_s)
+        self._state = RecordedState()
+        self._end = _Limit(self.passing)
+
+    @property
+    def passing(self) -> Passing:
+        """Return where the clock passed it last."""
+        return self.passings[-1]
+
+    def from_file(self, first: Path) -> Iterator[Item]:
+        """Yield the items from the beginning of a file of the recording on."""
+        paths = recording_paths(self._path)
+        read = _items(_read(paths[paths.index(first) :], self._on_damage, self._end))
+        for item in read:
+            self._state.apply(item)
+            yield item
+
+    def from_time(self, since_s: float) -> Iterator[Item]:
+        """Yield the items after an earlier time, and a picture of it first: see items_between."""
+        reached = _begin_period(self._path, since_s, self._on_damage, self.passing)
+        self._state, self._end = reached.state, reached.end
+        reached.later = _applied(reached.later, reached.state)
+        yield from _of_period(reached, since_s)
+
+    def state_at_end(self) -> tuple[RecordedState, float]:
+        """Return the cluster as it is after the items, and until when the recording says so.
+
+        All items are to be read before. Raises NotRecorded as `state_at`.
+        """
+        wall_s = self.passing.wall_s
+        covered_s = wall_s if self._end.goes_on else self._state.at.wall_s
+        _refuse_unknown(self._path, self._state, covered_s, wall_s)
+        return self._state, covered_s
+
+
+def _applied(items: Iterable[Item], state: RecordedState) -> Iterator[Item]:
+    for item in items:
+        state.apply(item)
+        yield item
 
 
 def items_between(
@@ -480,23 +535,37 @@ def items_between(
     Where the recording does not have the cluster at that time, it is the first picture that ends
     after it, which may have begun before it.
     """
-    paths = recording_paths(path)
     until = _last_passing(path, until_s)
-    if since_s is None:
-        yield from read_items(paths, on_damage, until) if until or until_s is None else ()
-        return
+    if since_s is not None:
+        yield from _of_period(_begin_period(path, since_s, on_damage, until), since_s)
+    elif until or until_s is None:
+        yield from read_items(recording_paths(path), on_damage, until)
+
+
+def _begin_period(
+    path: Path, since_s: float, on_damage: OnDamage, until: Passing | None
+) -> "_Reached":
+    """Read up to the beginning of a period; the state is not known where a picture comes later."""
     try:
-        state, later = follow_from(path, since_s, on_damage, until_s)
+        return _reach(path, _passings(path, since_s)[0], on_damage, until)
     except NotRecorded:
+        paths, end, later = recording_paths(path), _Limit(until), iter(tuple[Item]())
         if first := _first_picture_after(paths, since_s, on_damage):
             rest = paths[paths.index(first.path) :]
-            found = _read(rest, on_damage, until, first.offset)
-            yield from (item for item in found if isinstance(item, Item))
-        return
-    passed_s = max(0.0, since_s - state.at.wall_s)
-    yield from state.as_picture(Instant(since_s, state.at.monotonic_s + passed_s))
-    is_begun = False
-    for item in later:  # at first, perhaps, the rest of a picture that had begun before
+            later = _items(_read(rest, on_damage, end, first.offset))
+        return _Reached(RecordedState(), 0.0, later, end)
+
+
+def _of_period(begun: "_Reached", since_s: float) -> Iterator[Item]:
+    """Yield the items of a period, after a picture of the cluster at its beginning if it is known.
+
+    The rest of a picture that had begun before is left out.
+    """
+    is_begun = bool(begun.state.missing)
+    if not is_begun:
+        passed_s = max(0.0, since_s - begun.state.at.wall_s)
+        yield from begun.state.as_picture(Instant(since_s, begun.state.at.monotonic_s + passed_s))
+    for item in begun.later:
         is_begun = is_begun or isinstance(item, PictureBegun)
         if is_begun or not isinstance(item, ObjectFound | PictureEnded):
             yield item
@@ -507,8 +576,8 @@ def _first_picture_after(
 ) -> RecordedSegment | None:
     segments = find_segments(paths, on_damage)
     if passings := passings_of(paths, wall_s):
-        state, *_ = _reach_from(paths, passings[0].segment, passings[0], on_damage, passings[0])
-        if state.missing == _PICTURE_OPEN:
+        reached = _reach_from(paths, passings[0].segment, passings[0], on_damage, passings[0])
+        if reached.state.missing == _PICTURE_OPEN:
             return passings[0].segment
         later = segments[segments.index(passings[0].segment) + 1 :]
         return next(iter(later), None)
@@ -533,22 +602,34 @@ def _passings(path: Path, wall_s: float) -> list[Passing]:
     return found
 
 
-def _reach(
-    path: Path, passing: Passing, on_damage: OnDamage, until: Passing | None
-) -> tuple[RecordedState, float, Iterator[Item]]:
+class _Reached(Struct):
+    """The cluster at a moment, until when the recording says so, and the items up to an end."""
+
+    state: RecordedState
+    covered_s: float
+    later: Iterator[Item]
+    end: _Limit
+
+
+def _reach(path: Path, passing: Passing, on_damage: OnDamage, until: Passing | None) -> _Reached:
     """Read up to a time: from the picture before it, or the one before that if it is not whole."""
-    paths, wall_s = recording_paths(path), passing.wall_s
+    paths = recording_paths(path)
     segments = find_segments(paths, ignore_damage)
     at = segments.index(passing.segment)
     reached = _reach_from(paths, passing.segment, passing, on_damage, until)
-    if reached[0].missing and at:
+    if reached.state.missing and at:
         reached = _reach_from(paths, segments[at - 1], passing, on_damage, until)
-    state, covered_s, _ = reached
-    if not state.missing and wall_s - covered_s > MAX_LAG_S:
-        state.missing = f"what was seen after {_time(covered_s)} is not recorded"
-    if state.missing:
-        raise NotRecorded(f"{path} has nothing of {_time(wall_s)}: {state.missing}")
+    _refuse_unknown(path, reached.state, reached.covered_s, passing.wall_s)
     return reached
+
+
+def _refuse_unknown(path: Path, state: RecordedState, covered_s: float, wall_s: float) -> None:
+    """Raise NotRecorded where the cluster at a time is not known."""
+    missing = state.missing
+    if not missing and wall_s - covered_s > MAX_LAG_S:
+        missing = f"what was seen after {_time(covered_s)} is not recorded"
+    if missing:
+        raise NotRecorded(f"{path} has nothing of {_time(wall_s)}: {missing}")
 
 
 def _reach_from(
@@ -557,11 +638,11 @@ def _reach_from(
     passing: Passing,
     on_damage: OnDamage,
     until: Passing | None,
-) -> tuple[RecordedState, float, Iterator[Item]]:
+) -> _Reached:
     state, covered_s = RecordedState(), 0.0
-    limit = _Limit(passing)
+    limit, end = _Limit(passing), _Limit(until)
     folding = _Folding(state, limit)
-    read = _read(paths[paths.index(first.path) :], on_damage, until, first.offset, folding)
+    read = _read(paths[paths.index(first.path) :], on_damage, end, first.offset, folding)
     for each in read:
         at = each if isinstance(each, Instant) else each.at
         if not limit.is_before(at):
@@ -569,12 +650,11 @@ def _reach_from(
         if isinstance(each, Instant):
             continue
         if limit.is_before(at):
-            is_gap = isinstance(each, PictureBegun) and not each.is_continued
             folding.is_over = True
-            later = (item for item in read if isinstance(item, Item))
-            return state, covered_s if is_gap else passing.wall_s, chain((each,), later)
+            covered_s = passing.wall_s if limit.goes_on else covered_s
+            return _Reached(state, covered_s, chain((each,), _items(read)), end)
         state.apply(each)
-    return state, covered_s, iter(())
+    return _Reached(state, covered_s, iter(()), end)
 
 
 class _Folding:

@@ -13,7 +13,11 @@ from reactive_desched.api.event import Uptime
 from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.history import History, read_history
 from reactive_desched.journal.uptime import Moment
-from reactive_desched.plan.recorded_moment import RecordedMoment, read_configuration
+from reactive_desched.plan.recorded_moment import (
+    MomentApproached,
+    RecordedMoment,
+    read_configuration,
+)
 from reactive_desched.policy.registry import Registry
 from reactive_desched.recording.items import (
     STEP_S,
@@ -24,7 +28,6 @@ from reactive_desched.recording.items import (
     PictureBegun,
 )
 from reactive_desched.recording.reader import (
-    Passing,
     ignore_damage,
     items_between,
     passings_of,
@@ -174,6 +177,7 @@ class ReachedController(Struct, frozen=True):
     """
 
     run: LifeRun
+    moment: RecordedMoment
     since_s: float | None = None
 
     @property
@@ -188,17 +192,16 @@ class ReachedController(Struct, frozen=True):
 
 
 def controller_at(
-    moment: RecordedMoment, journal: Path | None, registry: Registry
+    recording: Path, at_s: float, journal: Path | None, registry: Registry
 ) -> ReachedController:
-    """Return the controller as it was at a moment that is recorded.
+    """Return the controller as it was at a moment that is recorded, in seconds since the epoch.
 
     It is run from the start of its process, or from `SETTLES_S` before the moment where so much is
     recorded in between that it would take long. Without a journal it has no earlier evictions.
     Raises NotRecorded, PolicyErrors and OSError.
     """
-    recording, at_s = moment.path, moment.at_s
-    found = recording_paths(recording)
-    passing = passings_of(found, at_s)[-1]
+    found, approach = recording_paths(recording), MomentApproached(recording, at_s)
+    items, passing = approach.items, approach.items.passing
     until = found.index(passing.segment.path) + 1
     first = _begin_of_process(found[:until])
     is_near = sum(each.stat().st_size for each in found[first:until]) <= NEAR_BYTES
@@ -206,22 +209,29 @@ def controller_at(
     if not is_near and (earlier := passings_of(found, since_s)):
         first = max(first, found.index(earlier[0].segment.path))
 
-    def read(until: Passing | None = None) -> Iterator[Item]:
+    def read_on() -> Iterator[Item]:
         if is_near:
-            return read_items(found[first:], ignore_damage, until)
-        return items_between(recording, since_s, at_s if until else None, ignore_damage)
+            return read_items(found[first:], ignore_damage)
+        return items_between(recording, since_s, None, ignore_damage)
 
-    clocks = ProcessClocks(found[first:], read, journal)
-    run = _run_up_to(moment, lives(read(passing)), clocks, registry)
+    clocks = ProcessClocks(found[first:], read_on, journal)
+    read = items.from_file(found[first]) if is_near else items.from_time(since_s)
+    run, why_not = _run_through(lives(read), clocks, registry)
+    moment = approach.moment()
+    if run is None:
+        raise NotRecorded(
+            f"{recording}: the controller cannot be run up to {format_second(at_s)}: {why_not};"
+            " `plan --at` and `why --at` with --policy need the objects alone"
+        )
     if passing.is_shown:
         run.pass_to(passing.monotonic_s)
-    return ReachedController(run, None if is_near else max(since_s, run.life.began.wall_s))
+    return ReachedController(run, moment, None if is_near else max(since_s, run.life.began.wall_s))
 
 
-def _run_up_to(
-    moment: RecordedMoment, found: Iterable[Life], clocks: ProcessClocks, registry: Registry
-) -> LifeRun:
-    """Run the controller of one life after the other, up to a moment; return the last one."""
+def _run_through(
+    found: Iterable[Life], clocks: ProcessClocks, registry: Registry
+) -> tuple[LifeRun | None, str]:
+    """Run the controller of one life after the other; return the last one, or why it cannot be."""
     reached: LifeRun | None = None
     why_not = "the recording has nothing of this time"
     for number, life in enumerate(found):
@@ -233,12 +243,7 @@ def _run_up_to(
             continue
         run.run()
         reached = run
-    if reached is None:
-        raise NotRecorded(
-            f"{moment.path}: the controller cannot be run up to {format_second(moment.at_s)}:"
-            f" {why_not}; `plan --at` and `why --at` with --policy need the objects alone"
-        )
-    return reached
+    return reached, why_not
 
 
 def _begin_of_process(paths: Sequence[Path]) -> int:

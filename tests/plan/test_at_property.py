@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import anyio
 import msgspec
@@ -32,6 +33,7 @@ from reactive_desched.text.times import format_timestamp
 from reactive_desched.why.offline import explain
 from tests.safety.story import STEADY, play_story
 from tests.safety.world import World
+from tests.support.recorded_cluster import holding
 
 NEVER_AGAIN_S = 0.00037
 """Nothing else happens at a moment that is so much later than another."""
@@ -46,9 +48,9 @@ def cluster_of(controller: Controller) -> Snapshot:
     return builder.build()
 
 
-def without_versions(pods: Iterable[Pod]) -> list[Pod]:
-    """Return pods without what a heartbeat alone alters, which is not recorded."""
-    return [replace(each, resource_version=0) for each in pods]
+def without_versions(objects: Iterable[Any]) -> list[Any]:  # objects of any kind
+    """Return objects without what a heartbeat alone alters, which is not recorded."""
+    return [replace(each, resource_version=0) for each in objects]
 
 
 EVERYTHING = PendingQuery(all="true")
@@ -167,13 +169,27 @@ def answered_again(asked: Sequence[Asked], journal: Path) -> int:
     return answered
 
 
+def facts(moment: RecordedMoment) -> object:
+    """Return what a recording has of a moment, without its damages."""
+    state = moment.state
+    held = {name: reason for name, reason in state.pauses.items() if reason}
+    stands = state.samples, held, state.configuration, state.leads, state.denied
+    objects = {
+        name: {each.key: each for each in without_versions(of_kind.values())}
+        for name, of_kind in holding(state).items()
+    }
+    return moment.recorded_s, moment.shown, moment.changed_s, objects, stands
+
+
 def at_s(asked: Asked) -> float:
     return datetime.fromisoformat(asked.at).timestamp()
 
 
 def controller_of(moment: RecordedMoment, journal: Path) -> tuple[object, object, object]:
     """Return the same of the controller as it was at a moment: what waits, status and nodes."""
-    run = controller_at(moment, journal, plugin_registry()).run
+    reached = controller_at(moment.path, moment.at_s, journal, plugin_registry())
+    assert facts(reached.moment) == facts(moment), "the items before it are read once for both"
+    run = reached.run
     description = ControllerDescription(run.controller, run.clock.monotonic, run.clock.wall)
     return (
         waiting(anyio.run(description.pending, EVERYTHING)),
