@@ -464,7 +464,7 @@ def _fields_in(mask: int) -> tuple[tuple[str, int | None, Callable[[Any], Any]],
 
 
 class FoldedFrame(Struct, frozen=True, gc=False):
-    """What is in a frame besides changes of pods, and the times of its end and its last change.
+    """A frame without its changes of pods, and the times of its end and of its last change.
 
     `found` has items in their order; a pod among them stands for that it was found. `changed_s` is
     0 where no pod changed.
