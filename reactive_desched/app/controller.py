@@ -76,7 +76,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
 
     With leader election it stands by until it leads, and raises LeadershipLost after it led.
     """
-    log_identity(deps.configuration.policy, deps.log, dry_run=deps.dry_run)
+    log_identity(deps.configuration, deps.log, dry_run=deps.dry_run)
     if deps.dry_run and deps.configuration.settings.leader_election.leader_elect:
         deps.log.info("a dry run evicts nothing: it takes no part in leader election")
     work_available, recorder = Wakeup(), RecorderSlot()

@@ -8,6 +8,7 @@ from typing import Final
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
+from reactive_desched.controller.observing import is_watched_only
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.public_state import GOOD, ControllerState
 from reactive_desched.controller.readiness import (
@@ -27,6 +28,9 @@ CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
 
 MODES: Final = {False: "live: evicts pods", True: "dry run: sends no eviction request"}
 """What /readyz and the log say of the mode, by whether it is a dry run."""
+
+NO_PLUGIN_ACTS: Final = "live: evicts no pod by itself: each plugin observes or proposes"
+"""What they say instead of the first one where the settings let no plugin act by itself."""
 
 _ONCE_IT_LEADS: Final = " once it leads"
 """What follows the mode of a standby."""
@@ -144,6 +148,8 @@ def _state_check(controller: Controller, description: ControllerDescription) -> 
 
 
 def _mode_check(controller: Controller, *, dry_run: bool) -> CheckResult:
+    if not dry_run and is_watched_only(controller.config):
+        return CheckResult(ok=False, message=NO_PLUGIN_ACTS)
     once = "" if dry_run or not controller.pauses.leadership.is_standby else _ONCE_IT_LEADS
     return CheckResult(not dry_run, f"{MODES[dry_run]}{once}")
 

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.public_state import PublicState
 from reactive_desched.journal import atomic_files
-from reactive_desched.model.brakes import SavedBrakes, SavedPause
+from reactive_desched.model.brakes import MAX_PAUSE_S, SavedBrakes, SavedPause
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.shortage import lacking
 from reactive_desched.telemetry.logs import Logger
-from reactive_desched.web.operator import Order
+from reactive_desched.web.operator import Order, read_order
 
 POLL_INTERVAL_S: Final = 1.0
 """How often the pause file is read, and what could not be kept is tried again."""
@@ -32,7 +32,6 @@ RESTORE_WAIT_S: Final = 2.0
 MAX_FILE_BYTES: Final = 4096
 """What is behind this in a pause file is not read."""
 
-MAX_PAUSE_S: Final = 366 * 86_400
 FILE: Final = "brakes.json"
 
 
@@ -129,14 +128,14 @@ class Pausing:
             self._controller.pauses.confirm_kept(None)
 
     async def _pause(self, body: Mapping[str, Any]) -> BrakesAnswer:
-        order = msgspec.convert(body, PauseOrder)
+        order = read_order(body, PauseOrder)
         self._controller.pauses.check_leading()
         self._controller.pauses.pause(order.by, order.reason, order.for_seconds)
         await self._wait_restored()
         return await self._answer()
 
     async def _resume(self, body: Mapping[str, Any]) -> BrakesAnswer:
-        order = msgspec.convert(body, ResumeOrder)
+        order = read_order(body, ResumeOrder)
         self._controller.pauses.check_leading()
         await self._wait_restored()
         self._controller.pauses.resume(order.by, order.reason)

@@ -1,7 +1,7 @@
 """The status of a controller as it was at an earlier moment, which was run up to then."""
 
 from reactive_desched.app.status import (
-    LEADS,
+    ACTED,
     STANDS_BY,
     ControllerStatus,
     PolicyInForce,
@@ -28,7 +28,7 @@ async def recorded_status(run: LifeRun) -> ControllerStatus:
         credentials="",
         host="",
         mode="dry_run" if run.is_dry_run else "live",
-        leadership=STANDS_BY if controller.readiness.pauses["leader"].reason else LEADS,
+        leadership=STANDS_BY if controller.readiness.pauses["leader"].reason else ACTED,
         policy=PolicyInForce(
             policy.source,
             policy.revision,

@@ -123,7 +123,7 @@ def run(options: Options) -> int:
 
 async def _until_done(deps: Dependencies) -> int:
     log, stop = logs.logger("sweep"), _StopSignal()
-    log_identity(deps.configuration.policy, log, dry_run=deps.dry_run)
+    log_identity(deps.configuration, log, dry_run=deps.dry_run)
     async with (
         open_api_session(deps) as session,
         _serve_health(deps, session, log),

@@ -8,10 +8,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from reactive_desched._version import __version__
-from reactive_desched.app.health import MODES
+from reactive_desched.app.health import MODES, NO_PLUGIN_ACTS
 from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.node_mark_notes import node_mark_notes
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.observing import is_watched_only
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import CLUSTER, STARTUP, Readiness
 from reactive_desched.eviction.client import EvictionClient
@@ -24,7 +25,6 @@ from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.session import Session
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.moves import MaxMovingSettings
 from reactive_desched.primitives.shortage import lacking
 from reactive_desched.recording.items import HistoryRead
@@ -144,11 +144,13 @@ async def adopt_disruptions(controller: Controller) -> None:
             await checkpoint()
 
 
-def log_identity(policy: Policy, log: Logger, *, dry_run: bool) -> None:
+def log_identity(configuration: Configuration, log: Logger, *, dry_run: bool) -> None:
     """Log what runs, in which mode, and by which policy: one line each."""
+    policy = configuration.policy
     plugins = dict.fromkeys(plugin.name for each in policy.profiles for plugin in each.plugins)
     log.info("reactive-desched starts", version=__version__, python=platform.python_version())
-    log.info(MODES[dry_run])
+    none_acts = not dry_run and is_watched_only(configuration)
+    log.info(NO_PLUGIN_ACTS if none_acts else MODES[dry_run])
     log.info(
         "the policy is in force",
         revision=policy.revision,

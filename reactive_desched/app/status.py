@@ -18,7 +18,7 @@ from reactive_desched.app.recording import Recording
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.job_listing import JobList
-from reactive_desched.controller.observing import modes_of
+from reactive_desched.controller.observing import is_watched_only, modes_of
 from reactive_desched.controller.pending import PendingSummary
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.public_state import ControllerState, PublicState
@@ -44,6 +44,8 @@ MAX_JOBS: Final = 20
 
 LEADS, STANDS_BY = "leader", "standby"
 NO_ELECTION: Final = "no leader election"
+ACTED: Final = "acts, as leader or without an election"
+"""What is said of a process in the past: a recording does not have whether it stood for a Lease."""
 
 
 POLL_INTERVAL_S: Final = 0.25
@@ -152,8 +154,8 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `credentials` says why those for the API server are not renewed, empty while they are.
     `journal` is None on a standby, and while it is being opened; `recording` also where the
-    settings do not switch it on. `modes` has the plugins whose mode is not act. `recent` has the
-    last evictions of this process, newest first.
+    settings do not switch it on. `modes` has the plugins whose mode is not act; with
+    `noPluginActs` those are all. `recent` has the last evictions of this process, newest first.
     """
 
     api_version: str = "reactive-desched/v1alpha1"
@@ -168,6 +170,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     host: str
     mode: str
     modes: tuple[PluginMode, ...]
+    no_plugin_acts: bool
     leadership: str
     policy: PolicyInForce
     state: PublicState
@@ -344,6 +347,7 @@ async def controller_status(
             for name, each in controller.readiness.pauses.items()
         ),
         modes=tuple(PluginMode(*each) for each in modes_of(controller.config) if each[2] != ACT),
+        no_plugin_acts=is_watched_only(controller.config),
         brakes=tuple(_brakes(controller, description)),
         failing_plugins=tuple(
             FailingPlugin(each.profile, each.plugin, each.message, each.is_off)

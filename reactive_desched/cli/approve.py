@@ -51,9 +51,15 @@ def add_scope(command: argparse.ArgumentParser, until: str) -> None:
         "--for",
         dest="for_s",
         metavar="DURATION",
-        type=flag_values.parse_positive_duration,
+        type=_length,
         help=until,
     )
+
+
+def _length(text: str) -> float:
+    from reactive_desched.model.approvals import MAX_APPROVED_S
+
+    return flag_values.parse_duration_up_to(text, MAX_APPROVED_S)
 
 
 def answer_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -62,6 +62,15 @@ def parse_positive_duration(text: str) -> float:
     return seconds
 
 
+def parse_duration_up_to(text: str, most_s: float) -> float:
+    """Read a duration of more than nothing and at most `most_s`, in seconds."""
+    seconds = parse_positive_duration(text)
+    if seconds > most_s:
+        days = f"{most_s / 86_400:g}d"
+        raise argparse.ArgumentTypeError(f"{quote(text)} is longer than {days}, the longest")
+    return seconds
+
+
 def parse_selector_flag(text: str) -> "Selector | None":
     """Read a label selector in text form; an empty one says nothing."""
     from reactive_desched.errors import SelectorError

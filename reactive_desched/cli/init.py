@@ -43,6 +43,7 @@ def add(commands: Commands) -> None:
         "--aim",
         action="append",
         choices=_AIMS,
+        metavar="AIM",
         help="spread: even out nodes and replicas; pack: empty nodes that are hardly used; "
         "drain-tainted: move pods off nodes that they no longer fit; clean-up-failed: evict "
         "failed pods and restart crashing ones elsewhere; drain-on-request: empty the nodes that "

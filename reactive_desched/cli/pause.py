@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         "--for",
         dest="for_s",
         metavar="DURATION",
-        type=flag_values.parse_positive_duration,
+        type=_length,
         help="resume by itself after this, such as 2h30m (default: never)",
     )
     how_long.add_argument(
@@ -62,6 +62,12 @@ def print_answer(said: controller_client.Answer, server: str) -> None:
             sys.stdout.write(f"the {name} brake holds evictions: {message}\n")
     if answer["notKept"]:
         print_warning(f"a restart will not remember this: {answer['notKept']}")
+
+
+def _length(text: str) -> float:
+    from reactive_desched.model.brakes import MAX_PAUSE_S
+
+    return flag_values.parse_duration_up_to(text, MAX_PAUSE_S)
 
 
 def _call(arguments: argparse.Namespace) -> int:

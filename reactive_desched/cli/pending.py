@@ -49,12 +49,16 @@ def _check(query: Mapping[str, str]) -> None:
     """Raise ConfigError for the name of a plugin, gate or reason that there is not."""
     from reactive_desched.api.reason_codes import GATES
     from reactive_desched.errors import ConfigError
+    from reactive_desched.journal.summary import check_reasons
     from reactive_desched.primitives.hints import not_one_of
 
     if plugin := query.get("plugin"):
         record_filters.check_plugins([plugin])
     if reason := query.get("reason"):
-        record_filters.check_reasons([reason])
+        try:
+            check_reasons([reason])
+        except ConfigError as error:
+            raise ConfigError(f"--{error}") from error
     if (gate := query.get("gate")) and gate not in GATES:
         raise ConfigError(f"--gate {not_one_of(gate, GATES)}")
 

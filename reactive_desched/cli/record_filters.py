@@ -69,39 +69,23 @@ def build_filter(given: FilterValues) -> "EventFilter":
     """Return the filter of words, some of them with commas; raises ConfigError."""
     from reactive_desched.api.event import DATA_TYPES
     from reactive_desched.errors import ConfigError
-    from reactive_desched.journal.summary import EventFilter, check_outcomes, check_types
+    from reactive_desched.journal.summary import (
+        EventFilter,
+        check_outcomes,
+        check_reasons,
+        check_types,
+    )
 
     fields = {f"{name}s": tuple(_split_values(name, values)) for name, values in given.items()}
     try:
         check_types(fields.get("types", ()), tuple(DATA_TYPES))
         check_outcomes(fields.get("outcomes", ()))
+        check_reasons(fields.get("reasons", ()))
     except ConfigError as error:
         raise ConfigError(f"--{error}") from error  # they name the field of a query over HTTP
-    check_reasons(fields.get("reasons", ()))
     if plugins := fields.get("plugins"):
         check_plugins(plugins)
     return EventFilter(**fields)
-
-
-def check_reasons(codes: Iterable[str]) -> None:
-    """Raise ConfigError for a code of no gate, outcome or disruption.
-
-    A pattern may mean an older one.
-    """
-    from reactive_desched.api.reason_codes import REASON_CODES
-    from reactive_desched.errors import ConfigError
-    from reactive_desched.journal.summary import is_pattern
-    from reactive_desched.model.disruptions import CAUSES
-    from reactive_desched.primitives.hints import did_you_mean, not_one_of, quote
-
-    known = sorted({*REASON_CODES, *CAUSES})
-    for code in codes:
-        if code not in known and not is_pattern(code):
-            meant = did_you_mean(code, known)
-            unknown = f"{quote(code)} is unknown; {meant}" if meant else not_one_of(code, known)
-            raise ConfigError(
-                f"--reason {unknown}; for one of another version, write --reason '{code}*'"
-            )
 
 
 def check_plugins(names: Iterable[str]) -> None:

@@ -31,6 +31,7 @@ _PAUSES_OF_STANDBY: Final = ("startup", "journal")
 """What a replica that stands by does not begin with: it is no trouble, and ends when it leads."""
 
 _MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
+_NO_PLUGIN_ACTS: Final = "live: evicts no pod by itself: each plugin observes or proposes"
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
 _ENDED: Final = ("Succeeded", "Failed", "Aborted")
 _LARGE: Final = 1000
@@ -120,7 +121,10 @@ class StatusScreen:
             yield from self._line("credentials", f"not renewed: {credentials}", RED)
         waits = answer["state"]["name"] == _STANDBY and answer["mode"] == "live"
         once = " once it leads" if waits else ""
-        mode = f"{_MODES[answer['mode']]}{once}; {answer['leadership']}"
+        mode = f"{_MODES[answer['mode']]}{once}"
+        if answer["mode"] == "live" and answer.get("noPluginActs"):
+            mode = _NO_PLUGIN_ACTS
+        mode = f"{mode}; {answer['leadership']}"
         yield from self._line("mode", mode, style)
         yield from self._modes(answer.get("modes", ()))
         policy = answer["policy"]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.evaluator import NodeFitAnswers
 from reactive_desched.model.decisions import CapacityHint
-from reactive_desched.model.modes import OBSERVE, Mode
+from reactive_desched.model.modes import ACT, OBSERVE, Mode
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.long_answers import LongAnswers
@@ -49,6 +49,12 @@ def with_modes(config: Configuration, modes: Container[Mode]) -> Policy:
 def observes(config: Configuration) -> bool:
     """Say whether a plugin only shows what it would evict."""
     return any(mode == OBSERVE for _, _, mode in modes_of(config))
+
+
+def is_watched_only(config: Configuration) -> bool:
+    """Say whether no plugin acts by itself: each observes or proposes."""
+    modes = [mode for _, _, mode in modes_of(config)]
+    return bool(modes) and ACT not in modes
 
 
 class BothCapacities:

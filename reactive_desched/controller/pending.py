@@ -105,8 +105,9 @@ class PendingRow(Struct, frozen=True, rename="camel", omit_defaults=True):
 class PendingReason(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The findings that one gate blocks for one reason, and an example.
 
-    The example is that of `nextTurn` in the queue of a rate limit, else the longest waiting;
-    `since` is when the longest wait began. They have the same `setting` that would let them pass.
+    The example is that of `nextTurn` in the queue of a rate limit, else that of `nextUntil`, else
+    the longest waiting; `since` is when the longest wait began. They have the same `setting` that
+    would let them pass.
     `nextUntil` is when the first of them is evaluated again at the latest, or when what blocks it
     ends; of those in the queue of a rate limit `nextTurn` is when the first of them is expected to
     leave, and `lastTurn` the last. With `isLeast` these times are the earliest. With `keeps` no
@@ -278,9 +279,10 @@ class _Group:
             self.last_turn = turn.at if self.last_turn is None else max(self.last_turn, turn.at)
 
 
-def _example_order(finding: PendingFinding) -> tuple[float, float]:
-    """Order findings by how well one stands for its group: next to leave, then longest waiting."""
-    return inf if finding.turn is None else finding.turn.at, finding.since
+def _example_order(finding: PendingFinding) -> tuple[float, float, float]:
+    """Order findings by how well one stands for its group: the next, then the longest waiting."""
+    turn = inf if finding.turn is None else finding.turn.at
+    return turn, inf if finding.until is None else finding.until, finding.since
 
 
 class _Counted:

@@ -1,18 +1,20 @@
 """Reads only the members of a record that readers filter and sort by."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
+from reactive_desched.api.reason_codes import REASON_CODES
 from reactive_desched.errors import ConfigError
+from reactive_desched.model.disruptions import CAUSES
 from reactive_desched.model.event_types import short_type, type_names
 from reactive_desched.model.outcomes import RESULTS
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
-from reactive_desched.primitives.hints import not_one_of
+from reactive_desched.primitives.hints import did_you_mean, not_one_of, quote
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):
@@ -194,6 +196,19 @@ def check_outcomes(outcomes: tuple[str, ...]) -> None:
     for outcome in outcomes:
         if outcome not in RESULTS and not is_pattern(outcome):
             raise ConfigError(f"outcome {not_one_of(outcome, sorted(RESULTS))}")
+
+
+def check_reasons(codes: Iterable[str]) -> None:
+    """Raise ConfigError for a code of no gate, outcome or disruption.
+
+    A pattern may mean an older one.
+    """
+    known = sorted({*REASON_CODES, *CAUSES})
+    for code in codes:
+        if code not in known and not is_pattern(code):
+            meant = did_you_mean(code, known)
+            unknown = f"{quote(code)} is unknown; {meant}" if meant else not_one_of(code, known)
+            raise ConfigError(f"reason {unknown}; for one of another version, write '{code}*'")
 
 
 def check_types(types: tuple[str, ...], known_types: tuple[str, ...]) -> None:

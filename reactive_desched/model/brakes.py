@@ -12,6 +12,10 @@ CLUSTER: Final = "cluster"
 """The scope of a brake that holds every pod."""
 
 
+MAX_PAUSE_S: Final = 366 * 86_400
+"""The longest pause with an end, in seconds."""
+
+
 class BrakeLifted(Change, frozen=True, gc=False):
     """A brake no longer holds a scope, such as `cluster` or `namespace shop`."""
 

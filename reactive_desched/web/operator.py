@@ -19,6 +19,7 @@ from aiohttp.web_response import Response, StreamResponse
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import ConfigError, NotAnswered, NotRecorded
+from reactive_desched.primitives.hints import not_one_of
 from reactive_desched.web.in_parts import send_in_parts
 from reactive_desched.web.json_parts import json_parts
 from reactive_desched.web.router import Handler, Router
@@ -37,7 +38,7 @@ CLUSTER_HEADER: Final = "Reactive-Desched-Cluster"
 
 JSON_TYPE: Final = "application/json"
 
-T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class DebugPage(msgspec.Struct, frozen=True):
@@ -105,12 +106,17 @@ def _page_handler(page: DebugPage, headers: Callable[[], dict[str, str]]) -> Han
     return handle
 
 
-def read_order(body: Mapping[str, Any], kind: type[T]) -> T:
+def read_order(body: Mapping[str, Any], kind: type[S]) -> S:
     """Return the body of an order as a struct of its kind; raises ConfigError where it is none."""
+    known = kind.__struct_encode_fields__
+    if unknown := sorted(body.keys() - set(known)):
+        raise ConfigError(f"{not_one_of(unknown[0], known)}, the members of this order")
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from error
+        what, _, place = str(error).partition(" - at ")
+        member = place.strip("`").removeprefix("$.")
+        raise ConfigError(f"{member}: {what}" if member else what) from error
 
 
 def _order_handler(order: Order, headers: Callable[[], dict[str, str]]) -> Handler:

@@ -18,7 +18,7 @@ from reactive_desched.journal.start_position import (
     parse_id,
     parse_start,
 )
-from reactive_desched.journal.summary import EventFilter, check_types
+from reactive_desched.journal.summary import EventFilter, check_outcomes, check_reasons, check_types
 
 FILTERS: Final = {
     "namespace": "namespaces",
@@ -73,6 +73,8 @@ def _start(request: BaseRequest, now: datetime) -> Start:
 def _filter(request: BaseRequest) -> EventFilter:
     chosen = {field: tuple(_values(request, key)) for key, field in FILTERS.items()}
     check_types(chosen["types"], tuple(DATA_TYPES))
+    check_outcomes(chosen["outcomes"])
+    check_reasons(chosen["reasons"])
     return EventFilter(**chosen)
 
 

@@ -13,6 +13,7 @@ import pytest
 from reactive_desched.app import pausing
 from reactive_desched.app.pausing import FILE, BrakesAnswer, Pausing
 from reactive_desched.controller.readiness import MANUAL, STARTUP
+from reactive_desched.errors import ConfigError
 from reactive_desched.model.brakes import STORM
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.testing.builders import node, pod
@@ -165,7 +166,8 @@ async def test_a_file_that_cannot_be_read_may_hold_a_pause(
 )
 async def test_a_wrong_order_is_refused(tmp_path: Path, body: dict[str, object]) -> None:
     life = Life(tmp_path)
-    with pytest.raises(msgspec.DecodeError):
+    [member] = body
+    with pytest.raises(ConfigError, match=member):  # the message names what is wrong
         await life.order("pause", **body)
 
     assert life.pause == ""

@@ -278,7 +278,7 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
     golden: Golden,
 ) -> None:
     log, flow = Log(), whole_flow()
-    log_identity(flow.config.policy, log, dry_run=True)
+    log_identity(flow.config, log, dry_run=True)
     async with flow.running(), anyio.create_task_group() as group:
         group.start_soon(log_start, flow.pipeline, flow.config, log)
         await anyio.sleep(60)

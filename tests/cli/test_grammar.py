@@ -222,11 +222,17 @@ def test_pause_until_a_time_pauses_for_as_long_as_is_left(
     assert main(["pause", "--until", until.isoformat()]) == 0
     assert main(["pause", "--for", "1d"]) == 0
     assert main(["pause", "--until", "2020-01-01"]) == 2
+    for longer in (["pause", "--for", "9000h"], ["approve", "--all", "--for", "32d"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(longer)
 
     first, second = (body["forSeconds"] for _, _, body in sent)
     assert 3500 < first <= 3600
     assert second == 86_400
-    assert "--until 2020-01-01 is not in the future" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--until 2020-01-01 is not in the future" in said
+    assert '"9000h" is longer than 366d' in said
+    assert '"32d" is longer than 31d' in said
 
 
 def test_help_prints_what_the_flag_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.app.health import NO_PLUGIN_ACTS
 from reactive_desched.cli import main
 from reactive_desched.cli.status import MAX_ROWS, StatusScreen
 from reactive_desched.eviction.recorder import NOT_OPEN
@@ -206,6 +207,19 @@ def test_a_controller_with_nothing_to_do_fits_on_a_few_lines(golden: Golden) -> 
         "journal         /j, 12,000 records",
         "sinks           none",
     ]
+
+
+def test_what_no_plugin_does_is_not_said_of_the_process() -> None:
+    watched = {
+        **QUIET,
+        "modes": [{"profile": "default", "plugin": "NodeTaints", "mode": "observe"}],
+        "noPluginActs": True,
+    }
+    text = "\n".join(screen(watched))
+
+    assert "evicts pods" not in text
+    assert NO_PLUGIN_ACTS in text
+    assert "observe: default/NodeTaints" in text
 
 
 def test_the_address_that_answered_stands_beside_the_controller() -> None:

@@ -116,6 +116,17 @@ def test_the_example_of_a_queue_is_the_pod_whose_turn_is_next() -> None:
     assert row.message.startswith(found[1].message(0))
 
 
+def test_the_example_of_a_group_without_a_queue_is_the_one_that_may_go_next() -> None:
+    """Two named budgets are one reason: what is said beside the time is of the budget meant."""
+    found = [replace(finding("later", 0), until=90.0), replace(finding("next", 5), until=30.0)]
+
+    [row] = at_once(list_pending(found, PendingQuery(), PendingContext(), ClockPair(0, 0))).reasons
+
+    assert row.example == "default/next"
+    assert row.next_until is not None
+    assert (row.next_until.timestamp(), row.since.timestamp()) == (30, 0)
+
+
 @pytest.mark.parametrize("query", [{"pod": "a"}, {"plugin": "Wrong", "pod": "a"}, {"gate": "Gate"}])
 def test_filters_narrow_the_list(make_bench: Any, query: dict[str, str]) -> None:
     bench = make_bench().start("a", "b")

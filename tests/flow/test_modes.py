@@ -5,9 +5,12 @@ import pytest
 import trio.testing
 from msgspec.structs import replace
 
+from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.health import MODES, NO_PLUGIN_ACTS, build_health
+from reactive_desched.app.start_up import log_identity
 from reactive_desched.controller.pipeline import build_pipeline
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.modes import ACT, OBSERVE, Mode
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
 from reactive_desched.policy.configuration import Configuration
@@ -18,6 +21,7 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES, make_configuration, make_profile_of
 from tests.support.flow import FakeEdgesController, never_suspended
+from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +75,25 @@ class Moded(FakeEdgesController):
             (each.pod.name, each.context.profile, each.is_observed)
             for each in self.intent_store.intents
         )
+
+
+@pytest.mark.parametrize(
+    ("modes", "is_said"),
+    [
+        pytest.param({"a": OBSERVE, "b": PROPOSE}, True, id="none acts"),
+        pytest.param({"a": OBSERVE, "b": ACT}, False, id="one acts"),
+    ],
+)
+async def test_a_process_whose_plugins_do_not_act_does_not_say_that_it_evicts(
+    modes: dict[str, Mode], *, is_said: bool
+) -> None:
+    config, log = configuration(modes), RecordingLogger()
+    health = build_health(Moded(config).pipeline, ActiveConfig(config), dry_run=False)
+    log_identity(config, log, dry_run=False)
+
+    text = NO_PLUGIN_ACTS if is_said else MODES[False]
+    assert health.readyz().info["mode"].message == text
+    assert text in [line.event for line in log.lines]
 
 
 async def test_what_is_observed_is_decided_and_recorded_and_not_requested() -> None:

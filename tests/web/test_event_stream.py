@@ -105,6 +105,8 @@ async def test_a_filter_that_nothing_passes_leaves_nothing(serving: ServeStream)
         pytest.param("follow=false&follow=maybe", "given twice", id="to follow, twice"),
         pytest.param("follow=false&follow=false", "given twice", id="to follow, twice the same"),
         pytest.param("pod=a,,b", "empty word", id="an empty word"),
+        pytest.param("outcome=evcited", "did you mean evicted?", id="an outcome"),
+        pytest.param("reason=DisruptionBudgets", "did you mean DisruptionBudget?", id="a reason"),
     ],
 )
 async def test_what_cannot_be_asked_is_refused_with_what_can(
