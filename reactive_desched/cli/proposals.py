@@ -9,7 +9,6 @@ from typing import Any
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
-from reactive_desched.model.approvals import short_id
 from reactive_desched.text.ages import age_of
 from reactive_desched.text.counts import format_count
 
@@ -66,6 +65,8 @@ def _table(answer: Mapping[str, Any], *, is_wide: bool) -> Iterator[str]:
 
 
 def _groups(answer: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, ...]]:
+    from reactive_desched.model.approvals import short_id  # msgspec
+
     yield ("GROUP", "PODS", "SINCE", "NODE", "PLUGIN", "PROFILE", "FINDING")
     for group in answer["groups"]:
         yield (
@@ -80,6 +81,8 @@ def _groups(answer: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, ...
 
 
 def _pods(answer: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, ...]]:
+    from reactive_desched.model.approvals import short_id  # msgspec
+
     yield ("ID", "GROUP", "POD", "NODE", "PLUGIN", "SINCE", "FINDING")
     for group in answer["groups"]:
         for each in group["proposals"]:
