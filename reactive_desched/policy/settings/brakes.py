@@ -16,8 +16,9 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.model.zone_status import ZoneRule
-from reactive_desched.policy.settings.health import HealthCheckSettings, duplicate_names
+from reactive_desched.policy.settings.health import HealthCheckSettings
 from reactive_desched.policy.settings.limits import PositiveCount, RateLimitSettings
+from reactive_desched.policy.settings.unique_names import duplicate_names
 
 _OFF: Final = "off"
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
@@ -126,7 +127,7 @@ class BrakeSettings(Section):
 
     @model_validator(mode="after")
     def _check_names(self) -> "BrakeSettings":
-        raise_field_errors(duplicate_names(self.health))
+        raise_field_errors(duplicate_names(self.health, "health checks", "health"))
         return self
 
     def describe(self, pods: int) -> dict[str, str]:

@@ -266,17 +266,6 @@ class HealthCheckSettings(Section):
             yield FieldError(message, hint, ("label",), rule=Rule.CONTRADICTING_SETTINGS)
 
 
-def duplicate_names(checks: tuple[HealthCheckSettings, ...]) -> Iterator[FieldError]:
-    """Yield an error for each check whose name another one before it has."""
-    seen = set[str]()
-    for number, check in enumerate(checks):
-        if check.name in seen:
-            message = f"another check has the name {check.name}"
-            hint = "give each its own name"
-            yield FieldError(message, hint, ("health", number, "name"), rule=Rule.DUPLICATE_ITEM)
-        seen.add(check.name)
-
-
 def _url_error(url: str, *, with_token: bool) -> FieldError | None:
     """Say what is wrong with an address; never repeat it: it may hold a password."""
     parts = split_url(url)

@@ -35,6 +35,7 @@ from reactive_desched.api.args import (
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.policy import WINDOW_S, PolicyEvictionLimits
 from reactive_desched.policy.settings.concerns import Concerns
+from reactive_desched.policy.settings.unique_names import duplicate_names
 from reactive_desched.policy.settings.webhook_url import calendar_url_error
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.text.ages import format_age
@@ -467,16 +468,10 @@ class EvictionRateLimits(Section):
         "only ones with any; of several that are open the strictest counts.",
     )
 
-    @field_validator("named")
-    @classmethod
-    def _check_names(cls, named: tuple[NamedBudget, ...]) -> tuple[NamedBudget, ...]:
-        seen: set[str] = set()
-        for place, each in enumerate(named):
-            if each.name in seen:
-                message, hint = f"a budget before it is called {each.name}", "write another name"
-                raise field_error(message, hint, (place, "name"), rule=Rule.DUPLICATE_ITEM)
-            seen.add(each.name)
-        return named
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        raise_field_errors(duplicate_names(self.named, "budgets", "named"))
+        return self
 
     def by_scope(self) -> Mapping[str, TokenRate | None]:
         """Return the rate of each scope, None for an unlimited one."""

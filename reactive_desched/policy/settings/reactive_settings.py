@@ -21,6 +21,7 @@ from reactive_desched.policy.settings.limits import PositiveCount
 from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.policy.settings.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.policy.settings.server import ServerSettings
+from reactive_desched.policy.settings.unique_names import duplicate_names
 
 RequestsPerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
@@ -114,6 +115,11 @@ class ReactiveSettings(ControllerSettings):
     sinks: Annotated[SinkSettings, NEEDS_RESTART] = Field(
         default=SinkSettings.model_construct(), description="The sinks that follow the journal."
     )
+
+    @model_validator(mode="after")
+    def _check_drains(self) -> "ReactiveSettings":
+        raise_field_errors(duplicate_names(self.drains, "rules", "drains"))
+        return self
 
 
 @cache

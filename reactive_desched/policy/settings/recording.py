@@ -7,18 +7,19 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from reactive_desched.api.args import (
     NEEDS_RESTART,
-    FieldError,
     FieldErrors,
     PositiveSeconds,
     Seconds,
     Section,
     field_error,
+    file_key,
     longer_than_zero,
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.sink import EventTypes
 from reactive_desched.policy.settings.certificates import CertificateFiles
+from reactive_desched.policy.settings.unique_names import duplicate_names
 from reactive_desched.policy.settings.webhook_url import token_url_error, webhook_url_error
 from reactive_desched.primitives.hints import quote
 
@@ -461,16 +462,10 @@ class SinkSettings(Section):
     @model_validator(mode="after")
     def _check_names(self) -> "SinkSettings":
         raise_field_errors(
-            FieldError(
-                f"two sinks of {key} are called {quote(one.name)}",
-                "give each a name of its own",
-                (key, index, "name"),
-                rule=Rule.DUPLICATE_ITEM,
-            )
-            for field, info in type(self).model_fields.items()
+            error
+            for field in type(self).model_fields
             if isinstance(named := getattr(self, field), tuple)
-            for key in (info.validation_alias,)
-            for index, one in enumerate(named)
-            if isinstance(key, str) and one.name in [each.name for each in named[:index]]
+            for key in (file_key(field),)
+            for error in duplicate_names(named, f"sinks of {key}", key)
         )
         return self
