@@ -155,8 +155,7 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "budgets: {named: [{evictions: 1}]}",
         "budgets: {named: [{name: '', evictions: 1}]}",
         "budgets: {named: [{name: a, evictions: 1}, {name: a, evictions: 2}]}",
-        "drains: [{name: a, maxNodeAge: 30d}, {name: b, maxNodeAge: 9d}, "
-        "{name: a, maxNodeAge: 1d}]",
+        "drains: [{name: a, maxNodeAge: 3d}, {name: b, maxNodeAge: 9d}, {name: a, maxNodeAge: 1d}]",
         "brakes: {health: [{name: a, moves: {}}, {name: a, moves: {}}]}",
         "budgets: {named: [{name: a, evictions: 1, each: pod}]}",
         "budgets: {named: [{name: a, evictions: 0}]}",
