@@ -211,12 +211,26 @@ async def _open_term(
             tasks.start_soon(pausing.run)
             # empty nodes -> their annotations
             tasks.start_soon(parts.draining.run)
+            # proposals -> chat
+            _start_chat(tasks, deps, pipeline, recording)
             try:
                 yield recording
             finally:
                 await _drain(pipeline, drain_limit_s())
                 pipeline.controller.disruptions.flush()
                 tasks.cancel_scope.cancel()
+
+
+def _start_chat(
+    tasks: TaskGroup, deps: Dependencies, pipeline: Pipeline, recording: Recording
+) -> None:
+    """Start what writes to a chat, where the settings have one."""
+    if (settings := deps.configuration.settings.chat) is not None:
+        from reactive_desched.app.proposal_messages import open_chat
+
+        messages = open_chat(settings, pipeline, recording.cluster, deps.log)
+        deps.metrics.register(messages)
+        tasks.start_soon(messages.run)
 
 
 def _recorder_of(

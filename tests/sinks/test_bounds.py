@@ -10,7 +10,7 @@ from yarl import URL
 from reactive_desched.policy.settings.recording import WebhookSettings
 from reactive_desched.sinks.kafka import client_log
 from reactive_desched.sinks.kafka.client_log import KafkaLog
-from reactive_desched.sinks.webhook import sink as module
+from reactive_desched.sinks.webhook import client as module
 from reactive_desched.sinks.webhook.sink import WebhookSink
 from tests.support.entries import eviction_entries
 from tests.support.receiver import EndlessBody, WebhookReceiver

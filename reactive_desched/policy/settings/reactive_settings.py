@@ -14,6 +14,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
+from reactive_desched.policy.settings.chat import ChatSettings
 from reactive_desched.policy.settings.controller_settings import ControllerSettings
 from reactive_desched.policy.settings.drains import MAX_RULES, DrainRule
 from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
@@ -107,6 +108,10 @@ class ReactiveSettings(ControllerSettings):
         description="Nodes that the controller cordons and drains by itself, by their age or their "
         "labels; a profile needs the plugin DrainNodes, and the controller the right to patch "
         "nodes.",
+    )
+    chat: Annotated[ChatSettings | None, NEEDS_RESTART] = Field(
+        default=None,
+        description="Messages to a chat about what is proposed; null: none.",
     )
     events: EventSettings = Field(
         default=EventSettings.model_construct(),
