@@ -46,7 +46,13 @@ from reactive_desched.model.changes import (
     Resynced,
 )
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.findings import (
+    LOOKS_PER_SLICE,
+    Finding,
+    RequeueAfter,
+    YieldPoint,
+    pauses_between,
+)
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import ResourceList
@@ -64,9 +70,6 @@ from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 RESERVED_RECHECK_S: Final = 60.0
 """A plan that ended while capacity was reserved for replacements is made anew after so long."""
-
-NODES_PER_SLICE: Final = 100
-"""After so many nodes other tasks of the event loop run: some 0.3 ms."""
 
 NodePlan = Generator[Finding | RequeueAfter | YieldPoint, Decision, str]
 """The plan for one node; it returns the scope whose limit ended it, if one did."""
@@ -107,13 +110,6 @@ class _Source(Struct):
 
 POOL: Final = "nodes"
 """The one subject of a draining plugin."""
-
-
-def pauses_between(nodes: Iterable[object]) -> Iterator[YieldPoint]:
-    """Iterate over nodes to their end, and yield a YieldPoint after every hundred."""
-    for number, _ in enumerate(nodes, 1):
-        if number % NODES_PER_SLICE == 0:
-            yield YieldPoint()
 
 
 class DrainingPlugin(BalancePlugin[str, ArgsT]):
@@ -312,7 +308,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         ordered: list[tuple[int, str]] = []
         for name, source in uses.items():
             ordered.append((self.order(source), name))
-            if len(ordered) % NODES_PER_SLICE == 0:
+            if len(ordered) % LOOKS_PER_SLICE == 0:
                 yield YieldPoint()
         return [name for _, name in sorted(ordered)]
 

@@ -1,6 +1,7 @@
 """A plugin's opinion: this pod should leave its node, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -70,3 +71,14 @@ class YieldPoint(Struct, frozen=True, gc=False):
 
     Yield one at least every half millisecond. The cluster may differ afterwards.
     """
+
+
+LOOKS_PER_SLICE: Final = 100
+"""After so many nodes or pods other tasks of the event loop run: some 0.3 ms."""
+
+
+def pauses_between(items: Iterable[object]) -> Iterator[YieldPoint]:
+    """Iterate over nodes or pods to their end, and yield a YieldPoint after every hundred."""
+    for number, _ in enumerate(items, 1):
+        if number % LOOKS_PER_SLICE == 0:
+            yield YieldPoint()

@@ -10,10 +10,10 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
-from heapq import heapify, heappop, heapreplace
+from heapq import heappop, heappush, heapreplace
+from itertools import count
 from math import ceil, log
 from typing import Final, NamedTuple
 
@@ -32,13 +32,13 @@ def moves_between(sizes: list[int], average: float, max_skew: int) -> Iterator[t
             high -= 1
         skew = sizes[high] - sizes[low]
         above, below = ceil(sizes[high] - average), ceil(average - sizes[low])
-        count = min(above, below, ceil((skew - max_skew) / 2))
-        if skew <= max_skew or count <= 0:
+        number = min(above, below, ceil((skew - max_skew) / 2))
+        if skew <= max_skew or number <= 0:
             low += 1
             continue
-        sizes[high] -= count
-        sizes[low] += count
-        yield high, count
+        sizes[high] -= number
+        sizes[low] += number
+        yield high, number
 
 
 Standing = tuple[str | None, ...]
@@ -142,18 +142,21 @@ class Companions:
 class _Source:
     """A domain that gives pods: how many it has, and those that may leave by their standing."""
 
-    def __init__(
-        self, name: str, size: int, pods: Iterable[tuple[int, Pod]], companions: Companions
-    ) -> None:
+    def __init__(self, name: str, size: int, companions: Companions) -> None:
         self.name = name
         self.size = size
         self._companions = companions
         self._waiting: dict[Standing, deque[tuple[int, Pod]]] = {}
-        for number, pod in pods:
-            standing = companions.standing(pod)
-            self._waiting.setdefault(standing, deque()).append((number, pod))
-        self._heap = [self._entry(standing) for standing in self._waiting]
-        heapify(self._heap)
+        self._heap: list[tuple[float, int, Standing]] = []
+
+    def add(self, number: int, pod: Pod) -> None:
+        """Add a pod; of equals the one with the lowest number is taken first."""
+        standing = self._companions.standing(pod)
+        if (waiting := self._waiting.get(standing)) is not None:
+            waiting.append((number, pod))
+            return
+        self._waiting[standing] = deque([(number, pod)])
+        heappush(self._heap, self._entry(standing))
 
     def best(self) -> Standing | None:
         """Return the standing of the pods that serve the other constraints best by leaving."""
@@ -190,24 +193,25 @@ class SourcePods:
     """The pods of the domains above the average, in the order in which they serve the spread best.
 
     Those of the fullest domain come first, and of equal ones those whose other constraints gain
-    most; `sizes` are the domains' numbers of pods, `pods` those that may leave, in the order in
-    which equals are taken. A domain gives none once it has no more than `floor`.
+    most. A domain gives none once it has no more than `floor`.
     """
 
-    def __init__(
-        self,
-        sizes: Mapping[str, int],
-        pods: Mapping[str, Sequence[Pod]],
-        floor: float,
-        companions: Companions,
-    ) -> None:
+    def __init__(self, floor: float, companions: Companions) -> None:
         self._floor: Final = floor
         self._companions: Final = companions
         self._levels: Final[dict[int, dict[Standing, deque[_Source]]]] = {}
-        first = 0
-        for name, those in pods.items():
-            self._put(_Source(name, sizes[name], enumerate(those, first), companions))
-            first += len(those)
+        self._numbers: Final = count()
+
+    def add(self, domain: str, size: int, pods: Iterable[Pod]) -> Iterator[Pod]:
+        """Add a domain with so many pods, and those that may leave; yield each when it is added.
+
+        Equals are taken in the order in which they were added.
+        """
+        source = _Source(domain, size, self._companions)
+        for pod in pods:
+            source.add(next(self._numbers), pod)
+            yield pod
+        self._put(source)
 
     def pick(self) -> Generator[Pick, bool, None]:
         """Yield one pod after the other; sent back is whether it leaves.

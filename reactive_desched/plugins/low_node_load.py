@@ -16,10 +16,9 @@ from reactive_desched.draining.load_moves import LoadMoves, RunningLoads, room_o
 from reactive_desched.draining.load_obstacles import LoadObstacles
 from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.draining.load_tables import load_tables
-from reactive_desched.draining.plugin import pauses_between
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint, pauses_between
 from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.node_load import (
     TARGETS,

@@ -4,9 +4,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
+from heapq import merge
 from itertools import chain, islice
 from math import inf, log
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -17,7 +18,13 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.draining.obstacles import protected_by
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
-from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.findings import (
+    LOOKS_PER_SLICE,
+    Finding,
+    RequeueAfter,
+    YieldPoint,
+    pauses_between,
+)
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.spread_moves import (
     Admitted,
@@ -31,6 +38,7 @@ from reactive_desched.model.spread_moves import (
 )
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
+from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
@@ -38,6 +46,12 @@ from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGr
 
 REPLACEMENT_TIMEOUT_S: Final = 120.0
 """How long a plan may rest on a replacement that is expected and not bound yet."""
+
+
+T = TypeVar("T")
+
+_Steps = Generator[YieldPoint, None, T]
+"""What leads to an answer about many pods or nodes; the cluster may change between two steps."""
 
 
 class UnsatisfiableConstraintAction(StrEnum):
@@ -120,15 +134,15 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         if subject.selector.is_empty:
             return  # the kube-scheduler counts no pods for it
         moves: Iterable[_Move | YieldPoint]
-        if companions := self._companions(subject, view):
+        if companions := (yield from self._companions(subject, view)):
             moves = self._plan_with_companions(subject, view, companions)
         else:
-            moves = self._plan(subject, view, _only_fewer_pods, _emptied_domains)
+            moves = yield from self._plan(subject, view, _only_fewer_pods, _emptied_domains)
         for _ in view.expected_replacements(subject.namespace):
             yield RequeueAfter(REPLACEMENT_TIMEOUT_S)
             break
-        if absent := [wait_s for _, wait_s, _ in self._on_absent_nodes(subject, view)]:
-            yield RequeueAfter(min(absent))
+        if absent := (yield from self._on_absent_nodes(subject, view)):
+            yield RequeueAfter(min(wait_s for _, wait_s, _ in absent))
         yield from _propose(moves)
 
     def describe(self, pod: Pod, view: View) -> str:
@@ -139,7 +153,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         return "; ".join(self._describe_group(group, index, view) for group in groups)
 
     def _describe_group(self, group: SpreadGroup, index: SpreadGroups, view: View) -> str:
-        occupied = self._occupied_domains(group, view)
+        occupied = _at_once(self._occupied_domains(group, view))
         sizes = dict.fromkeys(index.domains(group), 0)
         sizes |= {name: domain.size for name, domain in occupied.items()}
         key, allowed = group.topology_key, group.max_skew
@@ -183,11 +197,9 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     def sweep(self, view: View) -> Plan:
         """Plan for every constraint before the first eviction, as upstream does."""
         groups = view.index(SpreadGroups).groups()
-        moves = [
-            move
-            for group in groups
-            for move in self._plan(group, view, _any_number_of_pods, _no_domains)
-        ]
+        moves: list[_Move] = []
+        for group in groups:
+            moves += yield from self._plan(group, view, _any_number_of_pods, _no_domains)
         yield from _propose(move for move in moves if move.is_possible)
 
     def _plan(
@@ -196,15 +208,15 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         view: View,
         size_limit: "_SizeLimit",
         closed_domains: "_ClosedDomains",
-    ) -> list["_Move"]:
+    ) -> "_Steps[list[_Move]]":
         """Choose the pods of a constraint that should leave, and the domains that may take them."""
-        if (spread := self._spread(group, view, closed_domains)) is None:
+        if (spread := (yield from self._spread(group, view, closed_domains))) is None:
             return []
         sizes = [domain.size for domain in spread.domains]
         moves: list[_Move] = []
         for source, count in moves_between(sizes, spread.average, group.max_skew):
             targets = spread.destinations.smaller_than(size_limit(sizes[source]))
-            taken = spread.domains[source].take(count, targets.fits)
+            taken = yield from spread.domains[source].take(count, targets.fits)
             moves += (
                 self._move(p, spread, spread.domains[source], targets, fits=targets.fits(p))
                 for p in taken
@@ -219,24 +231,24 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         As many leave as without them; what makes the spread most even is proposed first, and what
         fits nowhere last.
         """
-        if (spread := self._spread(group, view, _emptied_domains)) is None:
+        if (spread := (yield from self._spread(group, view, _emptied_domains))) is None:
             return
         domains = {domain.value: domain for domain in spread.domains}
-        sizes = {value: domain.size for value, domain in domains.items()}
-        between = moves_between(list(sizes.values()), spread.average, group.max_skew)
+        sizes = [domain.size for domain in spread.domains]
+        between = moves_between(sizes, spread.average, group.max_skew)
         count = sum(number for _, number in between)
-        above = {
-            value: sorted(domain.pods, key=_order, reverse=True)
-            for value, domain in domains.items()
-            if domain.size > spread.average
-        }
+        sources = SourcePods(spread.average, companions)
+        for domain in spread.domains:
+            if domain.size > spread.average:
+                leaving = yield from domain.in_order()
+                yield from pauses_between(sources.add(domain.value, domain.size, leaving))
         is_hard = UnsatisfiableConstraintAction.DO_NOT_SCHEDULE in group.declared
         choice = _Choice(spread, companions, is_hard=is_hard)
-        picks = SourcePods(sizes, above, spread.average, companions).pick()
+        picks = sources.pick()
         misfits: list[_Move] = []
         pick = next(picks, None)
         while pick is not None and count > 0:
-            targets, fits = choice.targets_for(pick)
+            targets, fits = yield from choice.targets_for(pick)
             move = self._move(pick.pod, spread, domains[pick.domain], targets, fits=fits)
             if fits:
                 count -= 1
@@ -249,39 +261,46 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     def _spread(
         self, group: SpreadGroup, view: View, closed_domains: "_ClosedDomains"
-    ) -> "_Spread | None":
+    ) -> "_Steps[_Spread | None]":
         """Return how the pods of a constraint are spread; None where nothing is to be restored."""
         if not any(kind in group.declared for kind in self.args.constraints):
             return None
-        occupied = self._occupied_domains(group, view)
+        occupied = yield from self._occupied_domains(group, view)
         if all(domain.size <= group.max_skew for domain in occupied.values()):
             return None
         for name in view.index(SpreadGroups).domains(group):
             if name not in occupied:
-                occupied[name] = _Domain(name, [])
+                occupied[name] = _Domain(name)
         if _skew(occupied.values()) <= group.max_skew:
             return None
-        self._add_absent(occupied, group, view)
-        domains = sorted(occupied.values(), key=lambda each: (each.size, each.value))
-        if closed := closed_domains(group, view):
-            domains = [domain for domain in domains if domain.value not in closed]
+        # They make no domain a source.
+        for value, _, number in (yield from self._on_absent_nodes(group, view)):
+            occupied.setdefault(value, _Domain(value)).size += number
+        nodes = yield from _nodes_by_domain(group, view)
+        closed = closed_domains(nodes, view)
+        domains = [domain for domain in occupied.values() if domain.value not in closed]
+        domains.sort(key=lambda each: (each.size, each.value))
         if not domains or domains[-1].size - domains[0].size <= group.max_skew:
             return None
-        if not self._is_declared(group, domains, view):
+        if not (yield from self._is_declared(group, domains, view)):
             return None
-        return _Spread(group, domains, view)
+        return _Spread(group, domains, nodes, view)
 
-    def _companions(self, group: SpreadGroup, view: View) -> Companions:
+    def _companions(self, group: SpreadGroup, view: View) -> "_Steps[Companions]":
         """Return the constraints that pods declare together with this one, as they are."""
         related = [other for other in group.related if not other.selector.is_empty]
         related.sort(key=lambda other: repr(other.key))
-        return Companions([self._companion(other, view) for other in related])
+        companions: list[Companion] = []
+        for other in related:
+            companion = yield from self._companion(other, view)
+            companions.append(companion)
+        return Companions(companions)
 
-    def _companion(self, group: SpreadGroup, view: View) -> Companion:
+    def _companion(self, group: SpreadGroup, view: View) -> "_Steps[Companion]":
+        domains = yield from self._occupied_domains(group, view)
         sizes = dict.fromkeys(view.index(SpreadGroups).domains(group), 0)
-        domains = self._occupied_domains(group, view).values()
-        sizes |= {domain.value: domain.size for domain in domains}
-        for value, _, number in self._on_absent_nodes(group, view):
+        sizes |= {domain.value: domain.size for domain in domains.values()}
+        for value, _, number in (yield from self._on_absent_nodes(group, view)):
             sizes[value] = sizes.get(value, 0) + number
 
         def domain_of(pod: Pod) -> str | None:
@@ -326,32 +345,34 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
     def _counts(self, view: View) -> SpreadCounts:
         return view.index(SpreadCounts, _CountedPods(self, view))
 
-    def _occupied_domains(self, group: SpreadGroup, view: View) -> dict[str, "_Domain"]:
+    def _occupied_domains(self, group: SpreadGroup, view: View) -> "_Steps[dict[str, _Domain]]":
         """Return the domains of a constraint that have pods, or will have some soon."""
-        domains = {
-            value: _Domain(value, [pod for pod in pods if not view.is_leaving(pod)])
-            for value, pods in self._counts(view).pods_by_domain(group).items()
-        }
+        domains: dict[str, _Domain] = {}
+        for counted in self._counts(view).counted_pods(group):
+            for at, pod in counted:
+                if (domain := domains.get(at)) is None:
+                    domain = domains[at] = _Domain(at)
+                if not view.is_leaving(pod):
+                    domain.add(pod)
+            yield YieldPoint()
         for pod, node in view.expected_replacements(group.namespace):
             if group.selector.matches(pod.labels) and self.args.covers(pod):
                 node_and_pods = view.pods_of(NodeSubject(node))
                 value = node_and_pods and node_and_pods[0].labels.get(group.topology_key)
                 if value is not None:
-                    domains.setdefault(value, _Domain(value, [])).size += 1
+                    domains.setdefault(value, _Domain(value)).size += 1
         return domains
 
-    def _add_absent(self, domains: dict[str, "_Domain"], group: SpreadGroup, view: View) -> None:
-        """Count the pods on nodes that may be back in their domains: they make none a source."""
-        for value, _, number in self._on_absent_nodes(group, view):
-            domains.setdefault(value, _Domain(value, [])).size += number
-
-    def _on_absent_nodes(self, group: SpreadGroup, view: View) -> Iterator[tuple[str, float, int]]:
-        """Yield how many pods of a constraint nodes have that may be back, and when that is over.
+    def _on_absent_nodes(
+        self, group: SpreadGroup, view: View
+    ) -> "_Steps[list[tuple[str, float, int]]]":
+        """Return how many pods of a constraint nodes have that may be back, and when that is over.
 
         They count in the domain of their node, as they did before and will again.
         """
         counts = _CountedPods(self, view)
-        for value, wait_s, pods in view.absent_nodes(group.topology_key):
+        found: list[tuple[str, float, int]] = []
+        for value, wait_s, pods in list(view.absent_nodes(group.topology_key)):
             number = sum(
                 pod.namespace == group.namespace
                 and group.selector.matches(pod.labels)
@@ -360,9 +381,13 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 for pod in pods
             )
             if number:
-                yield value, wait_s, number
+                found.append((value, wait_s, number))
+            yield YieldPoint()
+        return found
 
-    def _is_declared(self, group: SpreadGroup, domains: Iterable["_Domain"], view: View) -> bool:
+    def _is_declared(
+        self, group: SpreadGroup, domains: Iterable["_Domain"], view: View
+    ) -> "_Steps[bool]":
         """Say whether a pod of the scope that the evictor may evict declares the constraint.
 
         As a rule one of those that it counts does.
@@ -374,13 +399,20 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
                 found is group and kind in self.args.constraints for kind, found in declared_by(pod)
             )
 
-        return any(declares(pod) for domain in domains for pod in domain.pods) or any(
-            declares(pod)
-            and view.active_pod(pod.uid) is not None
-            and self.args.covers(pod)
-            and view.evictable(pod)
-            for pod in view.index(NamespacePods).pods_of(group.namespace)
-            if pod.is_active
+        def declares_uncounted(pod: Pod) -> bool:
+            return (
+                pod.is_active
+                and declares(pod)
+                and view.active_pod(pod.uid) is not None
+                and self.args.covers(pod)
+                and view.evictable(pod)
+            )
+
+        counted = (pod for domain in domains for pod in domain.pods)
+        return (yield from _any(map(declares, counted))) or (
+            yield from _any(
+                map(declares_uncounted, view.index(NamespacePods).pods_of(group.namespace))
+            )
         )
 
 
@@ -400,25 +432,37 @@ def _domain_of(pod: Pod, group: SpreadGroup, view: View) -> str | None:
     return None if found is None else group.nodes.domain_of(found[1])
 
 
-_ClosedDomains = Callable[[SpreadGroup, View], Collection[str]]
+_NodesByDomain = Mapping[str, list[Node]]
+"""The nodes that a constraint includes."""
+
+
+def _nodes_by_domain(group: SpreadGroup, view: View) -> "_Steps[_NodesByDomain]":
+    found: dict[str, list[Node]] = {}
+
+    def add(node: Node) -> None:
+        if (domain := group.nodes.domain_of(node)) is not None:
+            found.setdefault(domain, []).append(node)
+
+    yield from pauses_between(map(add, list(view.nodes())))
+    return found
+
+
+_ClosedDomains = Callable[[_NodesByDomain, View], Collection[str]]
 """Says which domains of a constraint neither give pods nor take them."""
 
 
-def _no_domains(_group: SpreadGroup, _view: View) -> Collection[str]:
+def _no_domains(_nodes: _NodesByDomain, _view: View) -> Collection[str]:
     return ()
 
 
-def _emptied_domains(group: SpreadGroup, view: View) -> Collection[str]:
+def _emptied_domains(nodes: _NodesByDomain, view: View) -> Collection[str]:
     """Return the domains all of whose nodes are being deleted or emptied: they will be gone."""
     emptied = view.index(EmptiedNodes).names
     if not emptied:
         return ()
-    closed: set[str] = set()
-    stay: set[str] = set()
-    for node in view.nodes():
-        if (domain := group.nodes.domain_of(node)) is not None:
-            (closed if node.name in emptied else stay).add(domain)
-    return closed - stay
+    return {
+        domain for domain, those in nodes.items() if all(node.name in emptied for node in those)
+    }
 
 
 class _CountedPods(NamedTuple):
@@ -434,22 +478,36 @@ class _CountedPods(NamedTuple):
 class _Domain:
     """A domain and its pods; `size` counts the replacements that are expected as well."""
 
-    def __init__(self, value: str, pods: list[Pod]) -> None:
+    def __init__(self, value: str) -> None:
         self.value = value
-        self.pods = pods
-        self.size = len(pods)
+        self.pods: list[Pod] = []
+        self.size = 0
 
-    def take(self, count: int, fits: Callable[[Pod], bool]) -> list[Pod]:
+    def add(self, pod: Pod) -> None:
+        """Add a pod."""
+        self.pods.append(pod)
+        self.size += 1
+
+    def in_order(self) -> "_Steps[Iterator[Pod]]":
+        """Return the pods from the end of the order."""
+        ordered: list[list[Pod]] = []
+        for portion in portions(self.pods):
+            ordered.append(sorted(portion, key=_order, reverse=True))
+            yield YieldPoint()
+        return merge(*ordered, key=_order, reverse=True)
+
+    def take(self, count: int, fits: Callable[[Pod], bool]) -> "_Steps[list[Pod]]":
         """Take so many from the end of the order, those that fit before any other.
 
         They are returned in the order.
         """
         fitting: list[Pod] = []
         others: list[Pod] = []
-        for pod in sorted(self.pods, key=_order, reverse=True):
+        for pod in (yield from self.in_order()):
             if len(fitting) == count:
                 break
             (fitting if fits(pod) else others).append(pod)
+            yield YieldPoint()
         taken = [*fitting, *others[: count - len(fitting)]][::-1]
         gone = {pod.uid for pod in taken}
         self.pods = [pod for pod in self.pods if pod.uid not in gone]
@@ -483,13 +541,12 @@ def _only_fewer_pods(left_in_source: int) -> float:
 class _Destinations:
     """The domains below the average, the smallest first, and the nodes in them."""
 
-    def __init__(self, group: SpreadGroup, below: list[_Domain], view: View) -> None:
+    def __init__(
+        self, group: SpreadGroup, below: list[_Domain], nodes: _NodesByDomain, view: View
+    ) -> None:
         self._sizes = [domain.size for domain in below]
         self._size_of: dict[str | None, int] = {domain.value: domain.size for domain in below}
-        self._nodes: dict[str | None, list[Node]] = {domain.value: [] for domain in below}
-        for node in view.nodes():
-            if (domain := group.nodes.domain_of(node)) in self._nodes:
-                self._nodes[domain].append(node)
+        self._nodes = [nodes.get(domain.value, ()) for domain in below]
         self._targets: dict[int, _Targets] = {}
         self._group = group
         self.view = view
@@ -502,7 +559,7 @@ class _Destinations:
         """Return the nodes of those domains that have fewer pods."""
         count = bisect_left(self._sizes, size)
         if count not in self._targets:
-            nodes = chain.from_iterable(islice(self._nodes.values(), count))
+            nodes = chain.from_iterable(islice(self._nodes, count))
             self._targets[count] = _Targets(nodes, self.view)
         return self._targets[count]
 
@@ -526,12 +583,14 @@ class _Targets:
 class _Spread:
     """The pods of a constraint by domain, the smallest domain first."""
 
-    def __init__(self, group: SpreadGroup, domains: list[_Domain], view: View) -> None:
+    def __init__(
+        self, group: SpreadGroup, domains: list[_Domain], nodes: _NodesByDomain, view: View
+    ) -> None:
         self.group = group
         self.domains = domains
         self.average = sum(domain.size for domain in domains) / len(domains)
         below = [domain for domain in domains if domain.size < self.average]
-        self.destinations = _Destinations(group, below, view)
+        self.destinations = _Destinations(group, below, nodes, view)
 
 
 MAX_WEIGHED: Final = 100
@@ -557,14 +616,15 @@ class _Choice:
         self._weight = log(len(spread.domains) + 2)
         self._companions = companions
         self._is_hard = is_hard
+        self._standings: dict[str, Standing] = {}
         self._near: dict[_Targets, NearDomains] = {}
         self._found: dict[tuple[_Targets, Admitted], _Targets] = {}
         self._weighed = 0
 
-    def targets_for(self, pick: Pick) -> tuple[_Targets, bool]:
+    def targets_for(self, pick: Pick) -> "_Steps[tuple[_Targets, bool]]":
         """Return the nodes that may take a pod, and whether it fits one of them."""
         widest = self._destinations.smaller_than(pick.left)
-        best = self._serving_all(widest, pick.standing)
+        best = yield from self._serving_all(widest, pick.standing)
         if best is widest or best.fits(pick.pod):
             return best, best.fits(pick.pod)
         if self._is_hard:
@@ -572,35 +632,68 @@ class _Choice:
         if self._weighed >= MAX_WEIGHED:
             return best, False
         self._weighed += 1
-        weighed = self._weighing(widest, pick)
+        weighed = yield from self._weighing(widest, pick)
         return weighed, weighed.fits(pick.pod)
 
-    def _serving_all(self, widest: _Targets, standing: Standing) -> _Targets:
+    def _serving_all(self, widest: _Targets, standing: Standing) -> _Steps[_Targets]:
         if widest not in self._near:
-            found = zip(*map(self._companions.domains_of, widest.nodes), strict=True)
+            for node in widest.nodes:
+                if node.name not in self._standings:
+                    self._standings[node.name] = self._companions.domains_of(node)
+                    yield YieldPoint()
+            found = zip(*(self._standings[node.name] for node in widest.nodes), strict=True)
             self._near[widest] = [set(filter(None, domains)) for domains in found]
         admitted = self._companions.admitted(standing, self._near[widest])
         if all(domains is None for domains in admitted):
             return widest
         key = widest, admitted
         if key not in self._found:
-            nodes = (node for node in widest.nodes if self._is_within(node, admitted))
-            self._found[key] = _Targets(nodes, self._destinations.view)
+            self._found[key] = yield from self._those(
+                widest, lambda node: self._is_within(node, admitted)
+            )
         return self._found[key]
 
     def _is_within(self, node: Node, admitted: Admitted) -> bool:
         return all(
             domains is None or at is None or at in domains
-            for at, domains in zip(self._companions.domains_of(node), admitted, strict=True)
+            for at, domains in zip(self._standings[node.name], admitted, strict=True)
         )
 
-    def _weighing(self, widest: _Targets, pick: Pick) -> _Targets:
+    def _weighing(self, widest: _Targets, pick: Pick) -> _Steps[_Targets]:
         def is_worth_it(node: Node) -> bool:
             gain = self._weight * (pick.left - self._destinations.size_at(node))
-            loss = self._companions.cost(pick.standing, self._companions.domains_of(node))
+            loss = self._companions.cost(pick.standing, self._standings[node.name])
             return gain > MIN_GAIN * loss
 
-        return _Targets(filter(is_worth_it, widest.nodes), self._destinations.view)
+        return (yield from self._those(widest, is_worth_it))
+
+    def _those(self, widest: _Targets, may_take: Callable[[Node], bool]) -> _Steps[_Targets]:
+        """Return those of some nodes that may take a pod."""
+        found: list[Node] = []
+        for portion in portions(widest.nodes):
+            found += filter(may_take, portion)
+            yield YieldPoint()
+        return _Targets(found, self._destinations.view)
+
+
+def _any(answers: Iterable[bool]) -> _Steps[bool]:
+    """Say whether one of the answers is yes."""
+    for number, answer in enumerate(answers, 1):
+        if answer:
+            return True
+        if number % LOOKS_PER_SLICE == 0:
+            yield YieldPoint()
+    return False
+
+
+def _at_once(steps: _Steps[T]) -> T:
+    """Return what the steps lead to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 def _send(picks: Generator[Pick, bool, None], *, leaves: bool) -> Pick | None:

@@ -1,6 +1,17 @@
 """Answers that take longer than a turn of the event loop may: an evaluation has them in steps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+PORTION: Final = 100
+"""So many pods, or labels, are looked at in a step: a few tenths of a millisecond."""
+
+ItemT = TypeVar("ItemT")
+
+
+def portions(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
+    """Yield items in portions of one step."""
+    return (items[at : at + PORTION] for at in range(0, len(items), PORTION))
 
 
 class AnswerTakesLong(BaseException):

@@ -16,9 +16,10 @@ from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.policy.settings.controller_settings import RetrySettings
+from reactive_desched.primitives import long_answers
 from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes import namespace_pods, selectors
+from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
@@ -88,7 +89,7 @@ class Bench:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    for module in (namespace_pods, selectors):
+    for module in (long_answers, selectors):
         monkeypatch.setattr(module, "PORTION", 1)
     monkeypatch.setattr(selectors, "SHORT_STEPS", 0)
     made = Bench()

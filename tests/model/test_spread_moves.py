@@ -34,8 +34,10 @@ def hosts(*, is_restored: bool = True, **sizes: int) -> Companion:
 def picked(companions: Companions, floor: float, stays: Mapping[str, str] = {}) -> list[str]:
     """Name the pods that leave in their order, but for those that stay."""
     of_racks = pods()
-    sizes = {rack: len(those) for rack, those in of_racks.items()}
-    picks = SourcePods(sizes, of_racks, floor, companions).pick()
+    sources = SourcePods(floor, companions)
+    for rack, those in of_racks.items():
+        assert list(sources.add(rack, len(those), those)) == those
+    picks = sources.pick()
     names: list[str] = []
     pick = next(picks, None)
     while pick is not None:

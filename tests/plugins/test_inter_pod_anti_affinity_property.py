@@ -22,8 +22,9 @@ from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
 )
+from reactive_desched.primitives import long_answers
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes import namespace_pods, selectors
+from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.topology_domains import topology_of
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
@@ -172,7 +173,7 @@ def test_reacting_finds_the_same_where_pods_are_collected_in_steps(
     steps: list[tuple[str, Step]], args: dict[str, Any]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (namespace_pods, selectors):
+        for module in (long_answers, selectors):
             patch.setattr(module, "PORTION", 1)
         patch.setattr(selectors, "SHORT_STEPS", 0)
         patch.setattr(selectors, "LARGE_PODS", 0)

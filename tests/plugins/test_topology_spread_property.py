@@ -1,7 +1,7 @@
 """Whatever happens, reacting finds what a full scan finds."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 from hypothesis import given
@@ -9,6 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.api.scope import Namespaces
+from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.model import findings
+from reactive_desched.model.decisions import Decision, Refuse
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
@@ -18,10 +25,16 @@ from reactive_desched.model.objects import (
     PodDisruptionBudget,
     PodStatus,
 )
+from reactive_desched.plugins import topology_spread
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings.controller_settings import RetrySettings
+from reactive_desched.primitives import long_answers
+from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes import selectors
 from reactive_desched.testing.builders import node, pod, with_spec
-from reactive_desched.testing.scenario import Scenario
+from reactive_desched.testing.scenario import Scenario, build_view
 from reactive_desched.testing.topology_spread import WEB, spread_constraint, with_spread
 
 DB = {"app": "db"}
@@ -92,15 +105,14 @@ budgets = st.builds(
     lambda labels: PodDisruptionBudget("default", "b", selector=LabelSelector(labels)),
     st.sampled_from([WEB, DB]),
 )
-steps = st.lists(
+changes = (
     st.tuples(st.just("apply"), nodes)
     | st.tuples(st.just("apply"), pods)
     | st.tuples(st.just("apply"), pods)
     | st.tuples(st.just("apply"), budgets)
-    | st.tuples(st.just("remove"), nodes | pods | budgets),
-    min_size=8,
-    max_size=30,
+    | st.tuples(st.just("remove"), nodes | pods | budgets)
 )
+steps = st.lists(changes, min_size=8, max_size=30)
 START: tuple[ClusterObject, ...] = (
     node("n1", zone="a", labels={"disk": "ssd"}),
     node("n2", zone="b", labels={"disk": "ssd"}),
@@ -127,14 +139,17 @@ evictors = st.sampled_from(
 )
 
 
-class Story:
-    """A scenario in which a name may come back as another pod, and no pod that ended runs again."""
+ClusterT = TypeVar("ClusterT", Scenario, "InTurns")
 
-    def __init__(self, args: dict[str, Any], evictor: dict[str, Any]) -> None:
-        plugin = TopologySpreadPlugin(TopologySpreadArgs(**args))
-        protections = DefaultEvictorArgs.model_validate(evictor)
-        self.cluster = Scenario(plugin, *START, evictor=protections)
+
+class Story(Generic[ClusterT]):
+    """A cluster in which a name may come back as another pod, and no pod that ended runs again."""
+
+    def __init__(self, cluster: ClusterT) -> None:
+        self.cluster: ClusterT = cluster
         self._lives: Counter[str] = Counter()
+        for each in START:
+            cluster.apply(each)
 
     def tell(self, step: str, thing: ClusterObject) -> None:
         if isinstance(thing, Pod):
@@ -152,13 +167,72 @@ class Story:
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[tuple[str, ClusterObject]], args: dict[str, Any], evictor: dict[str, Any]
 ) -> None:
-    story = Story(args, evictor)
+    plugin = TopologySpreadPlugin(TopologySpreadArgs(**args))
+    story = Story(Scenario(plugin, evictor=DefaultEvictorArgs.model_validate(evictor)))
     for step, thing in steps:
         story.tell(step, thing)
         assert story.cluster.flagged() == story.cluster.flagged_after_restart()
+        assert story.cluster.flagged() == story.cluster.flagged_by_full_scan()
 
-    # A full scan counts anew what changes have altered until then, so it comes last.
-    assert story.cluster.flagged() == story.cluster.flagged_by_full_scan()
+
+class InTurns:
+    """A cluster whose plans are interrupted wherever they may be, and no finding of them leaves."""
+
+    def __init__(self, plugin: TopologySpreadPlugin) -> None:
+        self.state = ClusterState()
+        self._view = build_view(self.state)
+        self._evaluator = Evaluator(
+            [PluginInstance("p", plugin, self, self._view, DebounceConfig(0, 0))],
+            PodBackoff(RetrySettings()),
+            SchedulerNodeFit(self._view, lambda: 0),
+        )
+        self.state.keep_indexes(plugin.required_indexes)
+        self._evaluator.resync(0)
+
+    def decide(self, finding: Finding, _: float) -> Decision:
+        return Refuse(finding, "Test", "TestRefusal", "it stays")
+
+    def apply(self, thing: ClusterObject) -> None:
+        self._evaluator.apply_changes(self.state.upsert(thing), 0)
+
+    def remove(self, thing: ClusterObject) -> None:
+        self._evaluator.apply_changes(self.state.remove(thing), 0)
+
+    def turn(self) -> bool:
+        """Work until the first interruption; say whether there is more to do."""
+        for _ in self._evaluator.process_due(0, lambda: True):
+            pass
+        due = self._evaluator.next_due(0)
+        return due is not None and due <= 0
+
+    def flagged(self) -> set[str]:
+        found = [each.decision.finding.pod for each in self._evaluator.pending()]
+        return {pod.name for pod in found if self._view.active_pod(pod.uid) is not None}
+
+
+@given(st.lists(st.tuples(changes, st.integers(0, 6)), min_size=8, max_size=30), arguments)
+def test_plans_find_the_same_whatever_happens_while_they_are_interrupted(
+    steps: list[tuple[tuple[str, ClusterObject], int]], args: dict[str, Any]
+) -> None:
+    plugin = TopologySpreadPlugin(TopologySpreadArgs(**args))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (long_answers, selectors):
+            patch.setattr(module, "PORTION", 1)
+        for module in (findings, topology_spread):
+            patch.setattr(module, "LOOKS_PER_SLICE", 1)
+        story: Story[InTurns] = Story(InTurns(plugin))
+        for (step, thing), turns in steps:
+            story.tell(step, thing)
+            for _ in range(turns):
+                story.cluster.turn()
+        while story.cluster.turn():
+            pass
+
+    state = story.cluster.state
+    fresh = Scenario(
+        plugin, *state.store(Node), *state.store(Pod), *state.store(PodDisruptionBudget)
+    )
+    assert story.cluster.flagged() == fresh.flagged()
 
 
 def test_a_pod_that_counts_for_another_constraint_alone_alters_which_pod_leaves() -> None:

@@ -20,9 +20,10 @@ from reactive_desched.model.objects import (
     PodAffinityTerm,
     PodStatus,
 )
+from reactive_desched.primitives import long_answers
 from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes import namespace_pods, selectors
+from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.topology_domains import topology_of
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
@@ -290,7 +291,7 @@ def test_an_answer_in_steps_is_right_whatever_happens_between_them(
     steps: list[tuple[str, Any]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(namespace_pods, "PORTION", 1)
+        patch.setattr(long_answers, "PORTION", 1)
         patch.setattr(selectors, "PORTION", 1)
         patch.setattr(selectors, "SHORT_STEPS", 0)
         story = told(steps)

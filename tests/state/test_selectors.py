@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
+from reactive_desched.primitives import long_answers
 from reactive_desched.primitives.long_answers import AnswerTakesLong
-from reactive_desched.state.indexes import namespace_pods, selectors
+from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.topology_domains import TopologyDomains
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
@@ -157,7 +158,7 @@ def test_labels_that_no_selection_demands_any_more_are_not_indexed(one_remembere
 
 @pytest.fixture
 def one_pod_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (namespace_pods, selectors):
+    for module in (long_answers, selectors):
         monkeypatch.setattr(module, "PORTION", 1)
     monkeypatch.setattr(selectors, "SHORT_STEPS", 0)
 

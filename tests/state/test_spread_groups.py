@@ -1,5 +1,6 @@
 """When the spread of a constraint's pods is announced, and what is counted for it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,8 +9,10 @@ from msgspec.structs import replace
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject, Pod, PodStatus
+from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject, Node, Pod, PodStatus
+from reactive_desched.primitives import long_answers
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.spread_counts import CountsPod, SpreadCounts
 from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGroups
 from reactive_desched.testing.builders import node, pod, with_spec
@@ -37,7 +40,7 @@ class Spread:
     def count_all(self) -> None:
         """Ask for the pods of every group, as a plugin does that judges it."""
         for group in self.groups.groups():
-            self.counts.pods_by_domain(group)
+            list(self.counts.counted_pods(group))
 
     def put(self, *objects: ClusterObject) -> list[str]:
         """Add or change objects; return the topology labels of the groups announced for the last.
@@ -56,9 +59,8 @@ class Spread:
     def sizes(self) -> dict[str, int]:
         """Count the pods of the only group, by domain."""
         [group] = self.groups.groups()
-        counted = self.counts.pods_by_domain(group)
-        names = {*self.groups.domains(group), *counted}
-        return {name: len(counted.get(name, ())) for name in names}
+        counted = Counter(at for found in self.counts.counted_pods(group) for at, _ in found)
+        return {name: counted[name] for name in {*self.groups.domains(group), *counted}}
 
 
 def _announced(changes: Iterable[Change]) -> list[str]:
@@ -274,3 +276,65 @@ def test_a_group_without_pods_has_no_skew() -> None:
 
     assert spread.sizes() == {"a": 0, "b": 0}
     assert spread.put(C) == []
+
+
+# --- changes while pods are counted ---
+
+PODS, MORE = declared_once(2, 2)
+FIRST, SECOND, THIRD, OTHER = PODS
+MEANWHILE = [
+    pytest.param(("put", MORE("new", "n2")), id="a pod comes"),
+    pytest.param(("remove", FIRST), id="the first pod goes"),
+    pytest.param(("remove", OTHER), id="the last pod goes"),
+    pytest.param(("put", replace(FIRST, deletion_s=1)), id="the first pod begins to terminate"),
+    pytest.param(("put", replace(OTHER, deletion_s=1)), id="the last pod begins to terminate"),
+    pytest.param(("put", replace(SECOND, labels={})), id="a pod does not match any more"),
+    pytest.param(("put", replace(THIRD, status=PodStatus("Failed"))), id="a pod ends"),
+    pytest.param(("put", node("n1", zone="c")), id="a node has another zone"),
+    pytest.param(("put", node("n2", zone="b", labels={"a": "b"})), id="a node has another label"),
+    pytest.param(("remove", A), id="a node goes"),
+]
+
+
+def not_terminating(each: Pod) -> bool:
+    return not each.is_terminating
+
+
+@pytest.mark.parametrize("counted", range(5))
+@pytest.mark.parametrize("change", MEANWHILE)
+def test_what_changes_while_pods_are_counted_is_counted_once_and_announced(
+    monkeypatch: pytest.MonkeyPatch, change: tuple[str, ClusterObject], counted: int
+) -> None:
+    for module in (long_answers, selectors):
+        monkeypatch.setattr(module, "PORTION", 1)
+    spread = Spread(counts=not_terminating)
+    spread.put(A, B, *PODS)
+    portions = spread.counts.counted_pods(*spread.groups.groups())
+    for _ in range(counted):
+        next(portions)
+    step, thing = change
+
+    announced = getattr(spread, step)(thing)
+
+    for _ in portions:
+        pass
+    fresh = Spread(*spread.state.store(Node), *spread.state.store(Pod), counts=not_terminating)
+    assert spread.counts.answers() == fresh.counts.answers()
+    assert announced == ["zone"] * (counted > 0)
+
+
+def test_the_pods_of_a_group_that_has_ended_are_not_counted_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (long_answers, selectors):
+        monkeypatch.setattr(module, "PORTION", 1)
+    spread = Spread(A, B, *PODS)
+    [group] = spread.groups.groups()
+    portions = spread.counts.counted_pods(group)
+    next(portions)
+
+    for each in PODS:
+        spread.remove(each)
+
+    assert list(portions) == list(spread.counts.counted_pods(group)) == []
+    assert spread.counts.answers() == Spread(A, B).counts.answers()

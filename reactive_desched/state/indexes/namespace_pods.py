@@ -1,11 +1,11 @@
 """The pods of each namespace, by their labels."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.indexes.topology_domains import CompactMultiMap
 
 LabelledPods = tuple[Labels, Collection[PodKey]]
@@ -59,12 +59,11 @@ class _Namespace:
 
     def _index_all(self, key: str) -> Iterator[None]:
         by_value = self.by_label[key]
-        for number, portion in enumerate(portions(list(self.labels.items()))):
+        for number, portion in enumerate(portions(list(self.labels))):
             if number:
                 yield
-            for identity, labels in portion:
-                if identity in self.labels:
-                    _index(by_value, key, labels)
+            for labels in filter(None, map(self.labels.get, portion)):
+                _index(by_value, key, labels)
         if self.by_label.get(key) is by_value:
             del self.indexing[key]
 
@@ -84,19 +83,9 @@ class _Namespace:
 
     def all(self) -> Iterator[LabelledPods]:
         """Return those of all labels; pods may come and go meanwhile."""
-        for identity, labels in list(self.labels.items()):
-            yield labels, self.uids.members(identity)
-
-
-PORTION: Final = 200
-"""So many pods, or labels, are looked at in a step: a few tenths of a millisecond."""
-
-ItemT = TypeVar("ItemT")
-
-
-def portions(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
-    """Yield items in portions of one step."""
-    return (items[at : at + PORTION] for at in range(0, len(items), PORTION))
+        for identity in list(self.labels):
+            if (labels := self.labels.get(identity)) is not None:
+                yield labels, self.uids.members(identity)
 
 
 def _index(by_value: dict[str, dict[int, None]], key: str, labels: Labels) -> None:
@@ -119,8 +108,8 @@ class NamespacePods(Index):
             self.on_pod(None, pod)
 
     def pods_of(self, namespace: str) -> Iterator[Pod]:
-        """Return the pods of a namespace."""
-        uids = (uid for _, group in self.by_labels(namespace) for uid in group)
+        """Return the pods of a namespace; of pods that come or go meanwhile only some."""
+        uids = (uid for _, group in self.by_labels(namespace) for uid in tuple(group))
         return (pod for pod in map(self._pods.get, uids) if pod is not None)
 
     def by_labels(self, namespace: str | None) -> Iterator[LabelledPods]:

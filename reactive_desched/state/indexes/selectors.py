@@ -8,14 +8,19 @@ that match it by looking up its own labels, and a query finds its pods by lookin
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 from reactive_desched.api.index import Cluster
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.objects import Namespace, Pod, PodKey
-from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
-from reactive_desched.state.indexes.namespace_pods import PORTION, NamespacePods, portions
+from reactive_desched.primitives.long_answers import (
+    PORTION,
+    AnswerTakesLong,
+    LongAnswers,
+    portions,
+)
+from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.topology_domains import (
     NodeTopology,
     TopologyDomains,
@@ -254,12 +259,11 @@ class SelectorQueries:
     def _covers(self, query: SelectorQuery, pod: Pod) -> bool:
         return query.scope.covers(pod.namespace, self._namespace_labels(pod.namespace))
 
-    def matching_pods(self, query: SelectorQuery) -> Iterator[Pod]:
-        """Return the active pods that a query matches, on eligible nodes and on others."""
-        return chain.from_iterable(self._portions_of_pods(query))
+    def matching_pods(self, query: SelectorQuery) -> Iterator[list[Pod]]:
+        """Yield the active pods that a query matches, on eligible nodes and on others.
 
-    def _portions_of_pods(self, query: SelectorQuery) -> Iterator[list[Pod]]:
-        """Yield them in portions, between which the cluster may change."""
+        They come in portions, between which the cluster may change.
+        """
         for index in self._indexes_of(query) if query.is_valid else ():
             for uids in index.candidates(query):
                 covers: dict[str, bool] = {}
@@ -306,7 +310,7 @@ class SelectorQueries:
     def _collect(self, query: SelectorQuery, domains: TopologyDomains) -> Iterator[None]:
         """Add the pods that match, as they are at each step; `update_pod` sees to the others."""
         key = domains.topology_key
-        for pods in self._portions_of_pods(query):
+        for pods in self.matching_pods(query):
             if query.domains.get(key) is not domains:
                 return
             nodes: dict[str, NodeTopology] = {}

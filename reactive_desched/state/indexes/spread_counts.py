@@ -4,7 +4,8 @@ A constraint is announced when its skew passed its maxSkew, either way, or while
 its pods or nodes change.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from math import inf
 from typing import Final
 
 from reactive_desched.api.index import Cluster, Index, NodeState
@@ -25,11 +26,14 @@ CountsPod = Callable[[Pod], bool]
 class _Tally:
     """The counted pods of a group by domain; `uncounted` are the other pods that it matches there.
 
+    Until it is `complete` it has only pods that were added, and its skew is not known: pods that
+    are added twice, or removed before, do no harm by that.
     How many domains have a pod, of which sizes, is kept per pod; whether a domain has none is
     found out again only after a domain got its first pod, lost its last, appeared or disappeared.
     """
 
     __slots__ = (
+        "_added",
         "_all_occupied",
         "_checked_at",
         "_domains",
@@ -49,9 +53,21 @@ class _Tally:
         self._occupied_version = 0
         self._checked_at: tuple[int, int] | None = None
         self._all_occupied = False
+        self._added: set[PodKey] | None = set()
 
-    def skew(self) -> int:
+    @property
+    def is_complete(self) -> bool:
+        """Say whether it has every pod that it should have."""
+        return self._added is None
+
+    def complete(self) -> None:
+        """Note that every pod has been added."""
+        self._added = None
+
+    def skew(self) -> float:
         """Return how many pods more the largest domain has than the smallest one."""
+        if not self.is_complete:
+            return inf
         if not self.sizes:
             return 0
         at = self._occupied_version, self.group.nodes.version
@@ -66,6 +82,10 @@ class _Tally:
         """Add a pod that the group matches; None is on no eligible node with the label."""
         if domain is None:
             return
+        if self._added is not None:
+            if pod in self._added:
+                return
+            self._added.add(pod)
         if counts:
             self._resize(domain, 1)
         else:
@@ -75,6 +95,10 @@ class _Tally:
         """Remove a pod that was added to this domain."""
         if domain is None:
             return
+        if self._added is not None:
+            if pod not in self._added:
+                return
+            self._added.discard(pod)
         if pod in self.uncounted:
             self.uncounted.discard(pod)
         else:
@@ -100,7 +124,7 @@ class SpreadCounts(Index):
     """The pods of each group by domain, of which only those count that `args` says count.
 
     `args` is a CountsPod, or None to count all. A group is counted from the first time that its
-    domains are asked for; what else than the cluster alters a pod's answer is passed to `recount`.
+    pods are asked for; what else than the cluster alters a pod's answer is passed to `recount`.
     """
 
     announces = (SpreadChanged,)
@@ -116,25 +140,33 @@ class SpreadCounts(Index):
 
     # --- questions ---
 
-    def pods_by_domain(self, group: SpreadGroup) -> dict[str, list[Pod]]:
-        """Return the counted pods by value of the topology label.
+    def counted_pods(self, group: SpreadGroup) -> Iterator[list[tuple[str, Pod]]]:
+        """Yield the counted pods of a group that is declared, each after its domain.
 
         Pods on eligible nodes that the group does not include count, too, as they do upstream.
+        They come in portions, between which the cluster may change: of pods that come or go
+        meanwhile only some are among them.
         """
-        found: dict[str, list[Pod]] = {}
-        tally = _Tally(group, self._groups.domains(group))
-        for pod in self._groups.pods(group):
-            domain = _domain(topology_of(self._cluster, pod.node), group.topology_key)
-            if domain is not None:
-                counts = self._counts(pod)
-                tally.add(pod.uid, domain, counts=counts)
-                if counts:
-                    found.setdefault(domain, []).append(pod)
-        if group.declared:
-            self._tallies[group] = tally
+        if not group.declared:
+            return
+        if (tally := self._tallies.get(group)) is None:
+            tally = self._tallies[group] = _Tally(group, self._groups.domains(group))
             self._by_nodes.setdefault(group.nodes, {})[group] = None
             self._update_skewed(group)
-        return found
+        for pods in self._groups.portions_of_pods(group):
+            found: list[tuple[str, Pod]] = []
+            for pod in pods:
+                domain = _domain(topology_of(self._cluster, pod.node), group.topology_key)
+                if domain is not None:
+                    counts = self._counts(pod)
+                    if not tally.is_complete:
+                        tally.add(pod.uid, domain, counts=counts)
+                    if counts:
+                        found.append((domain, pod))
+            yield found
+        if not tally.is_complete and self._tallies.get(group) is tally:
+            tally.complete()
+            self._update_skewed(group)
 
     def recount(self, pod: Pod) -> list[SpreadGroup]:
         """Ask again whether a pod counts; return the groups that it alters, as announced.
@@ -198,8 +230,8 @@ class SpreadCounts(Index):
     def answers(self) -> object:
         """Return the counted pods of every group by domain, and the groups above their maxSkew."""
         for group in self._groups.groups():
-            if group not in self._tallies:
-                self.pods_by_domain(group)
+            for _ in self.counted_pods(group):
+                pass
         return (
             {group.key: (tally.sizes, tally.uncounted) for group, tally in self._tallies.items()},
             {group.key for group in self._skewed},

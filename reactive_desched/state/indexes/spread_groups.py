@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
-from itertools import permutations
+from itertools import chain, permutations
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
@@ -173,7 +173,16 @@ class SpreadGroups(Index):
 
         Use them up before the next change.
         """
-        return self._queries.matching_pods(group.query)
+        return chain.from_iterable(self.portions_of_pods(group))
+
+    def portions_of_pods(self, group: SpreadGroup) -> Iterator[list[Pod]]:
+        """Yield the same in portions, between which the cluster may change.
+
+        Of pods that come or go meanwhile only some are among them. It ends with the group.
+        """
+        portions = self._queries.matching_pods(group.query)
+        while group.declared and (portion := next(portions, None)) is not None:
+            yield portion
 
     def domains(self, group: SpreadGroup) -> Collection[str]:
         """Return the values of the topology label on the nodes that a group includes."""
