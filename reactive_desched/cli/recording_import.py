@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Write what another program recorded of a cluster as a recording of ours, so that a policy can be
-tried on it: a file of `kwokctl snapshot record` (or `export --record`), or a trace of SimKube. What
-such a file lacks is said. One of kwokctl does not say when it was begun: --began does."""
+tried on it: a file of `kwokctl snapshot export --record`, or a trace of SimKube. What such a file
+lacks is said. One of kwokctl does not say when it was begun: --began does."""
 _EPILOG = """\
 exit status: 0 written, 1 it cannot be read or written, 2 the arguments are wrong"""
 
@@ -70,8 +70,8 @@ def _some_objects(items: "Iterator[Item]", name: str) -> "Iterator[Item]":
         yield item
     if not has_any:
         raise RecordingError(
-            f"{name} has no objects that could be read; is it a file of kwokctl, or a trace of"
-            " SimKube?"
+            f"{name} has no object of a kind that the controller watches; is it a file of kwokctl,"
+            " or a trace of SimKube?"
         )
 
 

@@ -3,12 +3,14 @@
 import gzip
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from reactive_desched.errors import RecordingError
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.recording.imports import kwok, simkube
 from reactive_desched.recording.imports.kwok import read_kwok
 from reactive_desched.recording.imports.simkube import read_simkube
@@ -22,6 +24,7 @@ from reactive_desched.recording.items import (
     PictureEnded,
     Verb,
 )
+from reactive_desched.recording.reader import RecordedState
 from tests.support.golden import Golden
 
 BEGAN_S = 1_800_000_000.0
@@ -139,6 +142,33 @@ def test_a_word_without_quotes_means_what_it_means_to_kubectl() -> None:
     (_, node, *_), _ = read(KWOK.replace('rack: "on"', 'y: "on"'))
 
     assert node.obj.labels["true"] == "on"
+
+
+def test_a_recording_of_a_real_cluster_by_kwokctl_has_the_pods_as_kubectl_showed_them() -> None:
+    notes: list[str] = []
+    with (Path(__file__).parent / "recorded" / "kwokctl-0.8.0.yaml.gz").open("rb") as file:
+        state = RecordedState()
+        for item in read_kwok(file, "kwokctl-0.8.0.yaml.gz", BEGAN_S, notes.append):
+            state.apply(item)
+    pods = {pod.name: pod.node for pod in state.objects["pods"].values() if isinstance(pod, Pod)}
+    assert pods == {
+        "api-568dd48cc4-b5ddj": "node-2",
+        "api-568dd48cc4-hkmcj": "node-2",
+        "api-568dd48cc4-vzf7c": "node-1",
+        "web-76c4d7f656-85f78": "node-0",
+        "web-76c4d7f656-n4v46": "node-2",
+        "web-76c4d7f656-r47z4": "node-1",
+    }
+    assert {name: taints(node) for name, node in state.objects["nodes"].items()} == {
+        "node-0": ["gpu=yes:NoSchedule"],
+        "node-1": [],
+    }
+    assert not any("unreadable" in note for note in notes)
+
+
+def taints(node: object) -> list[str]:
+    assert isinstance(node, Node)
+    return [str(taint) for taint in node.taints]
 
 
 def test_what_a_recording_of_kwokctl_lacks_is_said(golden: Golden) -> None:

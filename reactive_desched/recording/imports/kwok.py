@@ -1,4 +1,4 @@
-"""Recordings of `kwokctl snapshot record` and `kwokctl snapshot export --record`.
+"""Recordings of `kwokctl snapshot export --record`, which earlier versions called `record`.
 
 YAML documents: the objects of a cluster, and then a ResourcePatch for each change. Every time in
 them is written as its distance from the beginning of the recording, which is not in the file.
@@ -45,6 +45,7 @@ _SEPARATOR: Final = re.compile(rb"---(\s|$)")
 _OFFSET: Final = re.compile(r"\$\(time-offset-nanosecond (-?[0-9]{1,19})\)")
 _MAY_BE_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:-])\*[^\s*]", re.MULTILINE)
 _NS: Final = 10**9
+_BUDGETS: Final = "poddisruptionbudgets"
 _LACKS: Final = (
     "the file does not say when it was begun: its times count from the moment that was given",
     "it has no measured use of nodes and pods: plugins that go by it find nothing",
@@ -92,10 +93,16 @@ class _KwokReader:
         if in_picture:
             yield PictureEnded(self._at, self._objects.counts())
             note("it has no changes: it is one picture of a cluster, which `plan -f` reads as well")
-        for sentence in (*_LACKS, *self._objects.missing()):
+        for sentence in self._lacks():
             note(sentence)
         if unknown:
             note(f"{unknown} changes are left out: of kinds that are not watched, or unreadable")
+
+    def _lacks(self) -> Iterator[str]:
+        yield from _LACKS
+        yield from self._objects.missing()
+        if _BUDGETS not in self._objects.counts():
+            yield f"kwokctl records no PodDisruptionBudgets unless --filter names {_BUDGETS}.policy"
 
     def _is_patch(self, document: Json) -> bool:
         version = document.get("apiVersion")
@@ -168,7 +175,7 @@ class _KwokReader:
             except (yaml.YAMLError, ValueError, RecursionError) as error:
                 raise self._error(
                     f"this is no YAML: {' '.join(str(error).split())[:200]}; name a file that"
-                    " `kwokctl snapshot record --path` wrote"
+                    " `kwokctl snapshot export --record` wrote"
                 ) from error
             if value is None:
                 continue
