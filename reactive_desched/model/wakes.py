@@ -159,6 +159,11 @@ class WakeOnWorkload(WakeOn, frozen=True, gc=False):
     words = "a change of its workload"
     uid: str
 
+    @classmethod
+    def fulfilled_by(cls, change: Any) -> Self:  # a WorkloadChanged: many events have one
+        """Return the wake of the changed workload."""
+        return cls(change.uid)
+
 
 class WakeOnPdb(WakeOn, frozen=True, gc=False):
     """A PodDisruptionBudget of a namespace differs."""
