@@ -1,37 +1,44 @@
 """Reads the calendars of schedules again and again, and puts what they say in force.
 
 What was read is a part of the configuration: another text of a calendar is a reload, so that a
-recording has it, and a replay goes by it.
+recording has it, and a replay goes by it. It is kept beside the journal: a process that starts goes
+by it until it has read the calendar itself.
 """
 
-import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import partial
-from http import HTTPStatus
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import aiohttp
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched._version import __version__
 from reactive_desched.app.config_reload import ActiveConfig, Configurable
+from reactive_desched.app.kept_calendars import (
+    FILE,
+    KeptCalendar,
+    KeptCalendars,
+    digest_of,
+    read_kept,
+    write_kept,
+)
 from reactive_desched.kube.client.clock import Clock
-from reactive_desched.kube.client.failures import describe_error, proxy_refusal
-from reactive_desched.policy.freeze_calendar import MAX_BYTES, CalendarError, read_freezes
+from reactive_desched.policy.freeze_calendar import CalendarError
 from reactive_desched.policy.settings.limits import (
     CalendarSettings,
     EvictionSchedule,
     WhileUnread,
 )
 from reactive_desched.policy.wall_windows import Span
-from reactive_desched.primitives.client_tls import client_tls_context
-from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.times import utc_time
+from reactive_desched.usage.calendars import ReadText, read_times
 from reactive_desched.web.health import CheckResult
 
 READS = counter("calendar_reads", "Reads of the calendars of schedules.", "calendar", "result")
@@ -50,17 +57,27 @@ RETRY_S: Final = 60.0
 _Key = tuple[CalendarSettings, str]
 """A calendar, and the time zone of its whole days."""
 
-ReadText = Callable[[CalendarSettings], Awaitable[bytes]]
-"""Returns the text of a calendar, MAX_BYTES + 1 at most; raises CalendarError."""
+
+class CalendarState(Struct, frozen=True, rename="camel"):
+    """A calendar for the status page: when what counts was read, None where nothing was.
+
+    `is_kept` says that an earlier process read it; `problem` is why it cannot be read now.
+    """
+
+    name: str
+    read: datetime | None
+    is_kept: bool
+    problem: str
 
 
 class _Reading:
-    """One calendar: when it is due, when it was read, and what was wrong."""
+    """One calendar: when it is due, when it was read, by an earlier process, and what was wrong."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.due_at = 0.0
         self.read_at: float | None = None
+        self.is_kept = False
         self.problem = ""
 
 
@@ -84,6 +101,8 @@ class CalendarPolling:
         self._log = log
         self._read = read
         self._readings: dict[_Key, _Reading] = {}
+        self._kept: KeptCalendars = {}
+        self._was_read = Wakeup()
         self._results: Counter[tuple[str, ...]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
@@ -104,6 +123,41 @@ class CalendarPolling:
         is_ok = not any(each.problem for each in self._readings.values())
         return CheckResult(is_ok, "; ".join(texts) or "no schedule has one", is_well=is_ok)
 
+    def states(self) -> tuple[CalendarState, ...]:
+        """Return how each calendar stands."""
+        wall_offset_s = self._clock.wall() - self._clock.now()
+        return tuple(
+            CalendarState(
+                each.name,
+                None if each.read_at is None else utc_time(each.read_at + wall_offset_s),
+                each.is_kept,
+                each.problem,
+            )
+            for each in self._readings.values()
+        )
+
+    async def keep_in(self, directory: Path) -> None:
+        """Go by what an earlier process kept in this folder, and keep what is read.
+
+        Runs until cancelled. What cannot be read there counts as not kept.
+        """
+        written: KeptCalendars = {}
+        try:
+            written = await anyio.to_thread.run_sync(read_kept, directory)
+        except (OSError, ValueError) as error:
+            message = f"{directory / FILE}: {error}; they count as not read"
+            self._log.warning("kept calendars cannot be read", message=message)
+        self._kept = {**written, **self._kept}
+        while True:
+            while self._kept == written:
+                await self._was_read.wait()
+            written = self._kept
+            try:
+                await anyio.to_thread.run_sync(write_kept, directory, written)
+            except OSError as error:
+                message = f"{directory / FILE}: {error.strerror or error}"
+                self._log.warning("calendars cannot be kept", message=message)
+
     async def run(self) -> None:
         """Read until cancelled."""
         while True:
@@ -122,28 +176,34 @@ class CalendarPolling:
         }
         for key, reading in list(self._readings.items()):
             reading.name = wanted[key].name
+            if reading.read_at is None and (kept := self._kept.get(digest_of(*key))) is not None:
+                self._take_kept(key, kept, reading)
             if self._clock.now() >= reading.due_at:
                 await self._read_one(key, reading)
 
     async def _read_one(self, key: _Key, reading: _Reading) -> None:
-        from reactive_desched.primitives.cron import parse_time_zone  # most settings have no times
-
         calendar, zone = key
         try:
-            with anyio.fail_after(calendar.timeout_s):
-                text = await self._read(calendar)
-            parse = partial(read_freezes, text, parse_time_zone(zone), self._clock.wall())
-            spans = await anyio.to_thread.run_sync(parse, abandon_on_cancel=True)
+            spans = await read_times(calendar, zone, self._clock.wall(), self._read)
         except CalendarError as error:
             self._report(key, reading, str(error))
             return
-        except TimeoutError:
-            self._report(key, reading, f"no answer within {calendar.timeout_s:g}s")
-            return
-        reading.read_at = self._clock.now()
+        reading.read_at, reading.is_kept = self._clock.now(), False
         reading.due_at = reading.read_at + calendar.refresh_s
         self._report(key, reading, "")
         self._take(key, spans, reading)
+        wanted = {digest_of(*each) for each in self._readings}
+        kept = {name: each for name, each in self._kept.items() if name in wanted}
+        self._kept = {**kept, digest_of(*key): KeptCalendar(self._clock.wall(), spans)}
+        self._was_read.notify()
+
+    def _take_kept(self, key: _Key, kept: KeptCalendar, reading: _Reading) -> None:
+        """Go by what an earlier process read, until this one has."""
+        age_s = max(0.0, self._clock.wall() - kept.read_s)
+        reading.read_at, reading.is_kept = self._clock.now() - age_s, True
+        message = f"what an earlier process read {format_age(age_s)} ago counts until it is read"
+        self._log.info("a calendar was kept", calendar=reading.name, message=message)
+        self._take(key, kept.spans, reading)
 
     def _take(self, key: _Key, spans: tuple[Span, ...], reading: _Reading) -> None:
         """Put what a calendar says in force, where it says something else than before."""
@@ -182,66 +242,3 @@ class CalendarPolling:
 
     def _schedules(self) -> tuple[EvictionSchedule, ...]:
         return self._active.configuration.controller.budgets.schedules
-
-
-async def read_calendar(
-    settings: CalendarSettings, environ: Mapping[str, str] = os.environ
-) -> bytes:
-    """Return the text of a file or an address, MAX_BYTES + 1 at most; raises CalendarError.
-
-    No message has the address: it may be a secret.
-    """
-    if settings.file:
-        return await anyio.to_thread.run_sync(_read_file, settings.file, abandon_on_cancel=True)
-    proxy: Proxy | None = None
-    try:
-        proxy = environment_proxy(settings.url, environ)
-        read_tls = partial(client_tls_context, settings.ca_file or None)
-        tls = await anyio.to_thread.run_sync(read_tls, abandon_on_cancel=True)
-        headers = {"User-Agent": f"reactive-desched/{__version__}", "Accept": "text/calendar"}
-        if settings.token_file:
-            token = await anyio.to_thread.run_sync(_read_file, settings.token_file)
-            headers["Authorization"] = f"Bearer {token.decode('ascii', 'ignore').strip()}"
-        async with (
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=1, ssl=tls),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            ) as session,
-            session.get(
-                settings.url,
-                headers=headers,
-                allow_redirects=False,  # the token goes nowhere else
-                proxy=None if proxy is None else proxy.url,
-            ) as answer,
-        ):
-            if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-                raise proxy_refusal(answer)
-            if answer.status != HTTPStatus.OK:
-                message = f"the server answers {answer.status} {answer.reason or ''}".rstrip()
-                raise CalendarError(message)
-            return await _read_body(answer.content)
-    except ProxyError as error:
-        raise CalendarError(str(error)) from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        if isinstance(error, CalendarError):
-            raise
-        raise CalendarError(describe_error(error, proxy)) from None
-
-
-async def _read_body(content: aiohttp.StreamReader) -> bytes:
-    parts, size = [], 0
-    while size <= MAX_BYTES and (part := await content.readany()):
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)[: MAX_BYTES + 1]
-
-
-def _read_file(path: str) -> bytes:
-    """Return what a regular file holds, MAX_BYTES + 1 at most; blocks. Raises CalendarError."""
-    try:
-        if not Path(path).is_file():
-            raise CalendarError(f"{path} is no file")
-        with open(path, "rb") as file:  # noqa: PTH123 -- to read a part of it
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise CalendarError(f"{path}: {error.strerror or error}") from None

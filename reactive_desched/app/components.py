@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from reactive_desched.app import openings
-from reactive_desched.app.calendars import CalendarPolling, read_calendar
+from reactive_desched.app.calendars import CalendarPolling
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.health import build_health
 from reactive_desched.app.health_checks import HealthChecks
@@ -33,6 +33,7 @@ from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.boottime import boottime
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.usage.calendars import read_calendar
 from reactive_desched.web.health import CheckResult, EventLoopPulse, Health
 
 if TYPE_CHECKING:  # loaded where the settings have migration jobs

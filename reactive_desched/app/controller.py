@@ -99,7 +99,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
         credential_error = session.credentials.error
-        status = StatusPage(deps, parts.pipeline, active, credential_error)
+        status = StatusPage(deps, parts.pipeline, active, credential_error, parts.calendars.states)
         add_credential_check(parts.health, credential_error)
         add_sink_check(parts.health, status.sink_errors)
         add_recording_check(parts.health, status.recording_fault)
@@ -209,6 +209,8 @@ async def _open_term(
                 tasks.start_soon(run_recorder, recorder, pipeline, parts.notes)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
+            # calendars -> calendars.json
+            tasks.start_soon(parts.calendars.keep_in, recording.directory)
             # empty nodes -> their annotations
             tasks.start_soon(parts.draining.run)
             # proposals -> chat

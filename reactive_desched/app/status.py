@@ -11,6 +11,7 @@ import anyio
 from msgspec import Struct
 
 from reactive_desched._version import __version__
+from reactive_desched.app.calendars import CalendarState
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.past_pages import RecordedPlaces
@@ -188,6 +189,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     journal: JournalState | None
     recording: RecorderState | None
     sinks: tuple[SinkState, ...]
+    calendars: tuple[CalendarState, ...] = ()
 
 
 async def log_states(pipeline: Pipeline, log: Logger) -> None:
@@ -232,12 +234,14 @@ class StatusPage:
         pipeline: Pipeline,
         active: ActiveConfig,
         credential_error: Callable[[], str | None],
+        calendars: Callable[[], tuple[CalendarState, ...]],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = pipeline.controller
         self._description = pipeline.description
         self._active = active
         self._credential_error = credential_error
+        self._calendars = calendars
         self._recent: RecentEvictions = deps.recent
         self._mode = deps.mode
         self._elects = deps.elects_leader
@@ -318,6 +322,7 @@ class StatusPage:
             journal=None if self._recording is None else _journal_state(self._recording),
             recording=None if self._recorder is None else _recorder_state(self._recorder),
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
+            calendars=self._calendars(),
         )
 
     def _leadership(self) -> str:

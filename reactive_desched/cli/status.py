@@ -102,6 +102,9 @@ class StatusScreen:
         yield from self._heading(answer)
         yield from self._condition(answer)
         yield from self._limits(answer["limits"])
+        for each in answer.get("calendars", ()):
+            style = YELLOW if each["problem"] or not each.get("read") else ""
+            yield from self._line("calendar", self._calendar(each), style)
         yield from self._moves(answer["moves"])
         yield from self._jobs(answer["migrations"])
         yield from self._pending(answer["pending"])
@@ -304,6 +307,13 @@ class StatusScreen:
         yield from align([header, *rows[:MAX_ROWS]], width=self._layout.width)
         if len(rows) > MAX_ROWS:
             yield f"  {and_more(len(rows) - MAX_ROWS, 'rows')} (-o json lists them)"
+
+    def _calendar(self, each: Answer) -> str:
+        """Say how old a calendar is, which process read it, and its problem."""
+        said = f"read {self._age(each['read'])} ago" if each.get("read") else "not read yet"
+        if each["isKept"]:
+            said += ", by an earlier process"
+        return f"{each['name']}: {said}" + (f"; {each['problem']}" if each["problem"] else "")
 
     def _age(self, time: str) -> str:
         return age_of(time, self._now)

@@ -123,12 +123,14 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
 class LoadedSnapshot(Struct, frozen=True):
     """A snapshot; of a live cluster with the address of its server.
 
-    `recorded` is the moment that it shows, where it comes from a recording.
+    `recorded` is the moment that it shows, where it comes from a recording. `calendar_problems`
+    are warnings about calendars of the schedules that were not read beside it.
     """
 
     snapshot: Snapshot
     server: str | None = None
     recorded: "RecordedMoment | None" = None
+    calendar_problems: tuple[str, ...] = ()
 
 
 class LookedAt(Struct, frozen=True):
@@ -206,10 +208,20 @@ def read_inputs(
     else:
         loaded = _load_snapshot(options, configuration, progress)
         moment = moment or datetime.now(UTC)
+        if options.mode is PlanMode.RUN and _has_calendars(configuration):
+            from reactive_desched.plan.calendars import with_calendars  # most settings have none
+
+            configuration, problems = with_calendars(configuration, moment.timestamp())
+            loaded = replace(loaded, calendar_problems=problems)
     if options.drain:
         drained = loaded.snapshot.with_drains(options.drain, "this preview")
         loaded = replace(loaded, snapshot=drained)
     return configuration, _without_stale_samples(options, configuration, loaded, moment), moment
+
+
+def _has_calendars(configuration: Configuration) -> bool:
+    written = configuration.written
+    return written is not None and any(each.calendar for each in written.budgets.schedules)
 
 
 def _check_drains(policy: Policy) -> None:
@@ -388,6 +400,7 @@ def input_warnings(
 ) -> Iterator[str]:
     """Print warnings about the policy and the snapshot."""
     yield from map(str, configuration.warnings)
+    yield from loaded.calendar_problems
     snapshot = loaded.snapshot
     for each in snapshot.unreadable:
         yield f"{each.kind} {each.name} cannot be read and was left out: {each.message}"

@@ -9,9 +9,10 @@ import anyio
 import pytest
 from aiohttp import web
 
-from reactive_desched.app.calendars import CalendarPolling, read_calendar
+from reactive_desched.app.calendars import CalendarPolling
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import in_force
+from reactive_desched.app.kept_calendars import FILE, read_kept
 from reactive_desched.plan.recorded_moment import read_configuration
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
@@ -20,6 +21,7 @@ from reactive_desched.policy.freeze_calendar import MAX_BYTES, CalendarError
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.settings.limits import CalendarSettings
 from reactive_desched.recording.items import NO_TIME
+from reactive_desched.usage.calendars import read_calendar
 from tests.support.authority import CertificateAuthority
 from tests.support.golden import Golden
 from tests.support.http_proxy import HttpProxy
@@ -168,6 +170,93 @@ async def test_a_recording_has_what_was_read() -> None:
 
     assert read.calendars == polling.active.configuration.calendars
     assert polling.known == {0: 2, 1: 0}
+
+
+@asynccontextmanager
+async def kept_in(polling: Polling, folder: Path) -> AsyncIterator[None]:
+    """Keep what is read in a folder while the block lasts."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(polling.keep_in, folder)
+        await anyio.wait_all_tasks_blocked()
+        yield
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()  # a file that is being written is written to its end
+
+
+async def read_once(folder: Path, *schedules: str) -> None:
+    """Let a process read the calendars of these schedules, and end."""
+    polling = Polling(*schedules)
+    polling.texts |= {"a.ics": calendar("20261224"), "b.ics": calendar("20261231", "20270103")}
+    async with kept_in(polling, folder):
+        await polling.poll()
+
+
+async def test_a_process_goes_by_what_an_earlier_one_read_until_it_has_read_it_itself(
+    tmp_path: Path,
+) -> None:
+    await read_once(tmp_path)
+    polling = Polling()
+    polling.clock.advance(3600)
+    polling.texts["a.ics"] = "the server answers 503"
+    await polling.poll()
+    assert polling.known == {}
+    async with kept_in(polling, tmp_path):
+        await until_known(polling)
+        assert polling.known == {0: 1}
+        [state] = polling.states()
+        assert state.is_kept
+        assert state.problem == "the server answers 503"
+        assert state.read is not None
+        assert polling.clock.wall() - state.read.timestamp() == pytest.approx(3600)
+
+        polling.texts["a.ics"] = calendar("20261224", "20261231")
+        polling.clock.advance(60)
+        await polling.poll()
+        assert polling.known == {0: 2}
+        [state] = polling.states()
+        assert not state.is_kept
+        assert not state.problem
+
+
+async def until_known(polling: Polling) -> None:
+    """Poll until something counts: the folder is read by another thread."""
+    while not polling.known:
+        await anyio.sleep(0.001)
+        await polling.poll()
+
+
+async def test_only_the_calendars_of_the_settings_are_kept_and_no_address(tmp_path: Path) -> None:
+    other = "{name: b, calendar: {file: b.ics}}"
+    await read_once(tmp_path, FREEZES, other)
+    await read_once(tmp_path, other)
+    kept = read_kept(tmp_path)
+    assert [len(each.spans) for each in kept.values()] == [2]
+    assert "b.ics" not in (tmp_path / FILE).read_text()
+
+
+async def test_another_time_zone_or_place_is_another_calendar(tmp_path: Path) -> None:
+    await read_once(tmp_path)
+    zone = FREEZES.replace("{name", "{timeZone: Asia/Tokyo, name")
+    polling = Polling(zone, FREEZES.replace("a.ics", "c.ics"), FREEZES)
+    polling.texts |= {"a.ics": "gone", "c.ics": "gone"}
+    async with kept_in(polling, tmp_path):
+        await until_known(polling)
+    assert polling.known == {2: 1}
+
+
+async def test_a_damaged_file_counts_as_none_and_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{")
+    polling = Polling()
+    polling.texts["a.ics"] = "gone"
+    async with kept_in(polling, tmp_path):
+        await polling.poll()
+        assert polling.known == {}
+        [warning] = polling.log.values_of("kept calendars cannot be read")
+        polling.texts["a.ics"] = calendar("20261224")
+        polling.clock.advance(60)
+        await polling.poll()
+    assert FILE in warning["message"]
+    assert len(read_kept(tmp_path)) == 1
 
 
 @asynccontextmanager

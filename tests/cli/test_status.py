@@ -412,3 +412,15 @@ def test_without_a_controller_the_error_names_the_place(
 ) -> None:
     assert main(["pending", "--server", server]) == status
     assert golden() in capsys.readouterr().err
+
+
+def test_a_calendar_shows_when_it_was_read_by_whom_and_what_is_wrong(golden: Golden) -> None:
+    answer = deepcopy(QUIET)
+    read = {"name": "a", "read": "2026-05-01T11:58:00Z", "isKept": False, "problem": ""}
+    kept = {"name": "b", "read": "2026-05-01T09:00:00Z", "isKept": True, "problem": "answers 503"}
+    unread = {"name": "c", "read": None, "isKept": False, "problem": ""}
+    answer["calendars"] = [read, kept, unread]
+
+    shown = [line for line in screen(answer) if line.startswith("calendar")]
+
+    assert "\n".join(shown) == golden()
