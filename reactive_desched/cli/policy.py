@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText
     from reactive_desched.policy.load import PolicyCheckResult
     from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+    from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
 STDIN = "-"
 _WRONG_INPUT = 2
@@ -34,8 +35,9 @@ _OUTPUTS = ("text", "json", "github", "sarif")
 _OTHER_POLICY = "the policy was valid before, and does something else now: try it with `plan`"
 _DESCRIPTION = """\
 Read policies (descheduler/v1alpha2 or v1alpha1) and settings, and say everything that is wrong
-in them: file, line, column, field, and what to do about it. Each file is checked on its own. A
-key that would not be read is an error: its author meant something by it.
+in them: file, line, column, field, and what to do about it. Each file is checked on its own; one
+policy and one file of settings are checked as `run` reads both, too. A key that would not be read
+is an error: its author meant something by it.
 
 Each message ends with the code of its rule: `policy rule CODE` explains it. With --fix what is
 mechanical is corrected in the files: names with a slip in them, capital letters, quotes, durations
@@ -139,6 +141,7 @@ def _check(arguments: argparse.Namespace) -> int:
             name: check_source(_stdin() if name == STDIN else name, plugins, lenient=lenient)
             for name in arguments.files
         }
+    results = _with_both(results, lenient=lenient)
     apart = [
         each.settings
         for each in results.values()
@@ -156,6 +159,38 @@ def _check(arguments: argparse.Namespace) -> int:
         write = {"json": forms.as_json, "github": forms.as_github, "sarif": forms.as_sarif}
         sys.stdout.write(write[arguments.output](found))
     return 0 if forms.has_no_errors(results) else _WRONG_INPUT
+
+
+def _with_both(
+    results: "dict[str, PolicyCheckResult]", *, lenient: bool
+) -> "dict[str, PolicyCheckResult]":
+    """Add what is wrong with one policy and one file of settings, as `run` reads them together."""
+    from msgspec.structs import replace
+
+    from reactive_desched.plugins.registry import plugin_registry
+    from reactive_desched.policy.load import load_sources
+    from reactive_desched.policy.yaml.diagnostics import PolicyErrors
+
+    policies = [each for each in results.values() if each.policy and each.settings is None]
+    apart = [each for each in results.values() if each.settings and each.policy is None]
+    if not len(policies) == len(apart) == 1 or len(results) > len([*policies, *apart]):
+        return results
+    sources = [each.source for each in (*policies, *apart) if each.source is not None]
+    errors: tuple[Diagnostic, ...] = ()
+    try:
+        warnings = load_sources(sources, plugin_registry(), lenient=lenient).warnings
+    except PolicyErrors as found:
+        warnings, errors = found.warnings, found.diagnostics
+    names = {each.source.name: name for name, each in results.items() if each.source is not None}
+    for problem in (*errors, *warnings):
+        name = names[problem.source]
+        result = results[name]
+        if problem in errors:
+            result = replace(result, errors=(*result.errors, problem))
+        elif problem not in result.warnings:
+            result = replace(result, warnings=(*result.warnings, problem))
+        results = {**results, name: result}
+    return results
 
 
 def _replace(name: str, text: bytes) -> None:

@@ -23,7 +23,16 @@ class Symptom(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         shown = ", ".join(f'{name}="{value}"' for name, value in sorted(self.labels.items()))
-        return f"{self.value} {{{shown}}}".strip()
+        return f"{_shortened(self.value)} {{{shown}}}".strip()
+
+
+def _shortened(number: str) -> str:
+    """Return a number as people read it: of 0.09999999999999998 six digits."""
+    try:
+        short = f"{float(number):.6g}"
+    except ValueError:
+        return number
+    return short if len(short) < len(number) and "." in number else number
 
 
 class HealthAnswer(Struct, frozen=True, gc=False):

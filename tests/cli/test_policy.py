@@ -214,6 +214,18 @@ def test_each_file_is_taken_for_itself(files: Files) -> None:
     assert files.check(p=SOUND, q=SOUND, settings=SETTINGS)[0] == 0
 
 
+def test_settings_beside_one_policy_are_checked_as_run_reads_both(files: Files) -> None:
+    named = "profiles: {none: {mode: observe}}\ndrains: [{name: x, maxNodeAge: 1h}]\n"
+    of_none = f"{SETTINGS}{named}"
+
+    status, said = files.check(p=SOUND, s=of_none)
+    assert status == 2
+    assert "s:3:12: error: profiles.none" in said
+    assert "error: drains: " in said
+    assert files.check(p=SOUND, other=SOUND, s=of_none)[0] == 0  # one of them may be meant
+    assert files.check(s=of_none)[0] == 0
+
+
 def test_settings_are_checked_with_a_policy_and_alone(files: Files) -> None:
     line = "zzz: error: zzz: unknown field"
     alone = files.check(p=f"{SETTINGS}zzz: 1\n")

@@ -43,6 +43,21 @@ def suffers(value: str = "7", check: str = "errors", **labels: str) -> HealthAns
     return HealthAnswer(check, (Symptom(labels, value),))
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("0.09999999999999998", "0.1"),
+        ("0.0731", "0.0731"),
+        ("12345678", "12345678"),
+        ("+Inf", "+Inf"),
+        ("histogram", "histogram"),
+        ("", ""),
+    ],
+)
+def test_the_value_of_a_sample_is_shown_as_people_read_numbers(value: str, shown: str) -> None:
+    assert str(Symptom({}, value)) == f"{shown} {{}}".strip()
+
+
 def answer(flow: FakeEdgesController, said: HealthAnswer) -> None:
     """Give the controller an answer."""
     flow.pipeline.controller.pauses.take_answer(said)
