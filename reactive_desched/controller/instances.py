@@ -58,7 +58,7 @@ def plugin_instances(
             mode = ACT if dry_run else config.controller.mode_of(profile.name, plugin.name)
             if mode not in by_mode:
                 of = observed if observed is not None and mode == OBSERVE else gates
-                evictor = of.evictor(profile.evictor)
+                evictor = of.evictor(profile.evictor, profile.node_selector)
                 means = config, of, migrations, mode
                 gate = _profile_gate(profile.name, evictor, *means, dry_run=dry_run)
                 view = ProfileView(state, wall_clock, evictor, of.node_fit, of.in_flight, rules)

@@ -25,6 +25,7 @@ from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.ledger.scopes import scopes_of
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.moves.limits import MovingLimits
 from reactive_desched.moves.memory import MoveMemory
@@ -148,9 +149,9 @@ class EvictionControls:
         yield self.memory  # remembers what came of it, before the tracker may end it
         yield self.moves  # follows it until the replacement is Ready, and then ends it
 
-    def evictor(self, args: DefaultEvictorArgs) -> DefaultEvictor:
-        """Build a profile's evictor over the shared node fit."""
-        return DefaultEvictor(args, self._view, self.node_fit, self.evictor_rules)
+    def evictor(self, args: DefaultEvictorArgs, nodes: Selector = EVERYTHING) -> DefaultEvictor:
+        """Build the evictor of a profile over the shared node fit, for the pods on these nodes."""
+        return DefaultEvictor(args, self._view, self.node_fit, self.evictor_rules, nodes)
 
     def gate(
         self, evictor: DefaultEvictor, profile: str, *rules: GateFilter, proposes: bool = False

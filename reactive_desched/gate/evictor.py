@@ -9,12 +9,15 @@ from typing import Final
 from reactive_desched.api.index import Index
 from reactive_desched.fit.upstream import NodeFit, NoFit
 from reactive_desched.gate.filters import (
+    NODE_OUTSIDE_PROFILE,
     UPSTREAM_RULES,
     EvictorRules,
     PodFilter,
     Rejection,
     kept_by_annotation,
+    outside_profile,
     pod_filters,
+    wake_on_node,
     wake_on_pod,
 )
 from reactive_desched.model.decisions import Defer, GateReason, Refuse
@@ -75,7 +78,8 @@ NAMESPACE_NOT_SELECTED: Final = GateReason(
 class EvictorFilters:
     """Asks every pod filter in turn; a pod that its evict annotation lets go passes all of them.
 
-    By the rules of the controller the annotation may keep the pod as well.
+    Only pods on `nodes` pass at all: that is no protection of a pod. By the rules of the controller
+    the annotation may keep the pod as well.
     """
 
     name = "DefaultEvictor"
@@ -87,7 +91,9 @@ class EvictorFilters:
         *,
         mandatory_no_eviction: bool,
         rules: EvictorRules = UPSTREAM_RULES,
+        nodes: Selector = EVERYTHING,
     ) -> None:
+        self._place = _place_filter(nodes)
         self._filters = filters
         self._filters_beyond_pod = [each for each in filters if each.wakes is not wake_on_pod]
         self._view = view
@@ -102,6 +108,10 @@ class EvictorFilters:
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse with the first filter's rejection."""
         pod = finding.pod
+        for each in self._place:
+            if (outside := each.check(pod, self._view)) is not None:
+                reason, message = outside
+                return reason.refuse(finding, message, each.wakes(pod))
         if self._passes_by_annotation(pod):
             return None
         if (kept := self._kept_by_annotation(pod)) is not None:
@@ -118,6 +128,8 @@ class EvictorFilters:
 
     def first_rejection(self, pod: Pod) -> Rejection | None:
         """Return what protects a pod, evictions under way left aside; None for one that passes."""
+        if (outside := self._outside(pod)) is not None:
+            return outside
         if self._passes_by_annotation(pod):
             return None
         found = (pod_filter.check(pod, self._view) for pod_filter in self._filters)
@@ -133,6 +145,8 @@ class EvictorFilters:
 
         Any other time, in seconds since the epoch, is when to evaluate the pod again.
         """
+        if self._outside(pod) is not None:
+            return PROTECTED
         if self._passes_by_annotation(pod):
             return EVICTABLE
         if self._kept_by_annotation(pod) is not None:
@@ -142,6 +156,11 @@ class EvictorFilters:
                 at_s = pod_filter.retry_at_s(pod)
                 return PROTECTED if at_s is None else at_s
         return EVICTABLE
+
+    def _outside(self, pod: Pod) -> Rejection | None:
+        """Return the rejection of a pod on a node that the profile does not select."""
+        found = (each.check(pod, self._view) for each in self._place)
+        return next(filter(None, found), None)
 
     def prefers_no_eviction(self, pod: Pod) -> bool:
         """Say whether the pod asks by its annotation to be evicted after others."""
@@ -182,7 +201,7 @@ class EvictorFilters:
 
     def wakes(self, pod: Pod) -> Iterator[WakeOn]:
         """Yield what may alter the answer for a pod, other than a change of the pod itself."""
-        for pod_filter in self._filters_beyond_pod:
+        for pod_filter in (*self._place, *self._filters_beyond_pod):
             for wake in pod_filter.wakes(pod):
                 if not isinstance(wake, WakeOnPod):
                     yield wake
@@ -191,6 +210,13 @@ class EvictorFilters:
         """Convert the wall-clock time at which a rejection ends to monotonic seconds."""
         retry_at_s = pod_filter.retry_at_s(pod)
         return None if retry_at_s is None else now + max(0.0, retry_at_s - self._view.now_s)
+
+
+def _place_filter(nodes: Selector) -> tuple[PodFilter, ...]:
+    """Return the filter for nodes that a profile does not select; none where it selects all."""
+    if not nodes.requirements:
+        return ()
+    return (PodFilter(NODE_OUTSIDE_PROFILE.gate, outside_profile(nodes), wake_on_node),)
 
 
 class MinReadyNodes:
@@ -281,7 +307,10 @@ class NamespaceFilter:
 
 
 class DefaultEvictor:
-    """One profile's evictor: `filters` is upstream's Filter, the others its PreEvictionFilter."""
+    """One profile's evictor: `filters` is upstream's Filter, the others its PreEvictionFilter.
+
+    `nodes` are those whose pods the profile evicts.
+    """
 
     def __init__(
         self,
@@ -289,10 +318,15 @@ class DefaultEvictor:
         view: ClusterView,
         node_fit: NodeFit,
         rules: EvictorRules = UPSTREAM_RULES,
+        nodes: Selector = EVERYTHING,
     ) -> None:
         mandatory = args.no_eviction is NoEvictionPolicy.MANDATORY
         self.filters = EvictorFilters(
-            pod_filters(args, rules), view, mandatory_no_eviction=mandatory, rules=rules
+            pod_filters(args, rules),
+            view,
+            mandatory_no_eviction=mandatory,
+            rules=rules,
+            nodes=nodes,
         )
         self.node_fit_filter = NodeFitFilter(
             node_fit, args.node_selector, evictor_requires=args.node_fit

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.api.index import Index
 from reactive_desched.model.decisions import GateReason
-from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.labels import LabelSelector, Selector
 from reactive_desched.model.objects import (
     FAILED,
     SYSTEM_CRITICAL_PRIORITY,
@@ -23,6 +23,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.opt_outs import EVICT, EvictWish, evict_wish, evict_wish_as_upstream
 from reactive_desched.model.wakes import (
     WakeOn,
+    WakeOnNode,
     WakeOnPdb,
     WakeOnPod,
     WakeOnPriorityClass,
@@ -157,6 +158,15 @@ TOO_YOUNG: Final = GateReason(
 )
 
 
+NODE_OUTSIDE_PROFILE: Final = GateReason(
+    "ProfileNodes",
+    "NodeOutsideProfile",
+    "The profile's `nodeSelector` does not match the labels of the pod's node.",
+    "nodeSelector",
+    keeps=True,
+)
+
+
 def wake_on_pod(pod: Pod) -> tuple[WakeOn, ...]:
     """Wake when the pod changes."""
     return (WakeOnPod(pod.uid),)
@@ -249,6 +259,24 @@ UPSTREAM_RULES: Final = EvictorRules(
     ReplicaRule(_count_in_any_phase, (ReplicaCounts,)),
 )
 """Those of a sweep: an annotation is there or not, and every pod of an owner counts."""
+
+
+def wake_on_node(pod: Pod) -> tuple[WakeOn, ...]:
+    """Wake when the pod or its node changes."""
+    return (*wake_on_pod(pod), WakeOnNode(pod.node))
+
+
+def outside_profile(nodes: Selector) -> PodCheck:
+    """Return the filter for pods on nodes that a profile does not select, or on none."""
+
+    def check(pod: Pod, view: ClusterView) -> Rejection | None:
+        info = view.node_info(pod.node)
+        if info is not None and info.node is not None and nodes.matches(info.node.labels):
+            return None
+        where = f"node {pod.node}" if pod.node else "a pod without a node"
+        return NODE_OUTSIDE_PROFILE, f"the profile's nodeSelector {nodes} does not match {where}"
+
+    return check
 
 
 def kept_by_annotation(pod: Pod, _: ClusterView) -> Rejection | None:

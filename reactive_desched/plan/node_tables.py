@@ -93,7 +93,7 @@ def _profile_views(
     no_evictions = InFlightEvictions(EvictionLedger(view), lambda: 0.0)
     rules = controller_rules(lambda _: ()) if mode is PlanMode.RUN else UPSTREAM_RULES
     for profile in policy.profiles:
-        evictor = DefaultEvictor(profile.evictor, view, fit, rules)
+        evictor = DefaultEvictor(profile.evictor, view, fit, rules, profile.node_selector)
         yield ProfileView(state, lambda: now_s, evictor, fit, no_evictions)
 
 

@@ -76,6 +76,11 @@ class ProfileSection(Section):
     """A set of plugins with their arguments and their own DefaultEvictor."""
 
     name: str = Field(default="", description="Used in logs, metrics and annotations.")
+    node_selector: SelectorText = Field(
+        default=EVERYTHING,
+        description="Only pods on nodes with these labels are evicted by this profile; its plugins "
+        "still see every node that the policy's selects. The SIG descheduler has no such field.",
+    )
     plugin_config: tuple[PluginConfig, ...] = Field(
         default=(), description="Arguments of plugins; needed only where a plugin requires some."
     )

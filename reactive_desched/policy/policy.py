@@ -25,7 +25,8 @@ class Profile:
 
     The lists are in order, each name once. `args` has the arguments of every plugin enabled at
     `deschedule` or `balance`, or at a filter point beside DefaultEvictor. `plugins` are those of
-    `deschedule` and then `balance`, ready to run.
+    `deschedule` and then `balance`, ready to run. `node_selector` says on which nodes pods are
+    evicted.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Profile:
     pre_eviction_filter: tuple[str, ...] = ()
     args: Mapping[str, BaseModel] = field(default_factory=dict)
     evictor: DefaultEvictorArgs = field(default_factory=DefaultEvictorArgs)
+    node_selector: Selector = EVERYTHING
     plugins: tuple[AnyPlugin, ...] = field(default=(), compare=False)
 
 

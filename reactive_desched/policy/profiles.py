@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from reactive_desched.api.args import Fix
 from reactive_desched.api.rules import Rule
+from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.policy.arguments import ArgumentsReader
 from reactive_desched.policy.document import ProfileSection
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -45,7 +46,7 @@ class ProfileReader:
 
     def read(self, profile: SourceLocation) -> Profile:
         """Read the profile at a place; it is sound only if no problem was added."""
-        self._decoder.decode(ProfileSection, profile)
+        section = self._decoder.decode(ProfileSection, profile)
         plugins = profile.below("plugins")
         apart = frozenset[str]() if plugins.below(EVICT).is_null else _READ_APART
         enabled = {
@@ -65,6 +66,7 @@ class ProfileReader:
             pre_eviction_filter=_with_evictor(enabled["preevictionfilter"]),
             args=MappingProxyType(args),
             evictor=evictor if isinstance(evictor, DefaultEvictorArgs) else DefaultEvictorArgs(),
+            node_selector=EVERYTHING if section is None else section.node_selector,
             plugins=tuple(self._plugins((*enabled["deschedule"], *enabled["balance"]), args)),
         )
 

@@ -126,7 +126,9 @@ class Cycle:
                 ProfileView(state, lambda: view.now_s, evictor, self._node_fit, no_evictions),
             )
             for profile in policy.profiles
-            for evictor in [DefaultEvictor(profile.evictor, view, self._node_fit)]
+            for evictor in [
+                DefaultEvictor(profile.evictor, view, self._node_fit, nodes=profile.node_selector)
+            ]
         ]
 
     def skip_reason(self) -> str | None:

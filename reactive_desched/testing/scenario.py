@@ -47,11 +47,12 @@ def build_view(
     evictor: DefaultEvictorArgs | None = None,
     wall_clock: Callable[[], float] = lambda: 0.0,
     rules: ReasonRules = AT_ONCE,
+    nodes: Selector = EVERYTHING,
 ) -> ProfileView:
     """Return what the plugins of a profile with this evictor see, with upstream's node fit."""
     view = ClusterView(state, wall_clock)
     node_fit = UpstreamNodeFit(view)
-    default = DefaultEvictor(evictor or DefaultEvictorArgs(), view, node_fit)
+    default = DefaultEvictor(evictor or DefaultEvictorArgs(), view, node_fit, nodes=nodes)
     in_flight = InFlightEvictions(EvictionLedger(view), wall_clock)
     return ProfileView(state, wall_clock, default, node_fit, in_flight, rules)
 
@@ -125,7 +126,7 @@ class Scenario:
     profile's evictor, which the plugin sees through its view alone: `decide` takes the place of
     the gate, and by default lets every pod go. `ignored_taints` are no reason to evict; all others
     are once they have stood for `standing_s`, and so are labels of nodes, and their readiness.
-    `node_selector` is the policy's.
+    `node_selector` is the policy's, `profile_nodes` the profile's.
     No pod is evicted until the test removes it.
     """
 
@@ -139,6 +140,7 @@ class Scenario:
         ignored_taints: Collection[str] = (),
         standing_s: float = 0.0,
         node_selector: Selector = EVERYTHING,
+        profile_nodes: Selector = EVERYTHING,
     ) -> None:
         self.state = ClusterState(
             node_selector, clock=lambda: self._elapsed_s, wall_clock=lambda: self.now_s
@@ -146,6 +148,7 @@ class Scenario:
         self._start_s = now_s
         self._elapsed_s = 0.0
         self._evictor = evictor
+        self._profile_nodes = profile_nodes
         self._decide = decide
         self._ignored_taints = ignored_taints
         self._standing_s = standing_s
@@ -156,7 +159,7 @@ class Scenario:
             standing_s,
             standing_s,
         )
-        self.view = build_view(self.state, evictor, lambda: self.now_s, rules)
+        self.view = build_view(self.state, evictor, lambda: self.now_s, rules, profile_nodes)
         self._recorded = _RecordingPlugin(plugin)
         at_once = DebounceConfig(0, 0)
         instance = PluginInstance("test", self._recorded, _Gate(decide), self.view, at_once)
@@ -264,6 +267,7 @@ class Scenario:
             ignored_taints=self._ignored_taints,
             standing_s=self._standing_s,
             node_selector=self.state.nodes.selector,
+            profile_nodes=self._profile_nodes,
         )
         return fresh.flagged()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -156,3 +156,16 @@ def test_the_revision_follows_the_text(policy: Callable[[str], Policy]) -> None:
     assert first.revision == same.revision
     assert first.revision != other.revision
     assert len(first.revision) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "selector"),
+    [
+        ("", EVERYTHING),
+        ("nodeSelector: 'pool in (blue,red)'", parse_selector("pool in (blue,red)")),
+    ],
+)
+def test_a_profile_may_select_nodes_of_its_own(
+    text: str, selector: Selector, profile: Callable[[str], Profile]
+) -> None:
+    assert profile(text).node_selector == selector

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactive_desched.sinks.webhook.chat import ProposedPods, encode
@@ -62,7 +62,13 @@ groups = st.builds(
 )
 
 
+HOSTILE = ProposedPods(
+    GROUP.id, "<!channel>", "<@U1|x>", "[a](http://b)", "**x** & <at>all</at>", 1, ("&lt;b&gt;",)
+)
+
+
 @FORMS
+@example(title="<!channel>", proposed=[HOSTILE])
 @given(title=names, proposed=st.lists(groups, max_size=40))
 def test_whatever_names_are_in_it_a_message_keeps_every_rule(
     form: str, title: str, proposed: list[ProposedPods]

@@ -1,6 +1,7 @@
 import json
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ NODE = "node-1"
 
 @pytest.fixture
 def settings() -> str:
-    return f"{UNLIMITED}mode: propose\n"
+    return f"{UNLIMITED}mode: propose\nproposals: {{annotationsOf: [namespace]}}\n"
 
 
 def proposed(server: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
@@ -58,3 +59,30 @@ def test_what_is_approved_goes_and_what_is_rejected_stays_also_over_a_kill(
     evicted = {each.subject for each in records if "eviction.requested" in each.type}
     assert evicted
     assert pod not in evicted
+
+
+def test_an_annotation_of_the_namespace_lets_proposed_pods_go_and_that_is_a_record(
+    cluster: Any,
+    controller: Callable[..., Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = controller("--log-format", "json")
+    program.wait_for("the cluster is synced")
+    cluster.taint(NODE, "gpu")
+    program.wait_until(lambda: len(proposed(program.url, capsys)) > 1)
+    namespace = next(iter(proposed(program.url, capsys))).partition("/")[0]
+    until = datetime.now(UTC) + timedelta(hours=1)
+    answer = f"approve until {until:%Y-%m-%dT%H:%M:%SZ} change 4711"
+    annotated = {"metadata": {"annotations": {"reactive-desched/proposals": answer}}}
+    cluster.call("PATCH", f"/api/v1/namespaces/{namespace}", annotated)
+    program.wait_for('"event":"evicted"|"event": "evicted"')
+    program.stop()
+
+    records = list(read_events(tmp_path / "journal"))
+    approved = [each.data for each in records if each.type == PROPOSALS_APPROVED]
+    assert {each.by for each in approved} == {f"the annotation of namespace {namespace}"}
+    assert {each.message for each in approved} == {"change 4711"}
+    evicted = {each.subject for each in records if "eviction.requested" in each.type}
+    assert evicted
+    assert all(each.startswith(f"{namespace}/") for each in evicted)
