@@ -119,7 +119,7 @@ def test_a_problem_keeps_its_parts_for_programs(registry: Registry, head: str) -
             column=22,
             path="profiles[0].bogus",
             message="unknown field",
-            hint="known here: name, pluginConfig, plugins",
+            hint="known here: name, nodeSelector, pluginConfig, plugins",
             context="profile p",
             forgivable=True,
             rule=Rule.UNKNOWN_FIELD,

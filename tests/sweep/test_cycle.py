@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict, Refuse
 from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import ClusterObject, Namespace, Pod, PriorityClass
 from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.model.subjects import NodeOrPod
@@ -315,3 +317,24 @@ def test_an_index_that_fails_in_a_sweep_ends_its_readers_and_no_others(golden: G
     [fault] = picture.cycle.faults
     assert fault.plugin == "Reader"
     assert fault.cause == golden()
+
+
+def test_a_profile_sweeps_the_pods_of_its_nodes_alone_whatever_their_annotation() -> None:
+    things: Things = [node("n1", labels={"pool": "blue"}), node("n2")]
+    things += [pod("a", on="n1"), pod("b", on="n2", evict="true")]
+    state = ClusterState()
+    for thing in things:
+        state.upsert(thing)
+    profile = make_profile_of("p", (Wrong("a", "b"),))
+    blue = dataclasses.replace(profile, node_selector=parse_selector("pool=blue"))
+    cycle = Cycle(make_policy((blue,)), state, ClusterView(state, lambda: 0.0))
+    decisions = {}
+    for each in cycle.run():
+        decisions[each.decision.finding.pod.name] = each.decision
+        if isinstance(each.decision, Evict):
+            cycle.confirm(each)
+
+    assert isinstance(decisions["a"], Evict)
+    refused = decisions["b"]
+    assert isinstance(refused, Refuse)
+    assert refused.reason == "NodeOutsideProfile"
