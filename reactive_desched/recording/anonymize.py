@@ -30,6 +30,7 @@ from reactive_desched.model import (
 from reactive_desched.model.eviction_options import DeleteOptions, Preconditions
 from reactive_desched.recording import items
 from reactive_desched.recording.anonymize_policy import (
+    plugins_in,
     rename_document,
     rename_held_by,
     rename_selector,
@@ -85,10 +86,14 @@ class Anonymizer:
 
 
 class _Renaming:
-    """Rewrites structs by the table of their fields; shared parts stay shared."""
+    """Rewrites structs by the table of their fields; shared parts stay shared.
+
+    `plugins` are the names of plugins in the policies so far.
+    """
 
     def __init__(self, texts: Texts) -> None:
         self.texts: Final = texts
+        self.plugins: set[str] = set()
         self._shared: dict[int, tuple[Any, Any]] = {}
 
     def struct(self, value: Any) -> Any:  # a struct of any type of the table
@@ -260,6 +265,7 @@ def field_requirements(to: _Renaming, value: tuple[labels.Requirement, ...]) -> 
 
 def document(to: _Renaming, value: str) -> str:
     """Rewrite the text of a policy or of settings."""
+    to.plugins.update(plugins_in(value))
     return rename_document(value, to.texts)
 
 
@@ -269,8 +275,14 @@ def annotation_map(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]
 
 
 def symptom_labels(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
-    """Replace the labels of a sample or an alert, which name what a check holds."""
-    return {rename_held_by(name, to.texts): to.texts.text(said) for name, said in value.items()}
+    """Replace the labels of a sample or an alert, which name what a check holds.
+
+    The names of plugins are those of the policy, where they stay.
+    """
+    return {
+        rename_held_by(name, to.texts): said if said in to.plugins else to.texts.text(said)
+        for name, said in value.items()
+    }
 
 
 def flags(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:

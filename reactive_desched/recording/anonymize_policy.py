@@ -36,6 +36,7 @@ _KEPT_FIELDS: Final = frozenset(
     {"apiVersion", "kind", "operator", "effect", "enabled", "disabled", "schedule", "timeZone"}
     | {"plugins", "status", "source", "nodeAffinityType", "conditionType"}
 )
+_PLUGIN_LISTS: Final = frozenset({"enabled", "disabled"})
 _KEY_FIELDS: Final = frozenset({"key", "topologyKey", "matchLabelKeys"})
 _VALUE_FIELDS: Final = frozenset({"values", "value"})
 _TAINT_FIELDS: Final = frozenset({"excludedTaints", "includedTaints"})
@@ -64,6 +65,23 @@ def rename_document(text: str, to: Texts) -> str:
     trees = read_documents(text, "the recorded policy")
     renamed = [_renamed(_plain_value(tree), to, ()) for tree in trees]
     return "".join(f"---\n{json.dumps(each, indent=2)}\n" for each in renamed)
+
+
+def plugins_in(text: str) -> Iterator[str]:
+    """Yield the names of plugins in a policy, which stay as they are; raises PolicyErrors."""
+    for tree in read_documents(text, "the recorded policy"):
+        yield from _plugins_below(_plain_value(tree), "")
+
+
+def _plugins_below(value: Any, field: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _plugins_below(each, key)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _plugins_below(each, field)
+    elif field in _PLUGIN_LISTS and isinstance(value, str):
+        yield value
 
 
 def _plain_value(node: YamlNode) -> Any:

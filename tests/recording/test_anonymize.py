@@ -342,6 +342,24 @@ def test_answers_to_health_checks_hold_the_same_namespaces_by_other_names() -> N
     assert "acme" not in repr(anonymous)
 
 
+def test_what_holds_plugins_names_them_as_the_policy_does() -> None:
+    policy = "profiles: [{plugins: {deschedule: {enabled: [NodeTaints, AcmePlugin]}}}]"
+    in_force = items.ConfigurationInForce(AT, f"{VERSION}kind: DeschedulerPolicy\n{policy}", "")
+    symptoms = [
+        Symptom({"plugin": "AcmePlugin"}),
+        Symptom({"acme_team": "NodeTaints", "plugin": "acme-cni"}),
+    ]
+    said = HealthAnswer("e", tuple(symptoms))
+
+    _, found = anonymized(lambda: [in_force, items.HealthAnswered(AT, "e", said)], Random(1))
+
+    assert isinstance(found, items.HealthAnswered)
+    of_ours, of_others = found.answer.symptoms
+    assert of_ours.labels == {"plugin": "AcmePlugin"}
+    assert "NodeTaints" in of_others.labels.values()
+    assert "acme" not in repr(of_others)
+
+
 HEALTH = """\
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
@@ -379,6 +397,7 @@ def test_health_checks_hold_as_they_did_and_say_not_what_they_ask() -> None:
     assert pages.held_by_label not in ("profile", "acme_profile")
 
 
+VERSION = "apiVersion: descheduler/v1alpha2\n"
 POLICY = """\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
