@@ -1,8 +1,9 @@
 """The composition root of `run`: every asynchronous edge of the controller is opened here."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -42,7 +43,8 @@ from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
 from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.eviction.recorder import RecorderSlot
-from reactive_desched.journal.history import read_history
+from reactive_desched.journal.history import History, read_history
+from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
@@ -191,10 +193,8 @@ async def _open_term(
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
-            counts_for_s = pipeline.controller.config.controller.budgets.counts_for_s
             read_at = recording.now()
-            reading = partial(read_history, recording.directory, read_at, counts_for_s=counts_for_s)
-            history = partial(anyio.to_thread.run_sync, reading, abandon_on_cancel=True)
+            history = _history_reader(pipeline.controller, recording.directory, read_at)
             startup = recording.recorder, parts.evictor, log, history, read_at, parts.notes
             tasks.start_soon(end_startup_pause, pipeline.controller, *startup)
             # pods -> disruptions
@@ -233,6 +233,15 @@ def _start_chat(
         messages = open_chat(settings, pipeline, recording.cluster, deps.log)
         deps.metrics.register(messages)
         tasks.start_soon(messages.run)
+
+
+def _history_reader(
+    controller: Controller, directory: Path, read_at: Moment
+) -> Callable[[], Awaitable[History]]:
+    """Return a reader of past evictions, as far back as limits count them."""
+    counts_for_s = controller.config.controller.budgets.counts_for_s
+    read = partial(read_history, directory, read_at, counts_for_s=counts_for_s)
+    return partial(anyio.to_thread.run_sync, read, abandon_on_cancel=True)
 
 
 def _recorder_of(
