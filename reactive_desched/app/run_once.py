@@ -30,7 +30,12 @@ from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.controller.observing import modes_of, with_modes
-from reactive_desched.errors import ClusterError, ConfigError, SnapshotUnavailable
+from reactive_desched.errors import (
+    ClusterError,
+    ConfigError,
+    RequestRejected,
+    SnapshotUnavailable,
+)
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.dry_run import StillClusterEvictor
 from reactive_desched.eviction.executor import (
@@ -372,8 +377,10 @@ async def _recording(
         name = deps.configuration.settings.events.cluster
         cluster = await wait_for_cluster(session, name, session.description, log, MAX_ATTEMPTS)
     except ClusterError as error:
+        is_refused = isinstance(error, RequestRejected) and error.is_unauthorized
+        remedy = "; have the credentials renewed, and run it again" if is_refused else ""
         raise SnapshotUnavailable(
-            f"the cluster cannot be read, so nothing was evicted: {error}"
+            f"the cluster cannot be read, so nothing was evicted: {error}{remedy}"
         ) from error
     active = ActiveConfig(deps.configuration)
     server_time = session.server_clock.now

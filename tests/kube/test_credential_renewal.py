@@ -331,6 +331,18 @@ async def test_credentials_that_are_not_accepted_are_reported_until_they_are(
         assert samples(list(running.credentials.collect()))["credentials_failing"] == {(): 0.0}
 
 
+async def test_of_a_plugin_whose_token_is_not_accepted_the_plugin_is_named(
+    tmp_path: Path, clock: ManualClock, golden: Golden
+) -> None:
+    plugin = Plugin(tmp_path)
+    plugin.answer({"token": "always the same"})
+    path = kubeconfig(tmp_path, plugin.user)
+    async with Running(path, clock).renewing() as running:
+        await running.reject()
+        await running.reject()
+        assert running.said == [golden(path=path, plugin=tmp_path / "plugin")]
+
+
 async def test_an_empty_token_file_keeps_the_token_and_is_reported_once(
     tmp_path: Path, clock: ManualClock, golden: Golden
 ) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.credential import Credential
+from reactive_desched.kube.auth.credential import WRITE_ANEW, Credential
 from reactive_desched.kube.auth.impersonation import Header
 from reactive_desched.kube.auth.kubeconfig import (
     InCluster,
@@ -119,6 +119,11 @@ class ClientConfigLoader:
         except Exception as error:
             reason = str(error) or type(error).__name__
             raise ConfigError(f"{self._name} cannot be used: {reason}") from error
+
+    @property
+    def refused_hint(self) -> str:
+        """Say what to do where the API server does not accept the credentials."""
+        return WRITE_ANEW if self._kubeconfig is None else self._kubeconfig.refused_hint
 
     def cancel(self) -> None:
         """Cancel, from another thread, the load that runs and every later one."""
@@ -258,6 +263,11 @@ class _LoadedKubeconfig:
         self._file_stamps = _stamp_files(source.paths)
         self.context = choose_context(source)
         self._credentials = credential_source(self.context, environ)
+
+    @property
+    def refused_hint(self) -> str:
+        """Say what to do where the API server does not accept the user's credentials."""
+        return self._credentials.refused_hint
 
     @property
     def changed(self) -> bool:

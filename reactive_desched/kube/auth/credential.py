@@ -13,6 +13,10 @@ LOG_IN_LIMIT_S: Final = 600.0
 """So long a person may take who logs in through a plugin, at a terminal."""
 
 
+WRITE_ANEW: Final = "there are no others: have them written anew; they are read again by themselves"
+"""What to do about credentials in files that the API server does not accept."""
+
+
 class Credential(Struct, frozen=True):
     """The value of the header Authorization, and a client certificate with its key, as PEM.
 
@@ -34,6 +38,9 @@ class CredentialSource(Protocol):
 
     limit_s: float
     """How long a load may take."""
+
+    refused_hint: str
+    """What to do where the API server accepts none of them, behind `(401), and`."""
 
     async def load(self, now_s: float, *, is_rejected: bool) -> Credential:
         """Return the credential of this moment; raises ValueError or OSError, without secrets.

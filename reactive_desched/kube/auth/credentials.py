@@ -176,8 +176,8 @@ class Credentials:
         if self._is_accepted:
             return None
         return (
-            f"{self._source_text}: the API server does not accept its credentials (401), and there"
-            " are no others: have them written anew; they are read again by themselves"
+            f"{self._source_text}: the API server does not accept its credentials (401), and"
+            f" {self._loader.refused_hint}"
         )
 
     def _end_load(self, result: str, error: str | None) -> None:

@@ -79,6 +79,10 @@ class ExecCredentials:
         self.wait_hint = (
             f" from its credential plugin {plugin.command!r}: run it by hand to see why"
         )
+        self.refused_hint = (
+            f"its credential plugin {plugin.command!r} gives no others: run it by hand to see why,"
+            " or log in with it again"
+        )
         self.limit_s = LOG_IN_LIMIT_S if plugin.is_interactive else LOAD_LIMIT_S
         self._plugin = plugin
         self._last: Credential | None = None

@@ -53,6 +53,7 @@ class OidcCredentials:
     def __init__(self, config: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         """Read the provider's section; raises ValueError where a field is missing."""
         self.wait_hint = ": see whether what the user's auth-provider names can be reached"
+        self.refused_hint = "the identity provider gives no others: log in again"
         self.limit_s = LOAD_LIMIT_S
         self._config = {name: str(value) for name, value in config.items() if value}
         self._environ = environ

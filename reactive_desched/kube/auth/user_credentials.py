@@ -9,6 +9,7 @@ from typing import Any, Final
 from reactive_desched.kube.auth.certificates import certificate_end
 from reactive_desched.kube.auth.credential import (
     LOAD_LIMIT_S,
+    WRITE_ANEW,
     Credential,
     CredentialSource,
 )
@@ -30,6 +31,7 @@ class FileCredentials:
 
     limit_s = LOAD_LIMIT_S
     wait_hint = ": see whether the files that it names can be read"
+    refused_hint = WRITE_ANEW
 
     def __init__(self, user: Mapping[str, Any], token_file: str | None) -> None:
         self._user = user
