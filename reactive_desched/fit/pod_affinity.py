@@ -83,29 +83,15 @@ class PodAffinityFilter:
         terms = pod.spec.pod_affinity
         labelled = found = self._nodes.existing
         no_match_anywhere = True
-        for term in terms:
-            labelled &= self._nodes.labels.with_label(term.topology_key)
-            domains = self._view.index(PodAffinity).matching_term(term, pod)
-            others = [t for t in terms if t is not term]
+        for key in dict.fromkeys(term.topology_key for term in terms):
+            labelled &= self._nodes.labels.with_label(key)
+            domains = self._view.index(PodAffinity).matching_terms(terms, pod, key)
             values = self._occupied_domains(domains, (pod,))
-            if others:
-                values = {v for v in values if self._has_matching_pod(pod, domains, v, others)}
             no_match_anywhere &= not values
-            found &= self._nodes.labels.with_label_in(term.topology_key, values)
+            found &= self._nodes.labels.with_label_in(key, values)
         if no_match_anywhere and all(self.matches(term, pod, pod) for term in terms):
             return labelled
         return found
-
-    def _has_matching_pod(
-        self, pod: Pod, domains: TopologyDomains, value: str, others: list[PodAffinityTerm]
-    ) -> bool:
-        """Say whether a domain has another pod that the other terms match too."""
-        found = (self._view.pod(uid) for uid in domains.pods(value) if uid != pod.uid)
-        return any(
-            all(self.matches(term, pod, other) for term in others)
-            for other in found
-            if other is not None
-        )
 
     def _anti_affinity_conflicts(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         found = 0

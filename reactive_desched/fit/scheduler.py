@@ -44,14 +44,14 @@ from reactive_desched.model.wakes import (
     WakeOnPv,
     WakeOnPvc,
 )
-from reactive_desched.primitives.long_answers import LongAnswers
+from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.view import ClusterView
 
-NODES_PER_SYNC: Final = 200
-"""How many nodes are refreshed before the event loop gets a turn: well under a millisecond."""
+NODES_PER_SYNC: Final = 100
+"""How many nodes are refreshed before the event loop gets a turn: a millisecond or less."""
 
 
 ANY_NODE_SCOPE: Final = "*"
@@ -96,7 +96,7 @@ class SchedulerNodeFit(EvictionParticipant):
     def sync(self) -> bool:
         """Refresh some of the dirty nodes; say whether none is left."""
         self._nodes.reservations.expire(self._clock())
-        self._sync_nodes(NODES_PER_SYNC)
+        self._refresh_some()
         return not self._nodes.is_stale
 
     def find_other_node(
@@ -280,10 +280,22 @@ class SchedulerNodeFit(EvictionParticipant):
 
     # --- inside ---
 
-    def _sync_nodes(self, limit: int | None = None) -> None:
-        if not self._nodes.is_stale:
-            return
-        refreshed = self._nodes.sync(limit)
+    def _sync_nodes(self) -> None:
+        """Refresh all dirty nodes; many of them in steps, where answers are wanted so."""
+        steps = self._steps_of_sync()
+        next(steps, None)
+        if self._nodes.is_stale and self.long_answers.in_steps:
+            raise AnswerTakesLong(steps)
+        for _ in steps:
+            pass
+
+    def _steps_of_sync(self) -> Iterator[None]:
+        while self._nodes.is_stale:
+            self._refresh_some()
+            yield
+
+    def _refresh_some(self) -> None:
+        refreshed = self._nodes.sync(NODES_PER_SYNC)
         for changed in refreshed:
             self._filters.volumes.invalidate(changed.slot)
         if self._scores is not None:

@@ -15,23 +15,51 @@ SelectorKey = tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]
 
 
 class NamespaceScope(Struct, frozen=True, gc=False):
-    """The namespaces listed, and those whose labels match a selector, if there is one."""
+    """The namespaces listed, and those whose labels match a selector, if there is one.
+
+    Where there are others, only the namespaces that are in all of them.
+    """
 
     namespaces: tuple[str, ...]
     namespace_selector: LabelSelector | None = None
+    others: tuple["NamespaceScope", ...] = ()
+
+    @property
+    def depends_on_labels(self) -> bool:
+        """Say whether more must be known of a namespace than that its name is listed."""
+        return self.namespace_selector is not None or bool(self.others)
 
     def covers(self, namespace: str, labels: Labels) -> bool:
         """Say whether a namespace with these labels is in it."""
-        return namespace in self.namespaces or (
+        is_in = namespace in self.namespaces or (
             self.namespace_selector is not None and self.namespace_selector.matches(labels)
         )
+        if not is_in or not self.others:
+            return is_in
+        return all(other.covers(namespace, labels) for other in self.others)
 
     @property
     def key(self) -> Hashable:
         """Return what makes two scopes the same, as a key."""
-        return self.namespaces, None if self.namespace_selector is None else selector_key(
-            self.namespace_selector
-        )
+        selector = self.namespace_selector
+        others = tuple(other.key for other in self.others)
+        return self.namespaces, None if selector is None else selector_key(selector), others
+
+
+def common_scope(scopes: Iterable[NamespaceScope]) -> NamespaceScope:
+    """Return the namespaces that are in each of some scopes."""
+    first, *others = {scope.key: scope for scope in scopes}.values()
+    return replace(first, others=tuple(others)) if others else first
+
+
+def common_selector(selectors: Iterable[LabelSelector]) -> LabelSelector:
+    """Return what selects the labels that each of some selectors matches."""
+    first, *others = selectors
+    added = first.match_expressions
+    for other in others:
+        added += tuple(Requirement(key, "In", (at,)) for key, at in other.match_labels.items())
+        added += other.match_expressions
+    return replace(first, match_expressions=added) if others else first
 
 
 def selector_key(selector: LabelSelector) -> SelectorKey:

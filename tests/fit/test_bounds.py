@@ -147,7 +147,7 @@ def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[...,
 
 
 def test_many_nodes_are_looked_through_in_several_turns(place: Callable[..., Any]) -> None:
-    here = place(*(node(f"n{number}") for number in range(450)))
+    here = place(*(node(f"n{number}") for number in range(225)))
 
     assert [here.fit.sync() for _ in range(4)] == [False, False, True, True]
 
@@ -156,7 +156,7 @@ def test_meanwhile_findings_are_put_off_to_the_next_turn(
     place: Callable[..., Any], golden: Golden
 ) -> None:
     finding = Finding(pod("mover", on="n1"), "Test", "why")
-    here = place(*(node(f"n{number}") for number in range(450)))
+    here = place(*(node(f"n{number}") for number in range(225)))
     gate = NodeFitFilter(here.fit, EVERYTHING, evictor_requires=True)
 
     assert gate.check(finding, 7) == Defer(finding, "NodeFit", "NodeFitPending", golden(), 7)

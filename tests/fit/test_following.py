@@ -1,13 +1,17 @@
 """Whatever happened before, the search answers as one that sees the cluster for the first time."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactive_desched.fit import scheduler
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Pod
+from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.view import ClusterView
+from reactive_desched.testing.builders import node, pod
 from tests.support.all_nodes import diagnose_all_nodes, fitting_nodes
 from tests.support.small_clusters import RandomCluster
 
@@ -54,3 +58,23 @@ def test_after_any_changes_the_search_answers_as_a_new_one(data: st.DataObject, 
         if step % 3 == 0:
             world.check()
     world.check()
+
+
+def test_many_nodes_that_changed_are_followed_in_steps_where_answers_are_wanted_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scheduler, "NODES_PER_SYNC", 1)
+    world, mover = World(), pod("mover", on="n1")
+    for number in range(1, 4):
+        world.state.upsert(node(f"n{number}"))
+    world.state.upsert(mover)
+
+    with pytest.raises(AnswerTakesLong) as asked, world.fit.long_answers:
+        world.fit.find_node_among(mover, {"n3"})
+    assert sum(1 for _ in asked.value.steps) == 2
+
+    with world.fit.long_answers:
+        assert world.fit.find_node_among(mover, {"n3"}) == "n3"
+    world.state.upsert(node("n2", unschedulable=True))
+    with world.fit.long_answers:
+        assert world.fit.find_node_among(mover, {"n2"}) is None, "one node is few"

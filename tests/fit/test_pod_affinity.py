@@ -30,12 +30,22 @@ APART_FROM_TEAM_A = with_anti_affinity(
     MOVER, anti_affinity_term("app=web", namespace_selector="team=a")
 )
 ZONE_A = node("n1", zone="a"), node("n2", zone="a")
+FRONT_DB = replace(pod("db", on="n2", labels={"app": "db", "tier": "front"}), namespace="bank")
 
 
 def together(*texts: str) -> Pod:
     """Return the mover, wanting company in its zone that every selector means."""
     wanted = tuple(PodAffinityTerm(ZONE_LABEL, selector(text)) for text in texts)
     return with_spec(MOVER, pod_affinity=wanted)
+
+
+def together_across(*namespaces: str) -> Pod:
+    """Return the mover, wanting a pod of team A in its zone that is in these namespaces, too."""
+    of_team_a = PodAffinityTerm(
+        ZONE_LABEL, selector("app=db"), namespace_selector=selector("team=a")
+    )
+    listed = PodAffinityTerm(ZONE_LABEL, selector("tier=front"), namespaces=namespaces)
+    return with_spec(MOVER, pod_affinity=(of_team_a, listed))
 
 
 @pytest.mark.parametrize(
@@ -123,6 +133,24 @@ def together(*texts: str) -> Pod:
             ],
             POD_AFFINITY_UNMET,
             id="one pod must match all terms at once",
+        ),
+        pytest.param(
+            together_across("shop", "bank"),
+            [*ZONE_A, Namespace("bank", labels={"team": "a"}), FRONT_DB],
+            None,
+            id="its namespace is in the scope of all terms",
+        ),
+        pytest.param(
+            together_across("shop"),
+            [*ZONE_A, Namespace("bank", labels={"team": "a"}), FRONT_DB],
+            POD_AFFINITY_UNMET,
+            id="its namespace is not listed by one term",
+        ),
+        pytest.param(
+            together_across("shop", "bank"),
+            [*ZONE_A, FRONT_DB, Namespace("bank", labels={"team": "b"})],
+            POD_AFFINITY_UNMET,
+            id="its namespace is not selected by one term",
         ),
         pytest.param(
             together("app=web", "tier=1"),

@@ -212,3 +212,23 @@ def test_pods_of_a_node_that_moves_while_they_are_collected_are_in_its_new_domai
     bench.apply(node("n2", zone="c"), node("n3", zone="d"))
 
     assert bench.pods_matching_selector("app") == {"c": {"near"}, "d": {"far"}}
+
+
+def test_many_pods_that_are_forgotten_are_freed_in_steps_by_changes_and_before_a_long_answer(
+    one_remembered: None, one_pod_a_step: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selectors, "SIZE_FREED_AT_ONCE", 0)
+    bench = PodAffinityCluster(*ZONES, NEAR_POD, FAR_POD)
+    near, far = (
+        bench.index.matching_selector("default", selector(f"no{number} notin (x)"), HOSTNAME_LABEL)
+        for number in (1, 2)
+    )
+    assert set(near.values()) == {"n2", "n3"}, "it is forgotten, and not freed yet"
+
+    bench.apply(*(pod(f"p{number}", on="n1", labels=WEB) for number in range(3)))
+    assert not near
+    assert far
+
+    for _ in begin(bench, "no3 notin (x)"):
+        pass
+    assert not far

@@ -5,6 +5,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.affinity_terms import (
     NamespaceScope,
+    common_scope,
+    common_selector,
     depend_on_labels,
     scheduler_scope,
     scheduler_selector,
@@ -133,9 +135,21 @@ class PodAffinity(Index):
 
         Pods on nodes without the topology label are left out. Valid until the next change.
         """
-        if (selector := scheduler_selector(term, owner.labels)) is None:
-            return TopologyDomains(term.topology_key)
-        return self._domains(scheduler_scope(term, owner.namespace), selector, term.topology_key)
+        return self.matching_terms((term,), owner, term.topology_key)
+
+    def matching_terms(
+        self, terms: Sequence[PodAffinityTerm], owner: Pod, topology_key: str
+    ) -> TopologyDomains:
+        """Return the active pods that each of some terms of a pod matches, by a topology label.
+
+        Pods on nodes without it are left out. Valid until the next change.
+        """
+        found = [scheduler_selector(term, owner.labels) for term in terms]
+        selectors = [selector for selector in found if selector is not None]
+        if len(selectors) < len(terms):
+            return TopologyDomains(topology_key)
+        scope = common_scope(scheduler_scope(term, owner.namespace) for term in terms)
+        return self._domains(scope, common_selector(selectors), topology_key)
 
     def matching_selector(
         self, namespace: str, selector: LabelSelector, topology_key: str

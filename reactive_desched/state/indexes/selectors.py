@@ -8,7 +8,7 @@ that match it by looking up its own labels, and a query finds its pods by lookin
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from reactive_desched.api.index import Cluster
 from reactive_desched.model.affinity_terms import NamespaceScope, selector_key
@@ -40,6 +40,10 @@ MAX_RECENT_PODS = 600_000
 """How many pods the domains of queries that may be dropped have together, by what each had when it
 was built; in a cluster with more than half as many pods, twice as many as it has."""
 
+SIZE_FREED_AT_ONCE = 2_000
+"""Larger domains are freed in steps once they are dropped: one with each change of a pod, and all
+of them before the next answer that takes long."""
+
 SHORT_STEPS = 2
 """With so many steps the pods of a query are collected at once."""
 
@@ -47,6 +51,8 @@ RequiredLabel = tuple[str, tuple[str, ...]]
 """A label that a selector requires, with the values that it accepts."""
 
 _NO_LABELS: Labels = {}
+
+_END = object()
 
 
 class SelectorQuery:
@@ -210,6 +216,7 @@ class SelectorQueries:
         self._queries: dict[Hashable, SelectorQuery] = {}
         self._recent: OrderedDict[SelectorQuery, None] = OrderedDict()  # least recently used first
         self._recent_pods = 0
+        self._dropped: list[Iterator[None]] = []
         self._by_namespace: dict[str, LabelIndex] = {}
         self._cluster_wide: LabelIndex | None = None
         self.topology_keys = TopologyKeyRefs()
@@ -244,13 +251,17 @@ class SelectorQueries:
 
     def queries_matching(self, pod: Pod) -> Sequence[SelectorQuery]:
         """Return the queries that match a pod, by its labels and its namespace."""
-        index = self._by_namespace.get(pod.namespace)
-        found = index.queries_matching(pod.labels) if index is not None else ()
+        found = self.own_queries_matching(pod)
         if self._cluster_wide is None:
             return found
         labels = self._namespace_labels(pod.namespace)
         wide = self._cluster_wide.queries_matching(pod.labels)
         return [*found, *(s for s in wide if s.scope.covers(pod.namespace, labels))]
+
+    def own_queries_matching(self, pod: Pod) -> Sequence[SelectorQuery]:
+        """Return those of them whose scope lists the pod's namespace and asks for nothing else."""
+        index = self._by_namespace.get(pod.namespace)
+        return () if index is None else index.queries_matching(pod.labels)
 
     def matches(self, query: SelectorQuery, pod: Pod) -> bool:
         """Say whether a query matches a pod."""
@@ -283,7 +294,7 @@ class SelectorQueries:
         found = self._begun_domains(query, topology_key)
         if query.collecting and (steps := query.collecting.get(topology_key)) is not None:
             if self.long_answers.in_steps:
-                raise AnswerTakesLong(steps)
+                raise AnswerTakesLong(chain(self._free(), steps))
             for _ in steps:
                 pass
         return found
@@ -344,6 +355,7 @@ class SelectorQueries:
         pod = new or old
         if pod is None:
             return (), ()
+        next(self._free(), None)
         index = self._by_namespace.get(pod.namespace)
         if index is None and self._cluster_wide is None:
             return (), ()
@@ -384,7 +396,7 @@ class SelectorQueries:
 
     def _indexes_of(self, query: SelectorQuery) -> list[LabelIndex]:
         """Return the label indexes with the pods that a query may match."""
-        if query.scope.namespace_selector is None:
+        if not query.scope.depends_on_labels:
             return [self._namespace_index(name) for name in query.scope.namespaces]
         if self._cluster_wide is None:
             self._cluster_wide = LabelIndex(self._namespace_pods, None)
@@ -412,8 +424,7 @@ class SelectorQueries:
     def _drop_recent(self) -> None:
         """Drop what was used least recently, beyond the bounds and not the last one.
 
-        It is one each time, as to free it takes a millisecond or two. Of a query with references
-        the domains are dropped.
+        It is one each time. Of a query with references the domains are dropped.
         """
         most_pods = max(MAX_RECENT_PODS, 2 * len(self._pods))
         if self.long_answers.awaited:
@@ -442,9 +453,18 @@ class SelectorQueries:
         if self._cluster_wide is not None and not len(self._cluster_wide):
             self._cluster_wide = None
 
+    def _free(self) -> Iterator[None]:
+        """Free what was dropped, in steps."""
+        while self._dropped:
+            if next(self._dropped[-1], _END) is _END:
+                self._dropped.pop()
+            yield
+
     def _clear_domains(self, query: SelectorQuery) -> None:
-        for key in query.domains:
+        for key, domains in query.domains.items():
             self.topology_keys.release(key)
+            if query.size > SIZE_FREED_AT_ONCE:
+                self._dropped.append(domains.emptied())
         query.domains.clear()
         query.collecting.clear()
         if query in self._recent:

@@ -165,7 +165,7 @@ class SpreadGroups(Index):
     def matching(self, pod: Pod) -> list[SpreadGroup]:
         """Return the groups whose selector matches an active pod, declared by it or by others."""
         find = self._by_query.get
-        queries = self._queries.queries_matching(pod)
+        queries = self._queries.own_queries_matching(pod)
         return [group for query in queries for group in find(query, ())] if queries else []
 
     def pods(self, group: SpreadGroup) -> Iterator[Pod]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from reactive_desched.api.index import Cluster, NodeState
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import PodKey
+from reactive_desched.primitives.freeing import emptied_mapping
 
 
 class NodeTopology(Struct, frozen=True, gc=False):
@@ -89,6 +90,13 @@ class CompactMultiMap(Generic[K]):
         if len(found) == 1:
             self._groups[group] = next(iter(found))
 
+    def emptied(self) -> Iterator[None]:
+        """Empty it in steps; nothing must be asked any more."""
+        while self._groups:
+            _, found = self._groups.popitem()
+            if not isinstance(found, str):
+                yield from emptied_mapping(found)
+
 
 class TopologyDomains:
     """Active pods by their nodes' value of one topology label, `topology_key`.
@@ -131,6 +139,11 @@ class TopologyDomains:
         """Remove a pod from the domain that its node had when the pod was added."""
         if (value := node.labels.get(self.topology_key)) is not None:
             (self.eligible if node.eligible else self.ineligible).discard(value, pod)
+
+    def emptied(self) -> Iterator[None]:
+        """Empty them in steps; nothing must be asked any more."""
+        yield from self.eligible.emptied()
+        yield from self.ineligible.emptied()
 
 
 class TopologyKeyRefs:
