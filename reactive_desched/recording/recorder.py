@@ -154,7 +154,7 @@ class ClusterRecorder:
         self._run_blocking = run_blocking or _DiskWorker()
         self._notes: deque[_Note] = deque()
         self._first_note: anyio.Event | None = None  # set by a note, while `run` waits for one
-        self._denied: frozenset[str] = frozenset()
+        self._denied: set[str] = set()  # as of the last note that was written
         self._rows = RowWriter()
         self._offset_s = 0.0  # what the time of day is ahead of monotonic seconds
         self._following: ExitStack | None = None
@@ -200,6 +200,9 @@ class ClusterRecorder:
             self._first_note.set()
         return ()
 
+    def _note_denial(self, resource: str, is_denied: bool) -> None:  # noqa: FBT001 -- it is called by the place of its arguments
+        self.note(partial(ResourceDenied, resource=resource, is_denied=is_denied))
+
     def begin(self) -> None:
         """Note from now on what changes; `run` writes it.
 
@@ -210,6 +213,8 @@ class ClusterRecorder:
             self._has_overflowed = False
             self._following = ExitStack()
             self._following.enter_context(self._state.followed_by(self._follow))
+            self._following.enter_context(self._state.denials_followed_by(self._note_denial))
+            self._denied = set(self._state.unreadable())
             for item in self._standing(NO_TIME):
                 self.note(partial(_with_time, item))
 
@@ -298,7 +303,6 @@ class ClusterRecorder:
 
     async def _write_picture(self, at: Instant, *, is_continued: bool) -> None:
         """Write every object, in slices; what changes meanwhile is written where it happens."""
-        self._denied = self._state.unreadable()
         self._has_picture = False
         rows = self._rows
         begun = PictureBegun(
@@ -404,7 +408,6 @@ class ClusterRecorder:
     def _write_notes(self, ends: float) -> None:
         """Turn notes into rows until the slice ends, in monotonic seconds."""
         notes, rows = self._notes, self._rows
-        self._check_denied()
         ahead_s, modify_pod, recorded = self._offset_s, rows.modify_pod, 0
         is_row = self._has_picture  # whether a change of a pod is a row, and no whole pod
         for number in range(1, len(notes) + 1):
@@ -424,6 +427,8 @@ class ClusterRecorder:
     def _write_note(self, rows: RowWriter, at: Instant, old: Any, new: Any) -> None:
         if old is None and callable(new):
             item = new(at)
+            if isinstance(item, ResourceDenied):
+                (self._denied.add if item.is_denied else self._denied.discard)(item.resource)
             self._write_item(item, stands=isinstance(item, STANDING))
             return
         old, new = _plain(old), _plain(new)
@@ -458,14 +463,6 @@ class ClusterRecorder:
             self._stood[key] = timeless
         self._rows.add(item)
         self.recorded += 1
-
-    def _check_denied(self) -> None:
-        denied = self._state.unreadable()
-        if denied != self._denied:
-            at = self._now()
-            for resource in sorted(denied ^ self._denied):
-                self._rows.add(ResourceDenied(at, resource, is_denied=resource in denied))
-            self._denied = denied
 
     def _notes_begin(self) -> Instant:
         """Return when what is not written yet begins."""

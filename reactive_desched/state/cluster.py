@@ -1,7 +1,7 @@
 """The cluster as the API server last described it: objects in, changes out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Generic, TypeVar, cast
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from reactive_desched.model.objects import (
     ReplicaSet,
 )
 from reactive_desched.model.usage import NodeUsage
+from reactive_desched.primitives.wakeup import Followers
 from reactive_desched.state.index_registry import IndexFault, IndexHooks, IndexKey, IndexRegistry
 from reactive_desched.state.node_change_times import Clock, NodeChangeTimes
 from reactive_desched.state.nodes import NodeStore
@@ -33,6 +34,9 @@ _FOLLOWED_KINDS: Final[tuple[type[ClusterObject], ...]] = (
 Follower = Callable[[Any, Any], Sequence[Change]]
 """What is called with each object before and after it was altered, None where there is none; a Node
 comes as its NodeState. It returns no changes, at once, and raises nothing."""
+
+DenialFollower = Callable[[str, bool], None]
+"""What is called with a resource, and whether the API server denies it from now on."""
 
 
 class ClusterState:
@@ -74,6 +78,7 @@ class ClusterState:
             kind: store.upsert for kind, store in self._stores.items()
         }
         self._unreadable: set[str] = set()
+        self._denial_followers = Followers[DenialFollower]()
 
     # --- writing ---
 
@@ -106,10 +111,11 @@ class ClusterState:
 
     def set_readable(self, resource: str, *, readable: bool) -> None:
         """Note whether the API server lets us list a resource: it answers 403 where it does not."""
-        if readable:
-            self._unreadable.discard(resource)
-        else:
-            self._unreadable.add(resource)
+        if readable == self.is_readable(resource):
+            return
+        (self._unreadable.discard if readable else self._unreadable.add)(resource)
+        for follow in self._denial_followers.all:
+            follow(resource, not readable)
 
     def keep_indexes(self, needed: Iterable[IndexKey], of_plugins: Iterable[IndexKey] = ()) -> None:
         """Build these indexes, and drop those that none of these needs.
@@ -126,6 +132,10 @@ class ClusterState:
             yield
         finally:
             self._indexes.unfollow(follower)
+
+    def denials_followed_by(self, follower: DenialFollower) -> AbstractContextManager[None]:
+        """Call the follower where a resource is denied, or no longer, while the block lasts."""
+        return self._denial_followers.joined_by(follower)
 
     # --- reading ---
 

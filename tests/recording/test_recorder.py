@@ -25,6 +25,7 @@ from reactive_desched.recording.items import (
     PictureBegun,
     PictureEnded,
     RecordingInterrupted,
+    ResourceDenied,
     Verb,
 )
 from reactive_desched.recording.reader import (
@@ -205,14 +206,25 @@ def test_a_resource_that_the_api_server_denies_is_recorded(tmp_path: Path) -> No
     async def play(recorded: Recorded) -> None:
         recorded.state.set_readable("csinodes", readable=False)
         await anyio.sleep(20)
-        recorded.state.set_readable("csinodes", readable=True)
         recorded.state.upsert(pod("a"))
+        recorded.state.set_readable("csinodes", readable=True)
+        recorded.state.set_readable("csinodes", readable=True)
+        recorded.state.set_readable("leases", readable=False)
+        await anyio.sleep(0.01)
+        recorded.state.upsert(pod("b"))
         await anyio.sleep(20)
 
     recorded = virtual(play, tmp_path)
 
     assert recorded.read(WALL_S + 10).denied == {"csinodes"}
-    assert recorded.read(WALL_S + 30).denied == set()
+    assert recorded.read(WALL_S + 30).denied == {"leases"}
+    found = read_items(recording_paths(recorded.folder), fail_on_damage)
+    seen = [
+        item.resource if isinstance(item, ResourceDenied) else item.obj.key
+        for item in found
+        if isinstance(item, ResourceDenied | ObjectChanged)
+    ]
+    assert seen == [pod("a").key, "csinodes", "leases", pod("b").key], "in their order"
 
 
 def test_a_disk_that_takes_nothing_interrupts_the_recording_which_begins_again(
