@@ -1,14 +1,13 @@
 """Asks the health checks of the settings in force, and gives the controller their answers."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from random import Random
-from typing import Final
-
-import anyio
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.input_notes import InputNotes
+from reactive_desched.app.run_while import run_while
 from reactive_desched.controller.controller import Controller
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
@@ -20,9 +19,6 @@ from reactive_desched.telemetry.metrics import Metric, counter
 from reactive_desched.usage.health_poller import HealthPoller, HealthTimes
 from reactive_desched.usage.health_sources import open_health_source
 from reactive_desched.web.health import CheckResult
-
-CHECK_INTERVAL_S: Final = 1.0
-"""How soon asking follows a reload of the settings."""
 
 ASKED = counter(
     "health_check_polls",
@@ -62,7 +58,7 @@ class HealthChecks:
     def check(self) -> CheckResult:
         """Say what is wrong with the last answer to each check."""
         if not self._checks:
-            return CheckResult(ok=True, message="the settings have none")
+            return CheckResult(ok=True, message="none asks a server")
         problems = {name: each.problem for name, each in self._pollers.items()}
         texts = [f"{each.name}: {problems.get(each.name) or 'ok'}" for each in self._checks]
         return CheckResult(not any(problems.values()), "; ".join(texts))
@@ -71,20 +67,22 @@ class HealthChecks:
         """Ask until cancelled."""
         while True:
             checks = self._checks
-            async with anyio.create_task_group() as tasks:
-                for each in checks:
-                    tasks.start_soon(self._ask, each)
-                asked = [each.asks for each in checks]
-                while [each.asks for each in self._checks] == asked:
-                    await self._clock.sleep(CHECK_INTERVAL_S)
-                self._ended.update(self._counts())
-                self._pollers = {}
-                tasks.cancel_scope.cancel()
+            await run_while(
+                partial(self._asks_as, checks),
+                self._clock,
+                *(partial(self._ask, each) for each in checks),
+            )
+            self._ended.update(self._counts())
+            self._pollers = {}
 
     @property
     def _checks(self) -> tuple[HealthCheckSettings, ...]:
         checks = self._active.configuration.settings.brakes.health
         return tuple(each for each in checks if each.asks_a_server)
+
+    def _asks_as(self, checks: Sequence[HealthCheckSettings]) -> bool:
+        """Say whether the settings in force ask what these checks do."""
+        return [each.asks for each in self._checks] == [each.asks for each in checks]
 
     def _counts(self) -> Counter[tuple[str, ...]]:
         return Counter(

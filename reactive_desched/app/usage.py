@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Final
-
-import anyio
+from typing import Any
 
 from reactive_desched.api.usage_source import (
     SmoothingSettings,
@@ -13,6 +11,7 @@ from reactive_desched.api.usage_source import (
     UsageSourceSettings,
 )
 from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.run_while import CHECK_INTERVAL_S, run_while
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import Clock
@@ -31,9 +30,6 @@ from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
 from reactive_desched.usage.sources import levels_by_source, open_sources, wanted_sources
 from reactive_desched.web.health import CheckResult
-
-CHECK_INTERVAL_S: Final = 1.0
-"""How soon polling follows a reload of the policy or the settings."""
 
 POLLS = counter("usage_polls", "Polls of sources of measured use.", "source", "result")
 SAMPLES = gauge("usage_samples", "Nodes with a sample that is not too old.", "source")
@@ -152,17 +148,16 @@ class UsagePolling:
 
     async def _poll_until_reload(self, configuration: Configuration) -> None:
         policy, settings = configuration.policy, configuration.settings.usage
-        async with (
-            open_sources(policy, settings, self._session, self._clock, self.pods_on) as sources,
-            anyio.create_task_group() as tasks,
-        ):
+        async with open_sources(
+            policy, settings, self._session, self._clock, self.pods_on
+        ) as sources:
             self._pollers = [self.make_poller(source, settings) for source in sources]
-            for poller in self._pollers:
-                tasks.start_soon(poller.run)
-            while _same_usage(configuration, self._active.configuration):
-                await self._clock.sleep(CHECK_INTERVAL_S)
+            await run_while(
+                lambda: _same_usage(configuration, self._active.configuration),
+                self._clock,
+                *(each.run for each in self._pollers),
+            )
             self._count_ended()
-            tasks.cancel_scope.cancel()
 
     def _count_ended(self) -> None:
         for poller in self._pollers:
@@ -191,11 +186,7 @@ async def watch_while_followed(
         reflector.stop()
         while not followed():
             await clock.sleep(CHECK_INTERVAL_S)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(reflector.run)
-            while followed():
-                await clock.sleep(CHECK_INTERVAL_S)
-            tasks.cancel_scope.cancel()
+        await run_while(followed, clock, reflector.run)
 
 
 def _same_usage(old: Configuration, new: Configuration) -> bool:

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from reactive_desched.app.config_reload import ActiveConfig
-from reactive_desched.app.usage import CHECK_INTERVAL_S, UsagePolling, watch_while_followed
+from reactive_desched.app.run_while import CHECK_INTERVAL_S
+from reactive_desched.app.usage import UsagePolling, watch_while_followed
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.model.changes import Change
