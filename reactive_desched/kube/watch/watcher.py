@@ -87,7 +87,9 @@ class WatchReader(Generic[T]):
             ending
             or verdict
             or WatchEnd(
-                StopReason.IDLE_TIMEOUT, f"watch {self._codec.path}: nothing came for too long"
+                StopReason.IDLE_TIMEOUT,
+                f"watch {self._codec.path}: nothing came for {idle_limit_s():.0f} s: the connection"
+                " is dead, or a proxy on the way holds the response back",
             )
         )
 
