@@ -35,7 +35,7 @@ WORKLOAD_MOVES: Final = gauge(
     "workload_moves",
     "Pods of a workload that were evicted in the last day, of the `moves.workloadsInMetrics` "
     "workloads that had most; also those that earlier processes evicted, as far as the journal "
-    "has them. A dry run evicts none.",
+    "has them. Bare pods, pods that had ended, and those of a dry run do not count.",
     *("workload_namespace", "workload_kind", "workload"),
 )
 WORKLOAD_BLOCKED: Final = counter(
