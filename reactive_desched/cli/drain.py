@@ -192,7 +192,7 @@ async def _patch(
         for name in names:
             if wish is None:
                 await withdraw_drain(session, name)
-                done = "uncordoned, no longer to be drained"
+                done = "schedulable, and not to be drained"
             else:
                 await request_drain(session, name, wish)
                 done = "cordoned, to be drained"
