@@ -78,7 +78,7 @@ docs: $(SITE_TOOLS)/.installed ## build the documentation site in build/site; a 
 	NO_MKDOCS_2_WARNING=1 $(SITE_TOOLS)/bin/mkdocs build --strict 2>&1 | grep -vE "^INFO"; exit $${PIPESTATUS[0]}
 
 test-real: $(STAMP) $(RELEASE_TOOLS)/.installed real-tools docs ## end-to-end tests on the real control plane and the real broker, and those of a release
-	RELEASE_TOOLS=$(RELEASE_TOOLS) $(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder --durations 40 tests/e2e tests/release
+	RELEASE_TOOLS=$(RELEASE_TOOLS) $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 40 tests/e2e tests/release
 
 picture: $(STAMP) real-tools ## take the pictures of the live page and of a terminal that the README shows
 	PICTURE=docs/images/live-page.png $(BIN)/pytest -q tests/e2e/test_demo_page.py

@@ -56,6 +56,7 @@ CHOSEN = {
 WITHOUT_DATA = {
     "Left of schedules": "there is no schedule",
     "Nodes with measured use": "the policy does not go by it",
+    "What kept the same workloads": "nothing keeps a workload after its first move",
 }
 
 

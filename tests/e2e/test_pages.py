@@ -116,10 +116,13 @@ ENDINGS = {
     "reactive-desched audit query --outcome dry_run --journal ./journal": (0, 1, 2),
     "reactive-desched reject 154dafa7": (2,),
     "reactive-desched approve --group c765886f": (2,),
+    "reactive-desched status | grep ^calendar": (1,),
+    "kwokctl snapshot export": (127,),
+    "reactive-desched audit show xxqyp5fe44oo2vqpmz6wczbc5h": (1,),
 }
-"""What ends otherwise than with 0: there is no such record, no such memory, no such right, or none
-is missing; the time was over before a node was empty, or nothing of that
-name is proposed."""
+"""What ends otherwise than with 0: there is no such record or case, no such memory, no such right,
+or none is missing; the time was over before a node was empty, nothing of that name is proposed, no
+schedule has a calendar, or there is no kwokctl here, and its file is made by this test."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,13 @@ class Reading:
 
 
 ITS_OWN_JOURNAL = "unset STATE_DIRECTORY"
+AUDIT_LOG = "touch audit.log"
+"""The simulated API server has none."""
 READINGS = {
     "docs/howto/access.md": Reading(("kubectl apply -k deploy/examples/tokens",)),
     "docs/howto/audit.md": Reading(
-        names={
+        (AUDIT_LOG,),
+        {
             "payments/ledger-2-0": "$MOVED",
             "--node n1": "--node $LEFT",
             "--node node-01": "--node $ENDED_ON",
@@ -142,7 +148,7 @@ READINGS = {
                 'mkdir copy && cp "$JOURNAL"/journal-* "$JOURNAL"/*.pub copy'
                 " && reactive-desched audit verify --journal copy/"
             ),
-        }
+        },
     ),
     "docs/howto/rights.md": Reading(
         names={
@@ -156,6 +162,7 @@ READINGS = {
         (ITS_OWN_JOURNAL, "cp to-stdout.yaml settings.yaml"),
         RUN_BESIDE
         | {
+            "annotate deployment web": "annotate deployment $DEPLOYMENT",
             "sim --scenario messy": "sim --nodes 3 --pods 10 --write-kubeconfig third &",
             "export KUBECONFIG=$PWD/sim.kubeconfig": "true",
         },

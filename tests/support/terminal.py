@@ -13,7 +13,7 @@ from pathlib import Path
 PROMPT = re.compile(rb"<(\d+)>> ")
 PS1 = "<$?>> "
 CTRL_C = b"\x03"
-PATIENCE_S = 90
+PATIENCE_S = 150
 
 
 class Terminal:
