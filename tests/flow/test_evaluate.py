@@ -242,7 +242,7 @@ async def test_another_configuration_evaluates_everything_and_so_the_rest_of_it(
         ({"namespace": "none"}, "has no pod"),
         ({"plugin": "RemoveDuplicate"}, "did you mean RemoveDuplicates"),
         ({"profile": "tset"}, "did you mean test"),
-        ({"nodes": "n1"}, "is unknown; did you mean node[?]"),
+        ({"nodes": "n1"}, "unknown; did you mean node[?]"),
     ],
 )
 async def test_what_is_not_there_is_refused(body: dict[str, Any], message: str) -> None:
