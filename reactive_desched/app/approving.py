@@ -12,7 +12,6 @@ from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.proposals import (
     ProposalList,
     ProposalScope,
-    list_proposals,
     select_proposals,
 )
 from reactive_desched.controller.slices import in_slices
@@ -112,9 +111,7 @@ class Approving:
 
     async def _read(self, query: Mapping[str, str]) -> ProposalList:
         refuse_filters(query)
-        found = await self._description.findings()
-        hold = self._controller.pauses.state().hold
-        return await in_slices(list_proposals(found, hold, self._description.moment()))
+        return await self._description.proposals()
 
     async def _approve(self, body: Mapping[str, Any]) -> AnsweredProposals:
         return await self._answer(APPROVE, body)

@@ -12,8 +12,7 @@ import anyio.to_thread
 from yarl import URL
 
 from reactive_desched.controller.pipeline import Pipeline
-from reactive_desched.controller.proposals import ProposalGroup, ProposalList, list_proposals
-from reactive_desched.controller.slices import in_slices
+from reactive_desched.controller.proposals import ProposalGroup
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.model.kube_events import CONTROLLER
@@ -77,7 +76,7 @@ class ProposalMessages:
 
     async def _say_what_is_new(self) -> float:
         """Send a message if there is something new; return how long the chat wants us to wait."""
-        found = await self._read()
+        found = await self._description.proposals()
         standing = {each.id for group in found.groups for each in group.proposals}
         new = [
             group
@@ -100,11 +99,6 @@ class ProposalMessages:
             self._note("sent", "")
         self._said |= standing
         return 0.0
-
-    async def _read(self) -> ProposalList:
-        findings = await self._description.findings()
-        hold = self._controller.pauses.state().hold
-        return await in_slices(list_proposals(findings, hold, self._description.moment()))
 
     def _note(self, result: str, problem: str) -> None:
         self._results[result] += 1

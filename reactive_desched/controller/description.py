@@ -14,6 +14,7 @@ from reactive_desched.controller.pending import (
     list_pending,
     summarize_pending,
 )
+from reactive_desched.controller.proposals import ProposalList, list_proposals
 from reactive_desched.controller.public_state import PublicState, collect_state
 from reactive_desched.controller.slices import in_slices
 from reactive_desched.controller.turn_forecast import TurnForecast
@@ -48,6 +49,11 @@ class ControllerDescription:
     async def findings(self) -> Sequence[PendingFinding]:
         """Return the findings that wait, those in the queue of a rate limit with their turns."""
         return await self._forecast.findings()
+
+    async def proposals(self) -> ProposalList:
+        """List what plugins propose and no person has approved yet."""
+        found, hold = await self._forecast.findings(), self._controller.pauses.state().hold
+        return await in_slices(list_proposals(found, hold, self.moment()))
 
     def moment(self) -> ClockPair:
         """Return now, by both clocks."""
