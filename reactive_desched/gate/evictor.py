@@ -4,12 +4,12 @@ A pod of which not all is read is held beside them: what is left out might keep 
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from reactive_desched.api.index import Index
 from reactive_desched.fit.upstream import NodeFit, NoFit
 from reactive_desched.gate.filters import (
-    NODE_OUTSIDE_PROFILE,
     UPSTREAM_RULES,
     EvictorRules,
     PodFilter,
@@ -93,7 +93,7 @@ class EvictorFilters:
         rules: EvictorRules = UPSTREAM_RULES,
         nodes: Selector = EVERYTHING,
     ) -> None:
-        self._place = _place_filter(nodes)
+        self._check_place = outside_profile(nodes) if nodes.requirements else None
         self._filters = filters
         self._filters_beyond_pod = [each for each in filters if each.wakes is not wake_on_pod]
         self._view = view
@@ -108,10 +108,9 @@ class EvictorFilters:
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse with the first filter's rejection."""
         pod = finding.pod
-        for each in self._place:
-            if (outside := each.check(pod, self._view)) is not None:
-                reason, message = outside
-                return reason.refuse(finding, message, each.wakes(pod))
+        if (outside := self._outside(pod)) is not None:
+            reason, message = outside
+            return reason.refuse(finding, message, wake_on_node(pod))
         if self._passes_by_annotation(pod):
             return None
         if (kept := self._kept_by_annotation(pod)) is not None:
@@ -159,8 +158,7 @@ class EvictorFilters:
 
     def _outside(self, pod: Pod) -> Rejection | None:
         """Return the rejection of a pod on a node that the profile does not select."""
-        found = (each.check(pod, self._view) for each in self._place)
-        return next(filter(None, found), None)
+        return None if self._check_place is None else self._check_place(pod, self._view)
 
     def prefers_no_eviction(self, pod: Pod) -> bool:
         """Say whether the pod asks by its annotation to be evicted after others."""
@@ -201,22 +199,17 @@ class EvictorFilters:
 
     def wakes(self, pod: Pod) -> Iterator[WakeOn]:
         """Yield what may alter the answer for a pod, other than a change of the pod itself."""
-        for pod_filter in (*self._place, *self._filters_beyond_pod):
-            for wake in pod_filter.wakes(pod):
-                if not isinstance(wake, WakeOnPod):
-                    yield wake
+        found = chain.from_iterable(each.wakes(pod) for each in self._filters_beyond_pod)
+        if self._check_place is not None:
+            found = chain(wake_on_node(pod), found)
+        for wake in found:
+            if not isinstance(wake, WakeOnPod):
+                yield wake
 
     def _retry_at(self, pod_filter: PodFilter, pod: Pod, now: float) -> float | None:
         """Convert the wall-clock time at which a rejection ends to monotonic seconds."""
         retry_at_s = pod_filter.retry_at_s(pod)
         return None if retry_at_s is None else now + max(0.0, retry_at_s - self._view.now_s)
-
-
-def _place_filter(nodes: Selector) -> tuple[PodFilter, ...]:
-    """Return the filter for nodes that a profile does not select; none where it selects all."""
-    if not nodes.requirements:
-        return ()
-    return (PodFilter(NODE_OUTSIDE_PROFILE.gate, outside_profile(nodes), wake_on_node),)
 
 
 class MinReadyNodes:

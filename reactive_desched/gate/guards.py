@@ -16,9 +16,7 @@ from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import GATHER_S, Workloads, WorkloadState
 from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import (
-    Pod,
-)
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
     DO_NOT_EVICT,
