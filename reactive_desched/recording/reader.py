@@ -498,10 +498,8 @@ class Approach:
     def from_file(self, first: Path) -> Iterator[Item]:
         """Yield the items from the beginning of a file of the recording on."""
         paths = recording_paths(self._path)
-        read = _items(_read(paths[paths.index(first) :], self._on_damage, self._end))
-        for item in read:
-            self._state.apply(item)
-            yield item
+        read = _read(paths[paths.index(first) :], self._on_damage, self._end)
+        return _applied(_items(read), self._state)
 
     def from_time(self, since_s: float) -> Iterator[Item]:
         """Yield the items after an earlier time, and a picture of it first: see items_between."""

@@ -428,7 +428,10 @@ class ClusterRecorder:
         if old is None and callable(new):
             item = new(at)
             if isinstance(item, ResourceDenied):
-                (self._denied.add if item.is_denied else self._denied.discard)(item.resource)
+                if item.is_denied:
+                    self._denied.add(item.resource)
+                else:
+                    self._denied.discard(item.resource)
             self._write_item(item, stands=isinstance(item, STANDING))
             return
         old, new = _plain(old), _plain(new)

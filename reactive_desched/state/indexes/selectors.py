@@ -355,7 +355,8 @@ class SelectorQueries:
         pod = new or old
         if pod is None:
             return (), ()
-        next(self._free(), None)
+        if self._dropped:
+            next(self._free())
         index = self._by_namespace.get(pod.namespace)
         if index is None and self._cluster_wide is None:
             return (), ()
