@@ -37,7 +37,7 @@ class TestSilence:
             await bookmarked(api, mirror, 1)
             assert 150 <= await seconds_until_given_up(mirror) <= 160
             assert "nothing came for 150 s" in mirror.status.last_error
-            mirror.clock.advance(2)
+            mirror.clock.advance(await mirror.wait_for_backoff())
             await mirror.wait_until_confirmed()
         assert api.count("list") == 1
 
