@@ -1,9 +1,10 @@
 """The asynchronous half of the journal: many append, one writer puts it on disk together."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,12 +13,16 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.api.event import JOURNAL_RESUMED, JournalResumed
+from reactive_desched.api.event import (
+    EVICTION_OUTCOME_TYPES,
+    EVICTION_REQUESTED,
+    JOURNAL_RESUMED,
+    JournalResumed,
+)
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk, DiskThread, WriteHealth
 from reactive_desched.journal.envelope import journal_event
 from reactive_desched.journal.log import CommitResult
-from reactive_desched.journal.open_intents import OpenIntents
 from reactive_desched.journal.opened import (
     JournalConfig,
     OpenedJournal,
@@ -26,7 +31,7 @@ from reactive_desched.journal.opened import (
 )
 from reactive_desched.journal.records import AnyEvent, EncodedEvent, encode, encode_cut
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.signing.checkpointer import Unrecorded
+from reactive_desched.journal.signing.checkpointer import CheckpointContext, Unrecorded
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
@@ -43,6 +48,9 @@ FIRST_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 
 FLUSH_TIMEOUT_S = 5.0
 """When stopping, buffered records have this long to reach the disk."""
+
+MAX_OPEN_INTENTS = 10_000
+"""With this many intents open, further ones are refused: nothing ends them, so begin no more."""
 
 RECORDS = counter("journal_records", "Records made durable.")
 REFUSED = counter(
@@ -106,6 +114,77 @@ class PendingRecord:
 def _unawaited(event: AnyEvent) -> PendingRecord:
     """Return the record of what happened, cut where it must be; no caller waits for it."""
     return PendingRecord(event, encode_cut(event), is_awaited=False)
+
+
+class OpenIntents:
+    """The intents on disk without outcome, oldest first, and the ids of records on their way.
+
+    By them each intent gets exactly one outcome.
+    """
+
+    def __init__(self, recovered: Iterable[OpenIntent] = ()) -> None:
+        self._open = {intent.event.id: intent for intent in recovered}
+        self._starting: set[str] = set()
+        self._finishing: set[str] = set()
+
+    def all(self) -> tuple[OpenIntent, ...]:
+        """Return the intents on disk without outcome, oldest first."""
+        return tuple(self._open.values())
+
+    def get(self, key: str) -> OpenIntent | None:
+        """Return an open intent by its id."""
+        return self._open.get(key)
+
+    @property
+    def oldest_seq(self) -> int | None:
+        """Return the sequence of the oldest open intent."""
+        return next((intent.seq for intent in self._open.values()), None)
+
+    def checkpoint_context(
+        self, batch: Iterable[AnyEvent], unrecorded: Unrecorded, first_seq: int | None
+    ) -> CheckpointContext:
+        """Return a checkpoint's context: behind this batch, or before it if `first_seq` is None."""
+        if first_seq is None:
+            return CheckpointContext(self.oldest_seq, unrecorded)
+        events = tuple(enumerate(batch, first_seq))
+        ended = {event.causationid for _, event in events if event.type in EVICTION_OUTCOME_TYPES}
+        still_open = (intent.seq for key, intent in self._open.items() if key not in ended)
+        started = (seq for seq, event in events if event.type == EVICTION_REQUESTED)
+        return CheckpointContext(next(chain(still_open, started), None), unrecorded)
+
+    def admit(self, event: AnyEvent) -> None:
+        """Note that a record is on its way to disk; raise JournalError when it must not be."""
+        if event.type == EVICTION_REQUESTED:
+            self._admit_intent(event.id)
+            self._starting.add(event.id)
+        elif event.type in EVICTION_OUTCOME_TYPES:
+            key = event.causationid
+            if key not in self._open or key in self._finishing:
+                raise JournalError(f"intent {key} is not open: it has its outcome, or never was")
+            self._finishing.add(key)
+
+    def _admit_intent(self, key: str) -> None:
+        if key in self._open or key in self._starting:
+            raise JournalError(f"intent {key} was begun already")
+        if len(self._open) + len(self._starting) >= MAX_OPEN_INTENTS:
+            raise JournalUnavailable(
+                f"{MAX_OPEN_INTENTS} intents wait for their outcome; no more is begun"
+            )
+
+    def committed(self, event: AnyEvent, seq: int) -> None:
+        """Note that an admitted record is on disk."""
+        self.discarded(event)
+        if event.type == EVICTION_REQUESTED:
+            self._open[event.id] = OpenIntent(seq, event)
+        elif event.type in EVICTION_OUTCOME_TYPES:
+            del self._open[event.causationid]
+
+    def discarded(self, event: AnyEvent) -> None:
+        """Note that an admitted record is on its way no longer."""
+        if event.type == EVICTION_REQUESTED:
+            self._starting.discard(event.id)
+        elif event.type in EVICTION_OUTCOME_TYPES:
+            self._finishing.discard(event.causationid)
 
 
 class Journal:

@@ -9,7 +9,7 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_SUCCEEDED
 from reactive_desched.errors import JournalError, JournalUnavailable
-from reactive_desched.journal import open_intents
+from reactive_desched.journal import journal
 from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.records import AnyEvent
@@ -98,7 +98,7 @@ async def test_two_outcomes_at_the_same_moment_become_one(
 async def test_no_intent_is_begun_while_too_many_are_open(
     running: Running, intent: MakeIntent, outcome: MakeOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_intents, "MAX_OPEN_INTENTS", 2)
+    monkeypatch.setattr(journal, "MAX_OPEN_INTENTS", 2)
 
     async with running() as book:
         await book.append(intent("a"))
