@@ -20,9 +20,9 @@ from reactive_desched.gate.policy_limits import PluginNodeLimits, PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.gate.workloads import Workloads
+from reactive_desched.ledger.eviction import scopes_of
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import scopes_of
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import EVERYTHING, Selector

@@ -11,9 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Final, Generic, TypeVar
 
-from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.eviction import CLUSTER, Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import CLUSTER
 from reactive_desched.model.decisions import (
     EVICTION_LIMIT_GATE,
     LIMIT_REASONS,

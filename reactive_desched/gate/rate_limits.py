@@ -28,9 +28,8 @@ from reactive_desched.gate.turns import (
     WarmUpPace,
     schedule_turns,
 )
-from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.eviction import SCOPES, Eviction, EvictionScopes
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import SCOPES, EvictionScopes
 from reactive_desched.model.decisions import TURN_COMES_S, Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodKey

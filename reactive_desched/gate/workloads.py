@@ -13,10 +13,9 @@ from msgspec import Struct
 from reactive_desched.gate.policy_limits import PLUGIN_NODE_LIMIT_REACHED
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.schedules import SCHEDULE_GATE
-from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.eviction import OWNER, SINGLE, Eviction
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import OWNER, SINGLE
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, TURN_COMES_S, Defer, Refuse
 from reactive_desched.model.objects import (
     OwnerReference,

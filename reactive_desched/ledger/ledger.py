@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
-from reactive_desched.ledger.eviction import Eviction, new_eviction, past_eviction
+from reactive_desched.ledger.eviction import OWNER, Eviction, ScopeKey, new_eviction, past_eviction
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import OWNER, ScopeKey
 from reactive_desched.model.decisions import TURN_COMES_S, Defer, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.eviction_options import EVICTION

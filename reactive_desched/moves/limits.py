@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
+from reactive_desched.ledger.eviction import ScopeKey, moving_scopes, owner_of
 from reactive_desched.ledger.ledger import EvictionLedger
-from reactive_desched.ledger.scopes import ScopeKey, moving_scopes, owner_of
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding

@@ -24,9 +24,8 @@ from typing import ClassVar, Final
 from msgspec import Struct
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.eviction import Eviction, owner_of
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.model.changes import Change, NodeChange
 from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from heapq import nlargest
 from typing import Final
 
-from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.ledger.eviction import Eviction, owner_of
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import owner_of
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.model.moves import MoveOwner

@@ -10,10 +10,15 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from reactive_desched.api.balance_plugin import BalancePlugin
-from reactive_desched.ledger.eviction import CLOCK_SKEW_S, Eviction, MatchKey, match_key_of
+from reactive_desched.ledger.eviction import (
+    CLOCK_SKEW_S,
+    Eviction,
+    MatchKey,
+    ScopeKey,
+    match_key_of,
+)
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.ledger.scopes import ScopeKey
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,

@@ -29,8 +29,7 @@ from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn
-from reactive_desched.ledger.eviction import Eviction
-from reactive_desched.ledger.scopes import owner_of
+from reactive_desched.ledger.eviction import Eviction, owner_of
 from reactive_desched.migration.job_gate import JobGate
 from reactive_desched.migration.rounds import PLUGIN as MIGRATION_JOBS
 from reactive_desched.model.clock_pair import ClockPair

@@ -14,7 +14,7 @@ from reactive_desched.controller.coverage import node_not_covered
 from reactive_desched.controller.named_objects import is_pod, known_node, no_pods_of
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.errors import ConfigError
-from reactive_desched.ledger.scopes import owner_of
+from reactive_desched.ledger.eviction import owner_of
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeSubject

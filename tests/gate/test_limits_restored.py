@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.policy_limits import PluginNodeLimits, PolicyLimits
+from reactive_desched.ledger.eviction import scopes_of
 from reactive_desched.ledger.ledger import EvictionLedger
-from reactive_desched.ledger.scopes import scopes_of
 from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction

@@ -12,7 +12,7 @@ from reactive_desched.gate.rate_limits import (
     EvictionRateLimiter,
     TokenRate,
 )
-from reactive_desched.ledger.scopes import SCOPES, EvictionScopes
+from reactive_desched.ledger.eviction import SCOPES, EvictionScopes
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.policy.settings.limits import EvictionRateLimits, WarmUpSettings

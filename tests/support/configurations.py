@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
 from reactive_desched.fit.upstream import SCHEDULER
-from reactive_desched.ledger.scopes import SCOPES
+from reactive_desched.ledger.eviction import SCOPES
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
-from reactive_desched.ledger.scopes import ENDED_PODS, SCOPES, EvictionScopes
+from reactive_desched.ledger.eviction import ENDED_PODS, SCOPES, EvictionScopes
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import is_clean_up
 from reactive_desched.policy.settings.guards import GuardName
