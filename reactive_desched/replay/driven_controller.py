@@ -52,7 +52,7 @@ from reactive_desched.recording.items import (
     Worked,
     with_following,
 )
-from reactive_desched.state.node_change_times import NodeTimes
+from reactive_desched.state.nodes import NodeTimes
 from reactive_desched.state.resources import NODES, PODS, WATCHED_KINDS
 
 __all__ = ["DrivenController", "Picture", "RecordedClock", "Surroundings", "with_next"]

@@ -21,8 +21,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.primitives.wakeup import Followers
 from reactive_desched.state.index_registry import IndexFault, IndexHooks, IndexKey, IndexRegistry
-from reactive_desched.state.node_change_times import Clock, NodeChangeTimes
-from reactive_desched.state.nodes import NodeStore
+from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.resources import WATCHED_KINDS
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.node_change_times import LONGEST_S, MAX_LABELS, NodeChangeTimes
+from reactive_desched.state.nodes import LONGEST_S, MAX_LABELS, NodeChangeTimes
 from reactive_desched.testing.builders import node, taint
 
 GPU = Taint("gpu", "NoSchedule")

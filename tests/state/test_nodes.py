@@ -5,8 +5,7 @@ from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.resources import PODS
 from reactive_desched.state.index_registry import IndexHooks
-from reactive_desched.state.node_change_times import NodeChangeTimes
-from reactive_desched.state.nodes import NodeRecord, NodeStore, changed_keys
+from reactive_desched.state.nodes import NodeChangeTimes, NodeRecord, NodeStore, changed_keys
 from reactive_desched.testing.builders import node, pod
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
