@@ -36,10 +36,9 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
-from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle
 
 Results = dict[str, object]

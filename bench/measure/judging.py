@@ -24,7 +24,7 @@ from reactive_desched.model.changes import (
     PodStatusChanged,
 )
 from reactive_desched.model.objects import HOSTNAME_LABEL
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.testing.scenario import build_view
 
 _SAMPLES = 300

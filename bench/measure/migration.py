@@ -22,8 +22,7 @@ from reactive_desched.model.migration_jobs import (
 )
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.settings.migration import MigrationJobSettings
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 
 NODES, PODS_PER_NODE, PODS_PER_OWNER = 1000, 20, 100

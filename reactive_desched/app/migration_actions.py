@@ -31,9 +31,9 @@ from reactive_desched.model.migration_jobs import (
 )
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.reservations import RESERVATION_API, RESERVATION_KIND
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 
 MAX_REFUSED: Final = 10_000
 """So many steps that the API server refuses are remembered: one that is tried again is recorded

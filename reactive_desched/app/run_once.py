@@ -74,12 +74,11 @@ from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.primitives.hung_calls import hung_calls_ended
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.resources import (
     OWNER_RESOURCES,
     USAGE_RESOURCES,
 )
-from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.telemetry import logs

@@ -29,9 +29,9 @@ from reactive_desched.model.health import HealthAnswer
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged
 from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged
-from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 from reactive_desched.text.counts import format_count
 

@@ -15,11 +15,11 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import PendingBrakeSettings
 from reactive_desched.primitives.deadline_heap import Timers, earliest
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
 )
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
 

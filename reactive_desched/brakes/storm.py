@@ -26,7 +26,7 @@ from reactive_desched.model.node_drains import is_to_be_drained
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import StormBrakeSettings
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
 

@@ -25,8 +25,8 @@ from reactive_desched.model.zone_status import (
 )
 from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
 from reactive_desched.primitives.token_bucket import TokenBucket
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.zone_health import WakeOnZone, ZoneHealth
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import agree
 
 _GATE: Final = "ZoneBrake"

@@ -35,8 +35,8 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import DRY_RUN, POD_LEAVES, Outcome
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.hints import not_one_of, quote
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 
 MAX_ASKED: Final = 20
 """So many evaluations that were asked for are followed; at the bound the oldest is forgotten."""

@@ -60,9 +60,8 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.wakeup import Latch, Wakeup
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 
 if TYPE_CHECKING:
     from reactive_desched.migration.migrations import Migrations

@@ -21,9 +21,9 @@ from reactive_desched.model.disruptions import (
     EndedPod,
 )
 from reactive_desched.model.objects import Namespace, OwnerReference, Pod, ReplicaSet
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.state.view import ClusterView
 
 ROLLOUT_KEPT_S: Final = 5.0
 """So long after the end of a rollout it explains a deletion: the watch of pods may be later."""

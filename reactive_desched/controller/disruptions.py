@@ -53,9 +53,9 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.model.read_back import SERVER_CLOCKS_S
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.state.view import ClusterView
 
 MAX_REMEMBERED: Final = 10_000
 """So many ends of pods are remembered; then the oldest is forgotten."""

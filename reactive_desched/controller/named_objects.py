@@ -4,7 +4,7 @@ from reactive_desched.api.index import NodeInfo
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.hints import nearest_name, quote
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 
 def known_node(view: ClusterView, name: str) -> NodeInfo:

@@ -29,7 +29,7 @@ from reactive_desched.model.node_drains import (
 )
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.outcomes import DRY_RUN
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 MAX_LISTED: Final = 100
 """Pods of one node that are listed in one answer; the others are only counted."""

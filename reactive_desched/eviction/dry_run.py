@@ -22,9 +22,8 @@ from reactive_desched.model.outcomes import (
     PodLookup,
     ServerError,
 )
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.pdb import PdbIndex
-from reactive_desched.state.view import ClusterView
 
 STALE_RETRY_S = 10.0
 """After so long the API server asks to try again where it has not processed a budget's change."""

@@ -10,7 +10,7 @@ from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.scores import NodeScores
 from reactive_desched.model.objects import Pod
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 
 class NodeChance(Struct, frozen=True):

@@ -37,7 +37,7 @@ from reactive_desched.model.scheduling import (
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
 from reactive_desched.primitives.bounded_text import shown
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 NOMINATED_FIRST: Final = FitReason(
     "NominatedPodsFirst", "node(s) had no place beside the pods nominated for them"

@@ -19,7 +19,7 @@ from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import tolerates_all
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 MAX_CACHED_TOLERATIONS: Final = 1_000
 """How many tolerations have their rejecting nodes cached; at the bound the cache is emptied."""

@@ -13,9 +13,9 @@ from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.affinity_terms import scheduler_scope, scheduler_selector
 from reactive_desched.model.objects import Namespace, Pod, PodAffinityTerm
 from reactive_desched.model.scheduling import FitReason
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.topology_domains import TopologyDomains
-from reactive_desched.state.view import ClusterView
 
 POD_AFFINITY_UNMET: Final = FitReason("PodAffinityUnmet", "node(s) didn't match pod affinity rules")
 POD_ANTI_AFFINITY_VIOLATED: Final = FitReason(

@@ -45,10 +45,10 @@ from reactive_desched.model.wakes import (
     WakeOnPvc,
 )
 from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
-from reactive_desched.state.view import ClusterView
 
 NODES_PER_SYNC: Final = 100
 """How many nodes are refreshed before the event loop gets a turn: a millisecond or less."""

@@ -25,10 +25,10 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pod_attraction import PodAttraction, preferred_terms
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces
-from reactive_desched.state.view import ClusterView
 
 MAX_SHAPES: Final = 200
 """For so many different requests the scores of all nodes are kept; at the bound those that were

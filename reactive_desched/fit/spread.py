@@ -19,9 +19,9 @@ from reactive_desched.model.spread import (
     effective_selector,
     hard_constraints,
 )
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
-from reactive_desched.state.view import ClusterView
 
 
 class TopologySpreadFilter:

@@ -19,7 +19,7 @@ from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 from reactive_desched.model.wakes import WakeOn, WakeOnCapacity, WakeOnPod
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 SCHEDULER: Final = "scheduler"
 UPSTREAM: Final = "upstream"

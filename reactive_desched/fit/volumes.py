@@ -18,9 +18,9 @@ from reactive_desched.model.volumes import (
     pvc_error,
     topology_requirements,
 )
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.resources import PVS
-from reactive_desched.state.view import ClusterView
 
 Attached = dict[str, set[str]]
 """Volumes by driver, as the drivers call them."""

@@ -17,8 +17,8 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.wakes import WakeOn, WakeOnNamespace, WakeOnPod, WakeOnWorkload
 from reactive_desched.policy.settings.proposals import AnnotatedKind, ProposalSettings
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.times import format_second
 
 

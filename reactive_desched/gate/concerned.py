@@ -5,7 +5,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Namespace
 from reactive_desched.model.wakes import WakeOn, WakeOnNamespace, WakeOnNode
 from reactive_desched.policy.settings.concerns import Concerns
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 
 class Concerned:

@@ -10,9 +10,9 @@ from reactive_desched.gate.filters import EvictorRules, ReplicaCount, ReplicaRul
 from reactive_desched.gate.workloads import WITHOUT_REPLICAS
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.opt_outs import evict_wish, is_set
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.living_replicas import LivingReplicas
 from reactive_desched.state.indexes.owners import ReplicaCounts
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
 
 

@@ -20,8 +20,8 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import PodDisruptionBudget, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pdb import PdbIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import agree, format_count
 
 MAX_ASSUMED_PDBS = 10_000

@@ -33,7 +33,7 @@ from reactive_desched.moves.moved_workloads import MovedWorkloads
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.telemetry.metrics import Metric
 
 

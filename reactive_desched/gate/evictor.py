@@ -33,7 +33,7 @@ from reactive_desched.model.wakes import (
     WakeOnPod,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.text.counts import format_count
 
 EVICTABLE: Final = float("-inf")

@@ -31,9 +31,9 @@ from reactive_desched.model.wakes import (
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.protections import Protection
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import ReplicaCounts, WakeOnOwner
 from reactive_desched.state.indexes.pdb import PdbIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_time_seen_at
 

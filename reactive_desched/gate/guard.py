@@ -12,7 +12,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 
 class GuardInputs(Struct, frozen=True):

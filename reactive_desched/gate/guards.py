@@ -38,9 +38,9 @@ from reactive_desched.model.wakes import (
 )
 from reactive_desched.moves.node_memory import WakeOnAnyNode
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.pdb import PdbIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
 
 SCORE_AGAIN_AFTER_S: Final = 300.0

@@ -16,7 +16,7 @@ from reactive_desched.model.objects import Annotations, PodKey
 from reactive_desched.model.opt_outs import EVICTION_IN_PROGRESS as IN_PROGRESS
 from reactive_desched.model.opt_outs import is_set
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 CACHE_LAG_S = 60.0
 """For how long after an accepted eviction the watch may still show the pod unchanged."""

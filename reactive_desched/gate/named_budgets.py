@@ -18,7 +18,7 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.limits import EachOf, NamedBudget
 from reactive_desched.primitives.token_bucket import TokenBucket
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 NAMED_BUDGET_SPENT: Final = GateReason(

@@ -19,8 +19,7 @@ from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.deadline_heap import Timers
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 
 AT_ONCE: Final = ReasonRules()
 """Everything is a reason to evict, at once: the rules of a sweep."""

@@ -23,7 +23,7 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.configuration import Calendars
 from reactive_desched.policy.schedule_times import next_allowed, times_of
 from reactive_desched.policy.settings.limits import EvictionSchedule
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
 from reactive_desched.text.counts import agree, format_count
 

@@ -25,9 +25,9 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.pod_importance import STATEFUL_SET, ordinal_of
 from reactive_desched.moves.limits import TOO_MANY_MOVING
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex, ReplicaSetsByOwner
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_time_seen_at
 

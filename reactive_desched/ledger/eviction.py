@@ -30,8 +30,8 @@ from reactive_desched.model.outcomes import (
     recorded_outcome,
 )
 from reactive_desched.primitives.token_bucket import TokenBucket
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 
 CLOCK_SKEW_S: Final = 2.0
 """So far may the API server's clock be behind ours where it says when a pod was created."""

@@ -15,8 +15,8 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.moves import NOT_FOLLOWED, MoveEnd
 from reactive_desched.model.objects import Pod, PodKey, controller_of
 from reactive_desched.model.outcomes import UNKNOWN, Outcome, recorded_outcome
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 
 KEPT_S: Final = 600.0
 """So long an eviction is kept that is over, if its pod leaves and is not seen to be gone: for those

@@ -14,8 +14,8 @@ from reactive_desched.migration.volumes import reach_of
 from reactive_desched.model.migration_jobs import JobOfPod, MigrationJob, PodReference
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.job_pods import JobPods
-from reactive_desched.state.view import ClusterView
 
 NEXT_JOB_S: Final = 60.0
 """So long after a job failed no other is made for its pod."""

@@ -21,7 +21,7 @@ from reactive_desched.migration.sort_order import RankedJob, in_order
 from reactive_desched.model.findings import YieldPoint
 from reactive_desched.model.migration_jobs import JobOfPod, MigrationJob, SkipGate
 from reactive_desched.model.objects import Pod
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 JOBS_PER_SLICE: Final = 50
 """So many jobs are read before the event loop may have its turn: some 0.3 ms."""

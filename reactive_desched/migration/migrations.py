@@ -48,10 +48,10 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 SYNC_AGAIN_S: Final = 0.01

@@ -18,7 +18,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.wakes import WakeOnNode, WakeOnPod
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 PLACE_LOST: Final = GateReason(
     NO_PLACE.gate,

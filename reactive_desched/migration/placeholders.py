@@ -24,9 +24,9 @@ from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.spread import DEFAULT_SPREAD
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.job_pods import JobPods
-from reactive_desched.state.view import ClusterView
 
 MAX_CLOSED_DOMAINS: Final = 200
 """So many topology domains a placeholder avoids by name; of more it avoids none, and the last look

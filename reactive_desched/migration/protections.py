@@ -26,7 +26,7 @@ from reactive_desched.model.koordinator import eviction_cost
 from reactive_desched.model.migration_jobs import SkipGate
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.opt_outs import EvictWish, evict_wish
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 NEVER_EVICT_COST: Final = 2**31 - 1
 """The eviction cost by which a pod stays where it is."""

@@ -26,8 +26,8 @@ from reactive_desched.model.migration_jobs import MIGRATION_PROFILE, MigrationJo
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.migration import MigrationJobSettings
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.job_pods import JobPods
-from reactive_desched.state.view import ClusterView
 
 PLUGIN: Final = "MigrationJobs"
 """The plugin's name in records of jobs that no plugin of the policy had made."""

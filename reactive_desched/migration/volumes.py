@@ -18,7 +18,7 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.model.volumes import pvc_error, topology_requirements
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 _MAKES_PODS_LATE: Final = "StatefulSet"
 

@@ -13,11 +13,11 @@ from reactive_desched.model.objects import (
     StatefulSet,
     controller_of,
 )
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.job_pods import JobPods
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
 from reactive_desched.state.resources import WATCHED_KINDS
-from reactive_desched.state.view import ClusterView
 
 INDEXES: Final = (JobPods, OwnerIndex, WorkloadPods)
 """The indexes that are asked."""

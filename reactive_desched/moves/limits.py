@@ -14,9 +14,9 @@ from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.tracker import MoveTracker
 from reactive_desched.policy.settings.moves import MoveSettings, count_of
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.state.view import ClusterView
 from reactive_desched.text.counts import format_count
 
 TOO_MANY_MOVING: Final = GateReason(

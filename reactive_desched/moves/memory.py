@@ -44,8 +44,8 @@ from reactive_desched.moves.node_memory import (
     WakeOnAnyNode,
 )
 from reactive_desched.policy.settings.moves import MoveSettings
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
-from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Metric, gauge
 from reactive_desched.text.ages import format_age
 

@@ -48,9 +48,9 @@ from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.state.view import ClusterView
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
 
 MAX_MOVES: Final = 20_000

@@ -14,7 +14,7 @@ from reactive_desched.plan.report import GateRejection, PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Profile
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 __all__ = ["arbitrate_jobs"]
 

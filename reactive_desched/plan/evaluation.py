@@ -23,7 +23,7 @@ from reactive_desched.plan.report import (
     RunPreview,
 )
 from reactive_desched.policy.policy import Profile
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 __all__ = ["DecisionFormatter", "PlanResult", "first_owner", "pod_ref", "summarize"]
 

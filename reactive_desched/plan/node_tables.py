@@ -32,8 +32,7 @@ from reactive_desched.plan.rule_table import (
 )
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.text.counts import format_count
 from reactive_desched.usage.metrics_api import KUBERNETES_METRICS
 

@@ -16,9 +16,9 @@ from reactive_desched.plan.report import PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.hints import not_one_of
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.resources import PODS
-from reactive_desched.state.view import ClusterView
 
 __all__ = ["PodSelection", "check_plugins"]
 

@@ -9,7 +9,7 @@ from reactive_desched.model.outcomes import POD_LEAVES, EvictionRequest, outcome
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import Policy
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.sweep.cycle import Cycle, outcome_refusal
 from reactive_desched.sweep.thresholds import check_thresholds
 

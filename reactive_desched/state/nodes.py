@@ -27,7 +27,6 @@ from reactive_desched.model.resources import (
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.index_registry import IndexHooks
 
-
 LONGEST_S: Final = 3600.0
 """A label that changed longer ago than this counts as standing since the node is known."""
 

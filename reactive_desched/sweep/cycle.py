@@ -42,9 +42,8 @@ from reactive_desched.model.plugin_faults import (
 )
 from reactive_desched.policy.policy import AnyPlugin, Policy
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.index_registry import IndexFault, IndexKey
-from reactive_desched.state.view import ClusterView
 
 EVICTION_FAILED: Final = GateReason(
     "Eviction", "EvictionFailed", "In a sweep, the eviction request of the pod did not succeed."

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import SYSTEM_CRITICAL_PRIORITY, PriorityClass
 from reactive_desched.policy.policy import Profile
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 
 
 def check_thresholds(profiles: Iterable[Profile], view: ClusterView) -> None:

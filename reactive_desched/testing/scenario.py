@@ -27,9 +27,8 @@ from reactive_desched.model.usage import NodeUsage
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives.debounce import DebounceConfig
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.resources import RESOURCES
-from reactive_desched.state.view import ClusterView
 
 AnyPlugin = Plugin[Any, Any]  # a scenario takes any plugin
 Args = TypeVar("Args", bound=PluginArgs)

@@ -27,9 +27,8 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.sinks.installed import InstalledSink
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.index_registry import IndexHooks
-from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_policy, make_profile_of

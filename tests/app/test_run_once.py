@@ -27,7 +27,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.plan.snapshot import SnapshotBuilder
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_policy, make_profile_of

@@ -22,8 +22,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.web.health import CheckResult
 from tests.support.manual_clock import ManualClock, wait_until

@@ -12,10 +12,9 @@ from bench.pod_json import DEDICATED_TAINT, FLAP_TAINT, PROBE_TAINT
 from bench.workloads import CANARY, generate_workloads, is_dedicated_node
 from reactive_desched.model.objects import Job, Pod, ReplicaSet
 from reactive_desched.model.taints import Taint, untolerated
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.view import ClusterView
 from tests.support.codecs import make_codecs
 
 

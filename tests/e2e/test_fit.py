@@ -10,9 +10,8 @@ import pytest
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.objects import Pod
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.view import ClusterView
 from tests.support import manifests
 from tests.support.all_nodes import fitting_nodes
 from tests.support.codecs import make_codecs

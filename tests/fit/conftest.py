@@ -11,8 +11,7 @@ from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOn
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node
 from tests.support.all_nodes import fitting_nodes
 from tests.support.evictions import decide

@@ -14,9 +14,8 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.scheduling.scheduler import Scheduler
 from reactive_desched.sim.store import Store
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.view import ClusterView
 from tests.support import small_clusters as small
 from tests.support.all_nodes import diagnose_all_nodes, fitting_nodes
 from tests.support.codecs import make_codecs

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.fit.assumed_scheduler import AssumedScheduler
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 
 GPU = "example.com/gpu"

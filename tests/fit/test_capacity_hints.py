@@ -10,8 +10,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.wakes import WakeOn, WakeOnCapacity
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from tests.support.small_clusters import RandomCluster
 
 

@@ -9,8 +9,7 @@ from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.long_answers import AnswerTakesLong
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 from tests.support.all_nodes import diagnose_all_nodes, fitting_nodes
 from tests.support.small_clusters import RandomCluster

@@ -6,8 +6,7 @@ import pytest
 from reactive_desched.fit.upstream import UpstreamNodeFit, fit_error
 from reactive_desched.model.labels import EVERYTHING, LabelSelector, parse_selector
 from reactive_desched.model.objects import ClusterObject, Node, Pod, PodAffinityTerm
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden, verbatim
 

@@ -36,8 +36,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import READY, node, pod
 from tests.support.configurations import PROMPT
 from tests.support.flow import FakeEdgesController

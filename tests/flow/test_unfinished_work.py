@@ -19,9 +19,8 @@ from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.resources import JOBS
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod, pod_status, with_spec
 from tests.support.flow import FakeEdgesController
 

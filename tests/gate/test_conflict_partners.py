@@ -8,8 +8,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodStatus
 from reactive_desched.model.outcomes import EVICTED, FAILED, Outcome
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 
 WEB, DB, API = (pod(name, on="n1") for name in ("web", "db", "api"))

@@ -20,8 +20,7 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.wakes import WakeOnEviction
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import pod
 
 RULES = controller_rules(lambda _: ())

@@ -11,8 +11,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import ClusterObject, PodDisruptionBudget, PodStatus
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import pod
 from tests.support.evictions import decide, finish
 from tests.support.golden import Golden

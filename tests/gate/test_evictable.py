@@ -26,8 +26,7 @@ from reactive_desched.model.objects import (
     ReplicaSet,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import READY, node, pod, pod_status
 
 ARGS: list[dict[str, Any]] = [

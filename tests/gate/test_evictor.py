@@ -24,8 +24,7 @@ from reactive_desched.model.wakes import (
     WakeOnPvc,
 )
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 
 WEB = pod("web", on="n1")

@@ -19,9 +19,8 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.wakes import WakeOnPdb
 from reactive_desched.policy.evictor import DefaultEvictorArgs, NoEvictionPolicy
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import WakeOnOwner
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 
 NOW_S = 100_000.0

@@ -11,8 +11,7 @@ from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.model.findings import Finding
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.primitives.token_bucket import TokenRate
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import pod
 from tests.support.evictions import decide, finish, take
 from tests.support.limits import make_rate_limiter

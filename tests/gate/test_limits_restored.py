@@ -19,8 +19,7 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import OwnerReference, ReplicaSet
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.primitives.token_bucket import TokenRate
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_configuration, make_profile_of, make_rate_limits
 from tests.support.evictions import finish, restore, take

@@ -16,8 +16,7 @@ from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Namespace
 from reactive_desched.model.wakes import WakeOnNode
 from reactive_desched.policy.settings.limits import NamedBudget
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod, pod_status
 from tests.support.evictions import decide, finish, restore, under_way
 from tests.support.golden import Golden

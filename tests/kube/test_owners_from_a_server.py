@@ -18,10 +18,10 @@ from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.seed import seed
 from reactive_desched.sim.server import serve
 from reactive_desched.sim.store import DeleteOptions, Store
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import REPLICA_SETS
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 from tests.support.codecs import make_codecs
 from tests.support.flow import FakeEdgesController

@@ -20,8 +20,7 @@ from reactive_desched.model.moves import MOVED, MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod, ReplicaSet
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, FAILED, NOT_FOUND, UNKNOWN, Outcome
 from reactive_desched.model.subjects import PodSubject
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import pod
 from tests.support.evictions import make_ledger
 

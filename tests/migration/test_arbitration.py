@@ -33,8 +33,7 @@ from reactive_desched.model.objects import (
     PodStatus,
     PriorityClass,
 )
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 
 READY = PodStatus(phase="Running", conditions=(PodCondition("Ready", "True"),))
 REPLICAS = 10

@@ -13,8 +13,7 @@ from reactive_desched.model.findings import YieldPoint
 from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase, PodReference
 from reactive_desched.model.objects import Pod, ReplicaSet
 from reactive_desched.policy.settings.migration import MigrationJobSettings
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 
 NOW_S = 1000.0

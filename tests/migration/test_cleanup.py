@@ -10,9 +10,8 @@ from reactive_desched.migration.job_queue import JobQueue
 from reactive_desched.migration.placeholders import JobPlaces
 from reactive_desched.model.migration_jobs import PLACEHOLDER_OF
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.job_pods import JobPods
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 
 

@@ -28,7 +28,7 @@ from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase
 from reactive_desched.model.objects import Pod, controller_of
 from reactive_desched.plan.input_objects import InputObject
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from tests.support.conformance import FOLDER, Case, RecordedCase, case_parameters, check
 from tests.test_conformance import answered
 

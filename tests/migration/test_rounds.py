@@ -14,9 +14,8 @@ from reactive_desched.model.migration_jobs import JobStatus, MigrationJob, Phase
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.job_pods import JobPods
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import pod
 
 

@@ -15,8 +15,7 @@ from reactive_desched.model.objects import (
     PersistentVolumeClaim,
     Pod,
 )
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import pod
 
 WEB = replace(pod("web", on="n1"), pvc_names=("data",))

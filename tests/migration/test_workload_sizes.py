@@ -14,9 +14,8 @@ from reactive_desched.model.objects import (
     ReplicaSet,
     StatefulSet,
 )
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.resources import REPLICA_SETS
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import READY
 
 

@@ -21,7 +21,7 @@ from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.load import load_files
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterView
 from reactive_desched.telemetry.sig_compat import UpstreamMetrics
 from tests.support.flow import MemoryIntentStore, RecordingObserver
 from tests.support.previewed import SimulatedEndpoint, draw_cluster, draw_policy, write_cluster

@@ -14,8 +14,7 @@ from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, Nod
 from reactive_desched.model.objects import ClusterObject, Node, OwnerReference, Pod, PodStatus
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.testing.builders import affinity, node, pod, tolerations, with_spec
 from reactive_desched.testing.scenario import plugin_from_policy

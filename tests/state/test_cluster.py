@@ -22,9 +22,8 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import Node, Pod, PodStatus
 from reactive_desched.model.resources import PODS
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import ReplicaCounts
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod, tolerations
 
 

@@ -15,7 +15,7 @@ from reactive_desched.model.objects import (
     ReplicaSet,
     controller_of,
 )
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import MAX_OWNER_CHAIN, OwnerIndex
 from reactive_desched.state.resources import (
     JOBS,
@@ -24,7 +24,6 @@ from reactive_desched.state.resources import (
     REPLICA_SETS,
     RESOURCES,
 )
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
 

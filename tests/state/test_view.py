@@ -11,9 +11,8 @@ from reactive_desched.model.objects import (
     PriorityClass,
 )
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import ReplicaCounts
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.builders import node, pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -32,10 +32,9 @@ from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.sim.history import Event
 from reactive_desched.sim.pods import node_of
 from reactive_desched.sim.resources import RESOURCES
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
-from reactive_desched.state.view import ClusterView
 from reactive_desched.sweep.cycle import Cycle
 from tests.support.configurations import (
     UNGUARDED,

@@ -13,8 +13,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import EVICTED, FAILED, Outcome
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from tests.support.limits import name_scopes
 
 _begun: MutableMapping[EvictionParticipant, dict[PodKey, Eviction]] = WeakKeyDictionary()

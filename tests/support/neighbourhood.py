@@ -6,14 +6,13 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import parse_selector
 from reactive_desched.model.objects import ZONE_LABEL, ClusterObject, Pod, PodAffinityTerm
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.pod_affinity import (
     AntiAffinityResolved,
     ForbiddenPodsChanged,
     PodAffinity,
 )
 from reactive_desched.state.indexes.topology_domains import TopologyDomains
-from reactive_desched.state.view import ClusterView
 from reactive_desched.testing.anti_affinity import (
     anti_affinity_term,
     db_pod,

@@ -15,9 +15,8 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.sim.resources import RESOURCES
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.view import ClusterView
 from tests.support.configurations import make_configuration, make_profile_of
 from tests.support.sim_world import SimulatedCluster
 

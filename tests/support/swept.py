@@ -6,8 +6,7 @@ from typing import Any
 from reactive_desched.model.decisions import Evict
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.sweep.cycle import Cycle
 from tests.support.configurations import make_policy, make_profile_of
 

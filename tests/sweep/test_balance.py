@@ -13,8 +13,7 @@ from reactive_desched.plan.sweep_run import run_sweeps
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import Policy
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.sweep.cycle import Cycle
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_policy, make_profile_of

@@ -16,8 +16,7 @@ from reactive_desched.model.objects import ClusterObject, Namespace, Pod, Priori
 from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.view import ClusterView
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.sweep.cycle import Cycle, CycleDecision
 from reactive_desched.sweep.thresholds import check_thresholds
 from reactive_desched.testing.builders import node, pod
