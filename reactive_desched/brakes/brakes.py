@@ -27,7 +27,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation, Intent
 from reactive_desched.model.health import HealthAnswer
 from reactive_desched.policy.settings.brakes import BrakeSettings
-from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.timers import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.unschedulable_pods import PodUnschedulableChanged

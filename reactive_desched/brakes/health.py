@@ -20,7 +20,7 @@ from reactive_desched.model.health import HELD_KEYS, NOT_ASKED, HealthAnswer, Sy
 from reactive_desched.model.moves import FAILED_RESULTS, NOT_REPLACED, MoveEnd
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.health import HealthCheckSettings
-from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.timers import earliest
 from reactive_desched.text.ages import format_age
 
 SERVICE_SUFFERS: Final = GateReason(

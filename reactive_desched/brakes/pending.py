@@ -14,7 +14,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import PendingBrakeSettings
-from reactive_desched.primitives.deadline_heap import Timers, earliest
+from reactive_desched.primitives.timers import Timers, earliest
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,

@@ -57,7 +57,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.timers import earliest
 from reactive_desched.primitives.wakeup import Latch, Wakeup
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex

@@ -55,9 +55,9 @@ from reactive_desched.model.plugin_faults import Opinion, PluginFault, checked_o
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
-from reactive_desched.primitives.deadline_heap import Timers
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
+from reactive_desched.primitives.timers import Timers
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 

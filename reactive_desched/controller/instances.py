@@ -13,7 +13,7 @@ from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import AnyPlugin
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexKey
 

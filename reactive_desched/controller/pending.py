@@ -16,10 +16,10 @@ from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.evaluation import Trigger
 from reactive_desched.model.modes import ACT, Mode
 from reactive_desched.model.wakes import WakeOn, awaited
-from reactive_desched.primitives.deadline_heap import earliest
 from reactive_desched.primitives.freeing import emptied
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.lazy_sort import lazily_sorted
+from reactive_desched.primitives.timers import earliest
 
 MAX_LISTED: Final = 500
 """Findings listed in one answer, those that wait longest first; the others are only counted."""

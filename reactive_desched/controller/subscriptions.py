@@ -12,7 +12,7 @@ from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.modes import ACT, OBSERVE, Mode
 from reactive_desched.model.objects import PodKey
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 
 AnyPlugin = Plugin[Any, Any]  # plugins of every subject and argument type work side by side
 

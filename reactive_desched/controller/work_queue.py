@@ -23,7 +23,7 @@ from reactive_desched.model.changes import (
     PodLabelsChanged,
 )
 from reactive_desched.model.evaluation import ChangeTrigger
-from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
+from reactive_desched.primitives.timers import DebounceConfig, DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 MAX_OBJECTS: Final = 10_000

@@ -18,7 +18,7 @@ from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.wakes import WakeOn
-from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.timers import Timers
 from reactive_desched.state.cluster import ClusterState, ClusterView
 
 AT_ONCE: Final = ReasonRules()

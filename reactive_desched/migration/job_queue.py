@@ -6,7 +6,7 @@ As in controller-runtime's work queue a job is in it once, and may be added afte
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.timers import Timers
 from reactive_desched.primitives.wakeup import Wakeup
 
 

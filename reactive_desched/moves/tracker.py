@@ -47,7 +47,7 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
-from reactive_desched.primitives.deadline_heap import Timers
+from reactive_desched.primitives.timers import Timers
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods

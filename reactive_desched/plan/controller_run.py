@@ -36,7 +36,7 @@ from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.report import GateRejection, PlannedDecision, RunPreview
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.primitives.deadline_heap import earliest
+from reactive_desched.primitives.timers import earliest
 from reactive_desched.primitives.wakeup import Wakeup
 
 if TYPE_CHECKING:

@@ -1,11 +1,15 @@
-"""All timers on one heap: one wake-up serves them, resetting one is cheap."""
+"""Timers by key, and a queue whose keys come due once nothing has touched them for a while."""
 
 import heapq
 import math
-from collections.abc import Hashable
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 K = TypeVar("K", bound=Hashable)
+C = TypeVar("C")
 
 STALE_PER_LIVE: Final = 4
 """How many outdated heap entries a live one may drag along before they are sorted out."""
@@ -34,6 +38,8 @@ def earliest(*times: float | None) -> float | None:
 
 class Timers(Generic[K]):
     """At most one timer per key; a new one replaces the old. Times are monotonic seconds.
+
+    All are on one heap: one wake-up serves them, and resetting one is cheap.
 
     They ring on whole milliseconds, and of one millisecond in the order in which they were set:
     the rounding of sums, which depends on when the machine was booted, does not decide that.
@@ -119,3 +125,68 @@ class Timers(Generic[K]):
         _, sequence, key = entry
         deadline = self._deadlines.get(key)
         return deadline is not None and deadline[1] == sequence
+
+
+class DebounceConfig(Struct, frozen=True, gc=False):
+    """The waits of a debounce, in seconds; zero looks at once."""
+
+    quiet_s: float = 1.0
+    max_wait_s: float = 10.0
+
+
+class DebounceQueue(Generic[K, C]):
+    """Keys that wait until they are quiet, but never too long, each with its first cause.
+
+    A key is due when nothing touched it for the quiet time, or when the maximum wait has passed
+    since it was first touched: bursts collapse into one look.
+
+    `keys` has each key once, however often it changes, so the number of objects bounds it. The
+    dictionaries are ordered ones: finding the first key of a plain one takes longer with each key
+    taken out before.
+    """
+
+    def __init__(self, config: DebounceConfig) -> None:
+        self._quiet_s = config.quiet_s
+        self._max_wait_s = config.max_wait_s
+        self._first_enqueued: OrderedDict[K, tuple[float, C]] = OrderedDict()  # by first touch
+        self.keys: Final[Mapping[K, object]] = self._first_enqueued
+        self._last_enqueued: OrderedDict[K, float] = OrderedDict()  # by last touch
+
+    def __len__(self) -> int:
+        return len(self._first_enqueued)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._first_enqueued
+
+    def enqueue(self, key: K, now: float, trigger: C) -> None:
+        """Something about this key changed now."""
+        if key in self._first_enqueued:
+            self._last_enqueued.move_to_end(key)
+        else:
+            self._first_enqueued[key] = (now, trigger)
+        self._last_enqueued[key] = now
+
+    def discard(self, key: K) -> None:
+        """Take a key out, if it is here."""
+        if key in self._first_enqueued:
+            del self._first_enqueued[key], self._last_enqueued[key]
+
+    def pop_due(self, now: float) -> tuple[K, C] | None:
+        """Take out one key whose time has come, with its first cause."""
+        if not self._first_enqueued:
+            return None
+        key, last = next(iter(self._last_enqueued.items()))
+        if last + self._quiet_s > now:
+            key, (first, _) = next(iter(self._first_enqueued.items()))
+            if first + self._max_wait_s > now:
+                return None
+        del self._last_enqueued[key]
+        return key, self._first_enqueued.pop(key)[1]
+
+    def next_due(self) -> float | None:
+        """Return when the next key comes due, if none is touched meanwhile."""
+        if not self._first_enqueued:
+            return None
+        quiet = next(iter(self._last_enqueued.values())) + self._quiet_s
+        longest = next(iter(self._first_enqueued.values()))[0] + self._max_wait_s
+        return min(quiet, longest)

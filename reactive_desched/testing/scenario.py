@@ -26,7 +26,7 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import RetrySettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.resources import RESOURCES
 

@@ -17,7 +17,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.pace import at_pace
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 from tests.support.assembly_bench import TAINTS, ControllerBench
 from tests.support.configurations import make_policy, make_profile_of

@@ -18,8 +18,8 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.policy.settings.controller_settings import RetrySettings
-from reactive_desched.primitives.debounce import DebounceConfig
 from reactive_desched.primitives.long_answers import LongAnswers
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import build_view

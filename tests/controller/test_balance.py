@@ -29,7 +29,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.wakes import WakeOnNamespace, WakeOnPdb
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import RetrySettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, build_view

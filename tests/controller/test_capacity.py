@@ -12,7 +12,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.wakes import WakeOnGroupCapacity
-from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
+from reactive_desched.primitives.timers import DebounceConfig, DebounceQueue
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py

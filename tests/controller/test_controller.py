@@ -21,7 +21,7 @@ from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import TAINTED, TAINTS, ControllerBench, make_profile
 

@@ -12,7 +12,7 @@ from reactive_desched.model.changes import (
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.owners import WakeOnOwner
 from reactive_desched.testing.builders import pod
 

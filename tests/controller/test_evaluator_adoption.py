@@ -8,7 +8,7 @@ from reactive_desched.model.decisions import Defer, Evict
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnCapacity, WakeOnEviction
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.testing.builders import pod
 
 MakeBench = Callable[..., Any]  # the class Bench of conftest.py

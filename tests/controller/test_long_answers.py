@@ -17,7 +17,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives import long_answers
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.pod_affinity import PodAffinity

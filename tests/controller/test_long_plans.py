@@ -23,7 +23,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.policy.settings.controller_settings import RetrySettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod

@@ -14,7 +14,7 @@ from reactive_desched.model.evaluation import ChangeTrigger, Trigger
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.wakes import WakeOnEviction
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.owners import OwnerSizeChanged
 from reactive_desched.testing.builders import pod
 

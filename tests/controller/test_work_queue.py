@@ -22,7 +22,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.evaluation import ChangeTrigger
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.testing.builders import pod
 
 FLAPS = FlappingConfig(4, 60.0, DebounceConfig(30, 300))

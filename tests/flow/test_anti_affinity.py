@@ -21,7 +21,7 @@ from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityPlugin,
 )
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_configuration, make_profile_of

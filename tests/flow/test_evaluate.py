@@ -19,7 +19,7 @@ from reactive_desched.model.objects import Annotations
 from reactive_desched.model.outcomes import DryRun, ServerError
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.recording.items import NO_TIME, Item, OrderGiven
 from reactive_desched.testing.builders import node, pod

@@ -14,7 +14,7 @@ from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, N
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import EvictionSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
 

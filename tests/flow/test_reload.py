@@ -24,7 +24,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import WINDOW_S
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from tests.support.configurations import make_configuration, make_profile_of
 
 Story = list[tuple[Any, ...]]  # verbs of World with their arguments

@@ -30,7 +30,7 @@ from reactive_desched.plugins.topology_spread import TopologySpreadArgs, Topolog
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.primitives import long_answers
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import selectors
 from reactive_desched.testing.builders import node, pod, with_spec

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.debounce import DebounceConfig, DebounceQueue
+from reactive_desched.primitives.timers import DebounceConfig, DebounceQueue
 
 
 def due(held: DebounceQueue[str, str], now: float) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.primitives.deadline_heap import SORTED_OUT_AT_ONCE, Timers, earliest
+from reactive_desched.primitives.timers import SORTED_OUT_AT_ONCE, Timers, earliest
 
 
 def test_a_timer_rings_at_its_time_and_once() -> None:

@@ -26,7 +26,7 @@ from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.limits import EvictionRateLimits
 from reactive_desched.policy.settings.moves import MoveSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.sweep.cycle import Cycle
 from reactive_desched.testing.scenario import plugin_from_policy

@@ -21,7 +21,7 @@ from reactive_desched.policy.settings.limits import EvictionRateLimits, RateLimi
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.policy.settings.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
 
 __all__ = [

@@ -28,7 +28,7 @@ from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.controller_settings import RetrySettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.sim.history import Event
 from reactive_desched.sim.pods import node_of
 from reactive_desched.sim.resources import RESOURCES

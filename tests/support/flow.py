@@ -39,7 +39,7 @@ from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.policy.settings.moves import MoveSettings
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import WATCHED_KINDS
 from tests.support.configurations import UNGUARDED, make_configuration, make_profile_of

@@ -14,7 +14,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 
 FlapCount = Annotated[int, Field(ge=2, le=1000)]
 

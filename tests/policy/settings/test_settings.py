@@ -21,7 +21,7 @@ from reactive_desched.policy.settings.debounce import (
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings, default_settings
 from reactive_desched.policy.yaml.decode import fields_by_key
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
-from reactive_desched.primitives.debounce import DebounceConfig
+from reactive_desched.primitives.timers import DebounceConfig
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
 from tests.support.policy_texts import load_settings
