@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from bench.measure.loop import watch_lateness, watch_loop_turns
 from bench.measure.machine import Stopwatch
 from bench.record.task import Results, Task, WarningLog, freeze_gc
-from reactive_desched.app.recording import utc_now
+from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.segments import list_segments, read_records

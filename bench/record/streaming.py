@@ -13,7 +13,7 @@ from bench.measure.loop import watch_lateness, watch_loop_turns
 from bench.measure.machine import Stopwatch, rss_bytes
 from bench.record.task import Results, Task, WarningLog
 from bench.record.writing import open_bench_recording, write_at_pace
-from reactive_desched.app.recording import utc_now
+from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits

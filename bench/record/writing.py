@@ -11,7 +11,8 @@ from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.record.evictions import RECORDS_EACH, decision_contexts, record_evictions
 from bench.record.task import Results, Task, WarningLog, freeze_gc
-from reactive_desched.app.recording import Recording, journal_config, open_recording, utc_now
+from reactive_desched.app.recording import Recording, journal_config, open_recording
+from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.model.decisions import Evict

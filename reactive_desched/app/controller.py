@@ -43,8 +43,8 @@ from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
 from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.eviction.recorder import RecorderSlot
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History, read_history
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup

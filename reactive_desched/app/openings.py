@@ -9,8 +9,8 @@ from typing import Any, Final
 import anyio
 
 from reactive_desched.app.options import Dependencies
-from reactive_desched.app.recording import utc_now
 from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.journal import Journal
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.config import limits_of, rate_of

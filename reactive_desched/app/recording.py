@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -18,6 +17,14 @@ from reactive_desched.api.sink import Sink, SinkHost, SinkSection
 from reactive_desched.app.config_reload import ActiveConfig, policy_files
 from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
+from reactive_desched.journal.clocks import (
+    Moment,
+    ReadServerTime,
+    ReadUptime,
+    machine_uptime,
+    no_server_time,
+    utc_now,
+)
 from reactive_desched.journal.cluster import (
     UNKNOWN_CLUSTER,
     UNNAMED,
@@ -35,13 +42,6 @@ from reactive_desched.journal.upkeep.retention_worker import (
     RetentionConfig,
     RetentionInputs,
     RetentionWorker,
-)
-from reactive_desched.journal.uptime import (
-    Moment,
-    ReadServerTime,
-    ReadUptime,
-    machine_uptime,
-    no_server_time,
 )
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.policy.settings.installed_sections import (
@@ -304,11 +304,6 @@ def journal_config(settings: ReactiveSettings, cluster: str = UNNAMED) -> Journa
         journal.checkpoints.every_s,
         journal.checkpoints.key_file,
     )
-
-
-def utc_now() -> datetime:
-    """Return the time of day."""
-    return datetime.now(UTC)
 
 
 def _open_sinks(settings: SinkSettings, log: Logger) -> Iterator[Sink]:

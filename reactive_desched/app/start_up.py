@@ -17,11 +17,11 @@ from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import CLUSTER, STARTUP, Readiness
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recovery import end_pending_intent, read_open_intents
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.cluster import ClusterIdentity
 from reactive_desched.journal.history import History
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.session import Session
 from reactive_desched.policy.configuration import Configuration

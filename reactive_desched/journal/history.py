@@ -30,11 +30,11 @@ from reactive_desched.api.event import (
     Uptime,
     What,
 )
+from reactive_desched.journal.clocks import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.payloads import evictor_of
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
-from reactive_desched.journal.uptime import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.history import PastEviction, PastFollowUp

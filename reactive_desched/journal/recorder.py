@@ -41,6 +41,12 @@ from reactive_desched.api.event import (
     PolicyRejected,
     type_of,
 )
+from reactive_desched.journal.clocks import (
+    ReadServerTime,
+    ReadUptime,
+    no_server_time,
+    no_uptime,
+)
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
 from reactive_desched.journal.envelope import (
     Case,
@@ -67,12 +73,6 @@ from reactive_desched.journal.payloads import (
 )
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
-from reactive_desched.journal.uptime import (
-    ReadServerTime,
-    ReadUptime,
-    no_server_time,
-    no_uptime,
-)
 from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Decision, Evict

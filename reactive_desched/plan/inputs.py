@@ -254,8 +254,8 @@ def read_history_of(
     """Return what a controller would know of earlier ones, from the journal that was named."""
     if options.journal is None:
         return None
+    from reactive_desched.journal.clocks import Moment
     from reactive_desched.journal.history import read_history
-    from reactive_desched.journal.uptime import Moment
 
     counts_for_s = configuration.controller.budgets.counts_for_s
     directory, now = Path(options.journal), Moment(now_s)

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from reactive_desched.api.event import Uptime
 from reactive_desched.errors import NotRecorded
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History, read_history
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.plan.recorded_moment import (
     MomentApproached,
     RecordedMoment,

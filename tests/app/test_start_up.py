@@ -13,8 +13,8 @@ from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.client import EFFECT_TIMEOUT_S
 from reactive_desched.eviction.recovery import resolve_open_intents
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
 from reactive_desched.model.outcomes import (

@@ -6,7 +6,8 @@ import pytest
 
 from bench.measure.reaction import record_evictions_only
 from bench.record.evictions import decision_contexts, record_eviction
-from reactive_desched.app.recording import journal_config, utc_now
+from reactive_desched.app.recording import journal_config
+from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments, read_records

@@ -16,8 +16,8 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 from reactive_desched.cli import main
 from reactive_desched.errors import SnapshotUnavailable
 from reactive_desched.journal import history
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction
 from reactive_desched.plan import command, live_snapshot
 from reactive_desched.plan.inputs import PlanOptions

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.api import event as api
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import HISTORY_S, read_history
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import Segment, list_segments
 from reactive_desched.journal.upkeep.compression import compress
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from tests.support.entries import WEB, outcome_data
 from tests.support.journals import correlation_of, make_pod_event, write_journal

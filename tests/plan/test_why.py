@@ -12,8 +12,8 @@ from msgspec import structs
 
 from reactive_desched.cli import main
 from reactive_desched.journal import history
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.model.disruptions import CAUSES, RememberedEnd
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.text.layout import TextLayout

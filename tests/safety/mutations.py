@@ -35,7 +35,7 @@ from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
 from reactive_desched.journal import history as history_module
-from reactive_desched.journal.uptime import Moment
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.ledger import ledger as ledger_module
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.ledger import EvictionLedger

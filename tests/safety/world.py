@@ -36,12 +36,12 @@ from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal import opened as opened_module
+from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import read_history
 from reactive_desched.journal.journal import Journal, open_journal
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
-from reactive_desched.journal.uptime import Moment
 from reactive_desched.kube.client.evictor import found_pod
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.approvals import ProposalAnswer

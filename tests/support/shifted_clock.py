@@ -14,7 +14,7 @@ from typing import Final
 
 from reactive_desched.app import recording
 from reactive_desched.cli import main
-from reactive_desched.journal import uptime
+from reactive_desched.journal import clocks
 from reactive_desched.journal.upkeep.retention_worker import RetentionWorker
 
 __all__ = ["BOOT_VARIABLE", "VARIABLE"]
@@ -43,10 +43,11 @@ def install_clock_shift(orders: Path) -> None:
 
     # plain assignments are ones that mypy refuses
     setattr(time, "time", shifted)  # noqa: B010 -- as above
-    setattr(recording, "utc_now", shifted_utc)  # noqa: B010 -- as above
+    for user in (clocks, recording):  # which was imported before
+        setattr(user, "utc_now", shifted_utc)  # noqa: B010 -- as above
     setattr(RetentionWorker, "run", often)  # noqa: B010 -- as above
     if boot_id := os.environ.get(BOOT_VARIABLE):
-        setattr(uptime, "read_boot_id", lambda: boot_id)  # noqa: B010 -- as above
+        setattr(clocks, "read_boot_id", lambda: boot_id)  # noqa: B010 -- as above
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from bench.record.evictions import RECORDS_EACH, decision_contexts, record_evict
 from bench.record.kafka import mock_cluster
 from bench.record.run import run_programme
 from bench.record.task import Task
-from reactive_desched.app.recording import journal_config, utc_now
+from reactive_desched.app.recording import journal_config
 from reactive_desched.journal import disk
+from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments, read_records

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.api.event import Uptime
-from reactive_desched.journal import uptime as uptime_module
-from reactive_desched.journal.uptime import machine_uptime, seconds_between
+from reactive_desched.journal import clocks as clocks_module
+from reactive_desched.journal.clocks import machine_uptime, seconds_between
 from reactive_desched.primitives.boottime import BOOT_ID_FILE, boottime, read_boot_id
 
 
@@ -22,7 +22,7 @@ def test_two_readings_of_this_machine_are_of_one_boot_and_as_far_apart_as_its_cl
 def test_a_machine_whose_boots_have_no_names_has_no_uptime(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(uptime_module, "read_boot_id", lambda: read_boot_id(tmp_path / "none"))
+    monkeypatch.setattr(clocks_module, "read_boot_id", lambda: read_boot_id(tmp_path / "none"))
 
     assert machine_uptime()() is None
 

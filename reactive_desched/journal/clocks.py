@@ -1,7 +1,7 @@
-"""The clocks of records beside the time of day, from which ages over a restart are counted."""
+"""The clocks of records, from which ages over a restart are counted, too."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +18,11 @@ ReadServerTime = Callable[[], datetime | None]
 
 SERVER_TIME_ERROR_S: Final = 1.0
 """So much later than it seems may a moment be, by the API server's clock: its dates are cut."""
+
+
+def utc_now() -> datetime:
+    """Return the time of day."""
+    return datetime.now(UTC)
 
 
 def no_server_time() -> None:
