@@ -16,7 +16,7 @@ from bench.measure.loop import watch_loop_turns
 from bench.measure.machine import Stopwatch
 from bench.measure.numbers import quantiles
 from bench.measure.stamps import frames_stamped
-from reactive_desched.journal.envelope import Case
+from reactive_desched.journal.event_builder import Case
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.evaluation import DecisionContext

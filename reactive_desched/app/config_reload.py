@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from reactive_desched.api.args import file_key, needs_restart
 from reactive_desched.api.event import PolicyFile
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.payloads import policy_file_payload
+from reactive_desched.journal.event_builder import policy_file_payload
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.policy import Policy

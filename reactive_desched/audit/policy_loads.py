@@ -19,8 +19,8 @@ from reactive_desched.api.event import (
 from reactive_desched.audit import lookup
 from reactive_desched.audit.catalogue import IndexCatalogue, RecordLocation
 from reactive_desched.errors import ConfigError
+from reactive_desched.journal.event_builder import MAX_POLICY_BYTES, without_secrets
 from reactive_desched.journal.events import decode_event
-from reactive_desched.journal.payloads import MAX_POLICY_BYTES, without_secrets
 from reactive_desched.journal.records import AnyEvent, parse_header
 from reactive_desched.primitives.hints import quote
 from reactive_desched.text.times import format_timestamp

@@ -346,7 +346,7 @@ class Controller(IntentOwner):
         if not (ended := self.evaluator.take_ended_proposals()):
             return
         from reactive_desched.api.event import ProposalEnded  # what no preview needs
-        from reactive_desched.journal.payloads import who_payload
+        from reactive_desched.journal.event_builder import who_payload
 
         for profile, finding in ended:
             pod, proposal = finding.pod, proposal_id(profile, finding)

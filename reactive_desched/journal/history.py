@@ -31,8 +31,8 @@ from reactive_desched.api.event import (
     What,
 )
 from reactive_desched.journal.clocks import SERVER_TIME_ERROR_S, Moment
+from reactive_desched.journal.event_builder import evictor_of
 from reactive_desched.journal.events import decode_event
-from reactive_desched.journal.payloads import evictor_of
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
 from reactive_desched.model.disruptions import RememberedEnd

@@ -21,7 +21,7 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.errors import JournalError, JournalUnavailable
 from reactive_desched.journal.disk import Disk, DiskThread, WriteHealth
-from reactive_desched.journal.envelope import journal_event
+from reactive_desched.journal.event_builder import journal_event
 from reactive_desched.journal.log import CommitResult
 from reactive_desched.journal.opened import (
     JournalConfig,

@@ -14,7 +14,7 @@ from reactive_desched.api.event import EPOCH_BEGAN, EpochBegan
 from reactive_desched.errors import ConfigError, JournalError
 from reactive_desched.journal.cursors import highest_acked, rewind
 from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.envelope import journal_event
+from reactive_desched.journal.event_builder import journal_event
 from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.log import Rotation, SegmentWriter
 from reactive_desched.journal.paths import os_error_hint

@@ -48,20 +48,17 @@ from reactive_desched.journal.clocks import (
     no_uptime,
 )
 from reactive_desched.journal.cluster import UNKNOWN_CLUSTER, ClusterIdentity
-from reactive_desched.journal.envelope import (
+from reactive_desched.journal.event_builder import (
     Case,
     Correlation,
     OpenCases,
+    action_payload,
     build_event,
+    decision_payload,
     digest_id,
+    follow_up_payload,
     journal_epoch,
     journal_event,
-)
-from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.payloads import (
-    action_payload,
-    decision_payload,
-    follow_up_payload,
     outcome_event_type,
     outcome_payload,
     partition_key,
@@ -71,6 +68,7 @@ from reactive_desched.journal.payloads import (
     who_payload,
     why_payload,
 )
+from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.model.brakes import BrakeNotice

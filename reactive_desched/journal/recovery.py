@@ -20,8 +20,8 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.errors import JournalError
 from reactive_desched.journal.atomic_files import sync_directory
+from reactive_desched.journal.event_builder import evictor_of
 from reactive_desched.journal.events import decode_event
-from reactive_desched.journal.payloads import evictor_of
 from reactive_desched.journal.records import GENESIS, AnyEvent, digest, recorded_at
 from reactive_desched.journal.segments import (
     DAMAGE_ERRORS,

@@ -11,7 +11,7 @@ from aiohttp.web_response import Response, StreamResponse
 from msgspec import Struct
 
 from reactive_desched.errors import ConfigError, RecordsExpired
-from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.journal.event_builder import journal_epoch
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.web.clients import RETRY_AFTER_S, StreamClients
 from reactive_desched.web.framing import Framing, Gap, NdjsonFraming, SseFraming

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from reactive_desched.errors import RecordsExpired
-from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.journal.event_builder import journal_epoch
 from reactive_desched.journal.records import recorded_at
 from reactive_desched.journal.start_position import (
     OLDEST,

@@ -11,7 +11,7 @@ from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.verification import verify
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.signing.signed_note import parse_key
 from reactive_desched.journal.summary import EventFilter, parse_summary
 from tests.support.golden import Golden

@@ -14,7 +14,7 @@ from reactive_desched.audit.catalogue import IndexCatalogue
 from reactive_desched.audit.index import AuditIndex
 from reactive_desched.audit.lookup import RecordQuery
 from reactive_desched.audit.rows import micros
-from reactive_desched.journal.envelope import Correlation, build_event, digest_id
+from reactive_desched.journal.event_builder import Correlation, build_event, digest_id
 from reactive_desched.journal.records import (
     GENESIS,
     AnyEvent,

@@ -13,7 +13,7 @@ from reactive_desched.audit.opening import open_catalogue
 from reactive_desched.audit.story import MAX_EVENTS, build_story
 from reactive_desched.audit.story_text import story_lines
 from reactive_desched.errors import ConfigError
-from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.event_types import full_type
 from reactive_desched.text.layout import TextLayout

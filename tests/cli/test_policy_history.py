@@ -12,8 +12,7 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.cli import main
-from reactive_desched.journal.envelope import Correlation, build_event
-from reactive_desched.journal.payloads import policy_file_payload
+from reactive_desched.journal.event_builder import Correlation, build_event, policy_file_payload
 from reactive_desched.journal.records import AnyEvent
 from tests.support.golden import Golden
 from tests.support.journals import SOURCE, STARTED_AT, write_journal

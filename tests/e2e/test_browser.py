@@ -10,7 +10,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import CHECKPOINT, EVICTION_SUCCEEDED, PodData
-from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.journal.event_builder import journal_epoch
 from reactive_desched.journal.events import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.start_position import format_id

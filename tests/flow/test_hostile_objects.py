@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import Malformed
-from reactive_desched.journal.payloads import who_payload, why_payload
+from reactive_desched.journal.event_builder import who_payload, why_payload
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.model.evaluation import DecisionContext
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin

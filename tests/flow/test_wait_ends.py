@@ -17,7 +17,7 @@ from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingQuery
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.rate_limits import RATE_LIMITED
-from reactive_desched.journal.payloads import decision_payload
+from reactive_desched.journal.event_builder import decision_payload
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding

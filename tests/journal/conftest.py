@@ -15,7 +15,7 @@ import pytest
 from reactive_desched.api import event as api
 from reactive_desched.journal import journal as journal_module
 from reactive_desched.journal.disk import Disk
-from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
 from reactive_desched.journal.log import Rotation

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from reactive_desched.api import event as api
 from reactive_desched.journal.cluster import ClusterIdentity
+from reactive_desched.journal.event_builder import policy_file_payload
 from reactive_desched.journal.events import read_events
 from reactive_desched.journal.journal import Journal
-from reactive_desched.journal.payloads import policy_file_payload
 from reactive_desched.journal.recorder import MAX_PROBLEMS, JournalRecorder
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model.decisions import Defer, Evict, Refuse

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_desched.api import event as api
 from reactive_desched.errors import JournalError
-from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import (
     GENESIS,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_desched.journal.payloads import action_payload, evictor_of
+from reactive_desched.journal.event_builder import action_payload, evictor_of
 from reactive_desched.model.eviction_options import EVICTION, DeleteOptions, EvictionOptions
 from reactive_desched.model.evictor import Evictor, Requester
 from reactive_desched.model.evictor_table import EVICTORS, evictor_named

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from reactive_desched.api import event as api
-from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.records import GENESIS, JournalRecord, encode, format_line
 from tests.support.journals import SOURCE, STARTED_AT
 

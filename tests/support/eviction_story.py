@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reactive_desched.api import event as api
-from reactive_desched.journal.envelope import Correlation
+from reactive_desched.journal.event_builder import Correlation
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.model import outcomes
 from tests.support.journals import correlation_of, make_pod_event, write_journal

@@ -9,8 +9,13 @@ from random import Random
 from typing import Final, Literal, TypedDict
 
 from reactive_desched.api import event as api
-from reactive_desched.journal.envelope import Correlation, build_event, digest_id, journal_epoch
-from reactive_desched.journal.payloads import outcome_payload
+from reactive_desched.journal.event_builder import (
+    Correlation,
+    build_event,
+    digest_id,
+    journal_epoch,
+    outcome_payload,
+)
 from reactive_desched.journal.records import (
     GENESIS,
     AnyEvent,

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from reactive_desched.api.event import EVICTION_SUCCEEDED
 from reactive_desched.journal.cursors import Cursors
-from reactive_desched.journal.envelope import Correlation, build_event
+from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.records import GENESIS, JournalRecord, encode, format_line
 from reactive_desched.journal.tail import LiveTail
 from reactive_desched.policy.settings.recording import KafkaSettings

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from reactive_desched.journal.envelope import journal_epoch
+from reactive_desched.journal.event_builder import journal_epoch
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.journal.tail import LiveTail

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from reactive_desched.api.event import CHECKPOINT, Checkpoint
-from reactive_desched.journal.envelope import journal_event
+from reactive_desched.journal.event_builder import journal_event
 from reactive_desched.journal.records import EncodedEvent, encode
 from reactive_desched.telemetry.metrics import Metric, gauge
 

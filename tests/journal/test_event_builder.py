@@ -2,8 +2,8 @@
 
 import pytest
 
-from reactive_desched.journal import envelope as module
-from reactive_desched.journal.envelope import OpenCases
+from reactive_desched.journal import event_builder as module
+from reactive_desched.journal.event_builder import OpenCases
 from reactive_desched.model.evaluation import DecisionContext, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
