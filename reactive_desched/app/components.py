@@ -87,7 +87,7 @@ async def build_components(
     usage = UsagePolling(active, pipeline, session, SystemClock(), Random(), deps.log)  # noqa: S311 -- jitter is no secret
     checks = HealthChecks(active, pipeline.controller, notes, SystemClock(), Random(), deps.log)  # noqa: S311 -- as above
     calendars = _build_calendars(deps, active, pipeline, notes, health)
-    migration = _build_migration(deps, session, pipeline, interned, events, recorder)
+    migration = _build_migration(deps, session, pipeline, interned, events, recorder, notes)
     draining = _build_draining(deps, session, pipeline, active, recorder)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
@@ -169,13 +169,14 @@ def _build_migration(
     interned: InternTables,
     events: EventRecorder,
     recorder: RecorderSlot,
+    notes: InputNotes,
 ) -> "MigrationRunner | None":
     """Build what writes migration jobs, which is loaded where the settings have them."""
     if (migrations := pipeline.controller.migrations) is None:
         return None
     from reactive_desched.app.migration import build_migration
 
-    return build_migration(deps, session, pipeline, interned, events, recorder, migrations)
+    return build_migration(deps, session, pipeline, interned, events, recorder, migrations, notes)
 
 
 def _watches_check(late_watches: LateWatches) -> CheckResult:

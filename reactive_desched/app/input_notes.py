@@ -36,6 +36,9 @@ from reactive_desched.recording.items import (
     InheritedEvictionEnded,
     Instant,
     Item,
+    JobLookedAt,
+    JobOrderEnded,
+    JobStepEnded,
     LookedForWork,
     OrderGiven,
     PauseSet,
@@ -60,7 +63,7 @@ class InputNotes:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._take: Callable[[MakeItem], None] | None = None
         self._clock = clock
-        self.process = ProcessBegan(NO_TIME)
+        self.process = ProcessBegan(NO_TIME, has_job_steps=True)
 
     @contextmanager
     def taken_by(self, take: Callable[[MakeItem], None]) -> Iterator[None]:
@@ -138,6 +141,18 @@ class InputNotes:
                 result.intent.is_observed,
             )
         )
+
+    def job_looked_at(self, name: str, step: str) -> None:
+        """Record that a migration job was looked at, and what is written of it next."""
+        self.note(JobLookedAt(NO_TIME, name, step))
+
+    def job_order_ended(self, pod: PodKey, error: str = "") -> None:
+        """Record that the job of a pod was made, or why it could not be."""
+        self.note(JobOrderEnded(NO_TIME, pod, error))
+
+    def job_step_ended(self, name: str, error: str = "", *, is_written: bool = False) -> None:
+        """Record the API server's answer to what was written of a job."""
+        self.note(JobStepEnded(NO_TIME, name, error, is_written))
 
     def order_given(self, order: str, body: Mapping[str, Any]) -> None:
         """Record an order of a person, with the members of its body."""

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import anyio
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.app.migration_actions import MigrationSteps
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.options import Dependencies
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError, Malformed
@@ -26,11 +26,14 @@ from reactive_desched.migration.actions import (
     PassArbitration,
     SetReservationOrder,
     SetStatus,
+    step_name,
 )
 from reactive_desched.migration.admission import NewJob
+from reactive_desched.migration.answers import JobAnswers
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.state_machine import FAILED_CREATE
-from reactive_desched.model.changes import Change, MigrationJobEnded
+from reactive_desched.migration.step_records import MigrationSteps
+from reactive_desched.model.changes import Change
 from reactive_desched.model.kube_events import KubeEvent, Regarding
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
@@ -42,9 +45,6 @@ from reactive_desched.model.migration_jobs import (
 )
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.telemetry.logs import Logger
-
-RETRY_S: Final = 5.0
-"""How long a write that failed, or was overtaken, waits to be tried again."""
 
 BUSY_S: Final = 0.05
 """How long a job waits that is being written already."""
@@ -78,9 +78,9 @@ class MigrationRunner:
     """Drives `Migrations`: what is due is written, and what was written is taken in at once.
 
     `may_act` says whether the cluster is known and the controller acts: a job's pod that a watch
-    does not show yet is not missing. `store` takes in a job as the API server has it, `announce`
-    a change that the cluster does not show. `record` writes Kubernetes Events, `steps` records what
-    was made and deleted.
+    does not show yet is not missing. `store` takes in a job as the API server has it, `answers`
+    what follows from an answer. `record` writes Kubernetes Events; `notes` has for a recording what
+    a replay needs.
     """
 
     def __init__(
@@ -88,19 +88,19 @@ class MigrationRunner:
         migrations: Migrations,
         writer: JobWriter,
         store: Callable[[MigrationJob], None],
-        announce: Callable[[Change], None],
+        answers: JobAnswers,
         may_act: Callable[[], bool],
         record: Callable[[KubeEvent], None],
-        steps: MigrationSteps,
+        notes: InputNotes,
         log: Logger,
     ) -> None:
         self._migrations = migrations
         self._writer = writer
         self._store = store
-        self._announce = announce
+        self._answers = answers
         self._may_act = may_act
         self._record = record
-        self._steps = steps
+        self._notes = notes
         self._log = log
         self._busy: set[str] = set()
 
@@ -120,7 +120,7 @@ class MigrationRunner:
                 continue
             if name in self._busy:
                 self._migrations.queue.add_after(name, BUSY_S)
-            elif (step := self._migrations.action_of(name)) is not None:
+            elif (step := self._look_at(name)) is not None:
                 self._busy.add(name)
                 try:
                     await self._carry_out(step)
@@ -135,21 +135,24 @@ class MigrationRunner:
             with anyio.move_on_after(self._migrations.queue.next_due_s()):
                 await self._migrations.changed.wait()
 
+    def _look_at(self, name: str) -> Action | None:
+        step = self._migrations.action_of(name)
+        self._notes.job_looked_at(name, step_name(step))
+        return step
+
     async def _make(self, order: NewJob) -> None:
         """Create a job; where the API server refuses it, its finding is evaluated again."""
         try:
             job = await self._writer.create(order)
         except (ClusterError, Malformed) as error:
-            self._log.warning(
-                "a migration job was not made", pod=str(order.pod), message=str(error)
-            )
-            self._steps.ordered(order, None, str(error))
-            self._migrations.end_order(order, made=False)
-            self._announce(MigrationJobEnded(order.name))
+            message = str(error) or type(error).__name__
+            self._log.warning("a migration job was not made", pod=str(order.pod), message=message)
+            self._notes.job_order_ended(order.pod.uid, message)
+            self._answers.not_made(order, message)
         else:
             self._store(job)
-            self._migrations.end_order(order, made=True)
-            self._steps.ordered(order, job)
+            self._notes.job_order_ended(order.pod.uid)
+            self._answers.made(order, job)
 
     async def _carry_out(self, step: Action) -> None:
         job = step.job
@@ -160,27 +163,24 @@ class MigrationRunner:
             ):
                 self._store(written)
         except (ClusterError, Malformed) as error:
-            self._steps.refused(step, str(error) or type(error).__name__)
+            message = str(error) or type(error).__name__
             if isinstance(step, CreatePlaceholder | CreateReservation):
                 self._log.warning(
-                    "no room was kept for a pod's replacement", job=job.name, message=str(error)
+                    "no room was kept for a pod's replacement", job=job.name, message=message
                 )
-                self._migrations.end_attempt(job.name, str(error) or type(error).__name__)
             else:
-                self._log.warning(
-                    "a migration job was not written", job=job.name, message=str(error)
-                )
-                self._migrations.queue.add_after(job.name, RETRY_S)
+                self._log.warning("a migration job was not written", job=job.name, message=message)
+            self._notes.job_step_ended(job.name, message)
+            self._answers.refused(step, message)
             return
-        self._steps.carried_out(step, written)
-        if isinstance(step, CreatePlaceholder | CreateReservation) and written is not None:
-            self._migrations.end_attempt(job.name)
+        self._notes.job_step_ended(job.name, is_written=written is not None)
+        self._answers.carried_out(step, written)
         if isinstance(step, DeleteJob):
             self._log.info("deleted an old migration job", job=job.name)
-        elif (done := _DONE.get(type(step))) is not None and written is not None:
-            self._log.info(done, job=job.name, pod=str(job.pod))
         elif written is None:
-            self._migrations.queue.add_after(job.name, RETRY_S)
+            return
+        elif (done := _DONE.get(type(step))) is not None:
+            self._log.info(done, job=job.name, pod=str(job.pod))
         elif isinstance(step, SetStatus):
             self._report(step)
 
@@ -220,6 +220,7 @@ def build_migration(
     events: EventRecorder,
     recorder: RecorderSlot,
     migrations: Migrations,
+    notes: InputNotes,
 ) -> MigrationRunner:
     """Build what writes migration jobs."""
     controller = pipeline.controller
@@ -235,13 +236,14 @@ def build_migration(
         if controller.apply((change,)):
             pipeline.worker.wake()
 
+    steps = MigrationSteps(controller.view, recorder.record_migration_step)
     return MigrationRunner(
         migrations,
         MigrationJobWriter(session, decode, migrations.settings, time.time),
         handler.upsert,
-        announce,
+        JobAnswers(migrations, announce, steps),
         may_act,
         events.record,
-        MigrationSteps(controller.view, recorder.record_migration_step),
+        notes,
         deps.log,
     )

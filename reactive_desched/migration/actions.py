@@ -7,6 +7,7 @@ ours when its job has failed or was aborted.
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.migration.job_state import (
     EVICTION,
@@ -116,6 +117,24 @@ Action = (
     | DeleteReservation
     | DeleteJob
 )
+
+
+def step_name(action: Action | None) -> str:
+    """Return a step as a recording has it; empty for none, and for other words of a status."""
+    if action is None:
+        return ""
+    name = type(action).__name__
+    if not isinstance(action, SetStatus):
+        return name
+    before, after = action.job.status, action.status
+    if _without_words(after) == _without_words(before):
+        return ""
+    return f"{name} {after.phase}/{after.step}/{after.reason}"
+
+
+def _without_words(status: JobStatus) -> JobStatus:
+    conditions = tuple(replace(each, message="") for each in status.conditions)
+    return replace(status, message="", conditions=conditions)
 
 
 def next_action(state: JobState) -> Action | None:

@@ -187,6 +187,11 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
         return self.name
 
     @property
+    def placeholder_name(self) -> str:
+        """Return the name of the job's placeholder."""
+        return f"placeholder-{self.uid}"
+
+    @property
     def phase(self) -> Phase:
         """Return how far the job is."""
         return self.status.phase

@@ -210,7 +210,8 @@ class ProcessBegan(Item, frozen=True, gc=False):
     `restored_s` limits and memory had what the journal had, which was read at `history`; None where
     it could not be read. From `evaluates_from_s` on subjects are evaluated, and rates warm up.
     `ended` and `inherited` are evictions that an earlier process left open: the ends of those that
-    were known at once, and the pods of the others.
+    were known at once, and the pods of the others. `has_job_steps` says that what is written of
+    migration jobs is recorded, and each answer.
     """
 
     empty_from_s: float | None = None
@@ -219,6 +220,7 @@ class ProcessBegan(Item, frozen=True, gc=False):
     evaluates_from_s: float | None = None
     ended: tuple[InheritedEnd, ...] = ()
     inherited: tuple[str, ...] = ()
+    has_job_steps: bool = False
 
 
 class InheritedEvictionEnded(Item, frozen=True, gc=False):
@@ -303,6 +305,39 @@ class EvictionSettled(Item, frozen=True, gc=False):
     request_id: str = ""
     sent_s: float = 0.0
     is_observed: bool = False
+
+
+class JobLookedAt(Item, frozen=True, gc=False):
+    """A migration job was due, and the controller decided what to write of it: its next `step`.
+
+    `name` is empty for the placeholders whose job is gone, and `step` where there is nothing to
+    write; else it is the step's name, and of a status its phase, its step and its reason.
+    """
+
+    name: str
+    step: str = ""
+
+
+class JobOrderEnded(Item, frozen=True, gc=False):
+    """The migration job that was ordered for a pod, named by its uid, was made.
+
+    With an `error` it could not be.
+    """
+
+    uid: str
+    error: str = ""
+
+
+class JobStepEnded(Item, frozen=True, gc=False):
+    """The API server's answer to the step of a migration job that was looked at last.
+
+    With an `error` the step was refused, or got no answer. Without, and not `is_written`, the job
+    was gone or differed; so it is of a job that was deleted.
+    """
+
+    name: str
+    error: str = ""
+    is_written: bool = False
 
 
 class PodLookedUp(Item, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count, repeat
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.journal.history import History
 from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.evaluation import DecisionContext, Evaluation, EvictionResult, Intent
+from reactive_desched.model.migration_jobs import MigrationStep, PodReference
 from reactive_desched.model.moves import EndedMove
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import DECISION_OUTDATED, Outcome, recorded_outcome
@@ -37,6 +38,9 @@ from reactive_desched.recording.items import (
     InheritedEvictionEnded,
     Instant,
     Item,
+    JobLookedAt,
+    JobOrderEnded,
+    JobStepEnded,
     ObjectChanged,
     PauseSet,
     ProcessBegan,
@@ -58,14 +62,22 @@ from reactive_desched.replay.recorded_decisions import (
     EVICT,
     REFUSE,
     SEND,
+    WRITE,
     DecisionKey,
     MadeDecision,
     RecordedDecisions,
+    job_key,
 )
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
 
+if TYPE_CHECKING:  # loaded where the settings have migration jobs
+    from reactive_desched.replay.recorded_jobs import RecordedJobs
+
 _DERIVED: Final = frozenset({MANUAL, BRAKE})
 """The pauses that follow from orders, files and the cluster: the replayed controller sets them."""
+
+NOTHING: Final = "nothing"
+"""What is written of a job that waits."""
 
 LIMIT_ERROR_S: Final = 1.0
 """So exactly it is known when the journal's limit leaves out decisions."""
@@ -109,9 +121,25 @@ class _DecisionLog(NullRecorder):
         """Note that a request may be sent, which the recorded process did not send."""
         self.decisions.append(MadeDecision(*self._about(intent.context), SEND))
 
+    def record_migration_step(self, step: MigrationStep) -> None:
+        """Keep what was made or deleted for a job, or its end."""
+        pod, message = step.pod, f"for {step.job}"
+        verdict = f"{step.action} {step.object.kind}"
+        about = self._now(), job_key(pod.uid), f"{pod.namespace}/{pod.name}"
+        self.decisions.append(MadeDecision(*about, verdict, step.result, step.reason, message))
+
+    def write_otherwise(self, pod: PodReference, step: str, recorded: str) -> None:
+        """Note that another step of a job is to be written than the recorded process wrote."""
+        message = f"the recorded process wrote {recorded or NOTHING}"
+        about = self._now(), job_key(pod.uid), str(pod)
+        self.decisions.append(MadeDecision(*about, WRITE, step or NOTHING, "", message))
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.wall(), self._clock.now)
+
     def _about(self, context: DecisionContext) -> tuple[Instant, DecisionKey, str]:
-        pod, clock = context.finding.pod, self._clock
-        return Instant(clock.wall(), clock.now), _key_of(context), f"{pod.namespace}/{pod.name}"
+        pod = context.finding.pod
+        return self._now(), _key_of(context), f"{pod.namespace}/{pod.name}"
 
 
 def _key_of(context: DecisionContext) -> DecisionKey:
@@ -292,6 +320,7 @@ class _RecordedSurroundings:
         self._read_configuration = read_configuration
         self._tolerance_s = tolerance_s
         self._in_force: ConfigurationInForce | None = None
+        self._jobs = _recorded_jobs(controller, clock, log)
         self._steps: list[tuple[float, int, Callable[[], None]]] = []
         self._number = count()
         self._under_way: dict[tuple[PodKey, bool], Intent] = {}
@@ -374,7 +403,7 @@ class _RecordedSurroundings:
 
     # --- items ---
 
-    def take(self, item: Item) -> None:  # noqa: C901 -- one case for each item
+    def take(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
         """Take a change of the cluster, or what the recorded process was given."""
         state = self._controller.state
         match item:
@@ -400,6 +429,8 @@ class _RecordedSurroundings:
                 self._end_inherited(end)
             case ProcessBegan():
                 self._take_process(item)
+            case JobLookedAt() | JobOrderEnded() | JobStepEnded() if self._jobs is not None:
+                self._jobs.take(item)
             case _:
                 pass
 
@@ -418,3 +449,15 @@ class _RecordedSurroundings:
         before, self._in_force = self._in_force, item
         if before is not None and replace(before, at=item.at) != item:
             self._controller.reconfigure(self._read_configuration(item))
+
+
+def _recorded_jobs(
+    controller: Controller, clock: RecordedClock, log: _DecisionLog
+) -> "RecordedJobs | None":
+    """Return what has migration jobs go on, which is loaded where the settings have them."""
+    if (migrations := controller.migrations) is None:
+        return None
+    from reactive_desched.replay.recorded_jobs import RecordedJobs
+
+    record, differs = log.record_migration_step, log.write_otherwise
+    return RecordedJobs(controller, migrations, clock, record, differs)

@@ -41,6 +41,9 @@ from reactive_desched.recording.items import (
     EvictionSettled,
     Instant,
     Item,
+    JobLookedAt,
+    JobOrderEnded,
+    JobStepEnded,
     LookedForWork,
     NodeSeen,
     ObjectChanged,
@@ -95,6 +98,16 @@ class RecordedClock(PreviewClock):
     def set_back(self, monotonic_s: float) -> Iterator[None]:
         """Show an earlier moment while the block lasts; a later one is now."""
         now, self.now = self.now, min(self.now, monotonic_s)
+        try:
+            yield
+        finally:
+            self.now = now
+
+    @contextmanager
+    def set_ahead(self, seconds: float) -> Iterator[None]:
+        """Show a later moment while the block lasts."""
+        now = self.now
+        self.now += seconds
         try:
             yield
         finally:
@@ -385,7 +398,7 @@ class DrivenController:
 
 def with_next(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
     """Return each item with the one that follows it, but for the turns of the recorded process."""
-    turns = Worked | LookedForWork | RequestWritten
+    turns = Worked | LookedForWork | RequestWritten | JobLookedAt | JobOrderEnded | JobStepEnded
     return with_following(item for item in items if not isinstance(item, turns))
 
 

@@ -48,6 +48,11 @@ class Life(Struct, frozen=True):
         return next((each for each in self.standing if isinstance(each, ProcessBegan)), None)
 
     @property
+    def has_job_steps(self) -> bool:
+        """Say whether the recording has what was written of migration jobs."""
+        return self.process is not None and self.process.has_job_steps
+
+    @property
     def began(self) -> Instant:
         """Return when the picture began."""
         return self.picture.at

@@ -21,6 +21,8 @@ from reactive_desched.recording.items import (
     InheritedEvictionEnded,
     Instant,
     Item,
+    JobOrderEnded,
+    JobStepEnded,
     ProcessBegan,
     RequestWritten,
     Worked,
@@ -37,7 +39,14 @@ from reactive_desched.replay.recorded_decisions import (
 OUT_OF_ORDER_S: Final = 1.0
 """So much earlier than the record before it may one be: it waited to be written."""
 
-_WRITING = Worked | RequestWritten | EvictionSettled | InheritedEvictionEnded
+_WRITING = (
+    Worked
+    | RequestWritten
+    | EvictionSettled
+    | InheritedEvictionEnded
+    | JobOrderEnded
+    | JobStepEnded
+)
 """The items at whose times records are written."""
 
 

@@ -15,18 +15,25 @@ from reactive_desched.api.event import (
     DECISION_REFUSE,
     EVICTION_OUTCOME_TYPES,
     EVICTION_REQUESTED,
+    MIGRATION_CARRIED_OUT,
 )
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.segments import READ_ERRORS, JournalLine, list_segments, read_lines
+from reactive_desched.model.migration_jobs import KIND as JOB_KIND
+from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome, recorded_outcome
 from reactive_desched.recording.items import Instant
 
 EVICT, DEFER, REFUSE, CANCEL, SEND = "evict", "defer", "refuse", "cancel", "send"
+WRITE: Final = "write"
+"""What a replay does with a job, in place of a verdict."""
 
 _VERDICTS: Final = {DECISION_EVICT: EVICT, DECISION_DEFER: DEFER, DECISION_REFUSE: REFUSE}
-_READ: Final = frozenset({*_VERDICTS, EVICTION_REQUESTED, *EVICTION_OUTCOME_TYPES})
+_READ: Final = frozenset(
+    {*_VERDICTS, EVICTION_REQUESTED, *EVICTION_OUTCOME_TYPES, MIGRATION_CARRIED_OUT}
+)
 
 
 class DecisionKey(Struct, frozen=True, gc=False):
@@ -38,7 +45,11 @@ class DecisionKey(Struct, frozen=True, gc=False):
 
 
 class MadeDecision(Struct, frozen=True, gc=False):
-    """A decision that a controller made, and when; `pod` is NAMESPACE/NAME."""
+    """A decision that a controller made, and when; `pod` is NAMESPACE/NAME.
+
+    Of a migration job it is what was made or deleted, or its end: `verdict` names it, and `gate`
+    has the result.
+    """
 
     at: Instant
     key: DecisionKey
@@ -59,8 +70,8 @@ class MadeDecision(Struct, frozen=True, gc=False):
         return mine == (other.verdict, other.gate, other.reason)
 
     def __str__(self) -> str:
-        gate = f" {self.gate}/{self.reason}: {self.message}" if self.gate else ""
-        return f"{self.verdict}{gate}"
+        code = "/".join(filter(None, (self.gate, self.reason)))
+        return f"{self.verdict} {code}: {self.message}" if code else self.verdict
 
 
 class _Requested(Struct, frozen=True, gc=False):
@@ -164,6 +175,8 @@ def _entry(event: AnyEvent) -> JournalEntry:
         return _decision(event, at)
     if event.type == EVICTION_REQUESTED:
         return _Requested(at, event.id, _key(event))
+    if event.type == MIGRATION_CARRIED_OUT:
+        return _job_step(event, at)
     ending = event.data.outcome
     outcome = recorded_outcome(ending.result, ending.reason, ending.message)
     return _Ended(at, event.causationid, outcome)
@@ -176,7 +189,7 @@ def _events(directory: Path) -> Iterator[AnyEvent]:
 
 
 def _read_event(line: JournalLine) -> AnyEvent | None:
-    """Return the event of a line that is a decision or of an eviction; None for any other."""
+    """Return the event of a line that is a decision, or of an eviction or a job, else None."""
     if line.header is None or line.header.type not in _READ:
         return None
     return decode_event(line.header.type, line.raw[:-1])
@@ -185,6 +198,25 @@ def _read_event(line: JournalLine) -> AnyEvent | None:
 def _key(event: AnyEvent) -> DecisionKey:
     data = event.data
     return DecisionKey(data.who.uid, data.why.profile, data.why.plugin)
+
+
+def job_key(pod: PodKey) -> DecisionKey:
+    """Return the key of what is made, deleted and ended for the migration jobs of a pod."""
+    return DecisionKey(pod, MIGRATION_PROFILE, JOB_KIND)
+
+
+def _job_step(event: AnyEvent, at: Instant) -> MadeDecision:
+    data = event.data
+    who = data.who
+    return MadeDecision(
+        at,
+        job_key(who.uid),
+        f"{who.namespace}/{who.name}",
+        f"{data.action} {data.object.kind}",
+        data.result,
+        data.job_reason,
+        f"for {data.job}",
+    )
 
 
 def _decision(event: AnyEvent, at: Instant) -> MadeDecision:

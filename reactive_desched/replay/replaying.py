@@ -140,8 +140,11 @@ def _life_run(
         raise _NotReplayed("the recording does not say which policy was in force")
     read = partial(read_configuration, registry=registry)
     configuration = read(in_force)
-    if configuration.controller.migration is not None:
-        raise _NotReplayed("the settings had migration jobs, which need the answers of a server")
+    if configuration.controller.migration is not None and not life.has_job_steps:
+        raise _NotReplayed(
+            "the settings had migration jobs, and the recording lacks the API server's answers to"
+            " what was written of them"
+        )
     past = partial(_past, journal, life.began.wall_s, configuration.controller.budgets.counts_for_s)
     is_dry_run = in_force.flags.get("dryRun") == "true"
     return LifeRun(life, configuration, past, recorded, read, is_dry_run=is_dry_run)

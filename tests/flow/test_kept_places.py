@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.app.migration import RETRY_S
+from reactive_desched.migration.answers import RETRY_S
 from reactive_desched.migration.cleanup import ORPHAN_GRACE_S
 from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.migration_jobs import Mode, Phase, PodReference

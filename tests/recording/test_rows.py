@@ -43,6 +43,9 @@ from reactive_desched.recording.items import (
     InheritedEvictionEnded,
     Instant,
     Item,
+    JobLookedAt,
+    JobOrderEnded,
+    JobStepEnded,
     LookedForWork,
     NodeSeen,
     NothingChanged,
@@ -114,6 +117,7 @@ ITEMS: tuple[Item, ...] = (
         6.0,
         (InheritedEnd("u1", "evicted", "EvictionAccepted", "gone", 1.0),),
         ("u2",),
+        has_job_steps=True,
     ),
     InheritedEvictionEnded(later(10), InheritedEnd("u2", "unknown")),
     NodeSeen(
@@ -129,6 +133,10 @@ ITEMS: tuple[Item, ...] = (
     LookedForWork(later(10)),
     RequestWritten(later(10), "uid", "id-1", is_sent=False),
     EvictionSettled(later(10), "uid", "pdb_refused", "PdbRefused", "no", 10.0, "id-1", 7.5),
+    JobLookedAt(later(10), "job", "SetStatus Running//"),
+    JobOrderEnded(later(10), "uid", "refused"),
+    JobStepEnded(later(10), "job", "refused"),
+    JobStepEnded(later(10), "job", is_written=True),
     NothingChanged(later(11)),
     RecordingInterrupted(later(11), "the disk"),
 )

@@ -8,8 +8,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.migration import MigrationRunner
-from reactive_desched.app.migration_actions import MigrationSteps
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import RequestRejected
 from reactive_desched.migration.actions import (
@@ -24,7 +24,9 @@ from reactive_desched.migration.actions import (
     SetStatus,
 )
 from reactive_desched.migration.admission import NewJob
+from reactive_desched.migration.answers import JobAnswers
 from reactive_desched.migration.migrations import Migrations
+from reactive_desched.migration.step_records import MigrationSteps
 from reactive_desched.model.changes import Change
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.kube_events import KubeEvent
@@ -231,14 +233,15 @@ class MigratingController:
         migrations = self.fed.controller.migrations
         assert migrations is not None
         self.migrations: Migrations = migrations
+        steps = MigrationSteps(self.fed.controller.view, self.steps.append)
         self.runner = MigrationRunner(
             migrations,
             self,
             self.fed.deliver,
-            self._announce,
+            JobAnswers(migrations, self._announce, steps),
             lambda: self.fed.controller.evaluator.started,
             self.events.append,
-            MigrationSteps(self.fed.controller.view, self.steps.append),
+            InputNotes(),
             RecordingLogger(),
         )
 

@@ -206,17 +206,12 @@ def _with_values(constraint: _JsonObject, labels: _JsonObject) -> _JsonObject:
     return {**rest, "labelSelector": selector}
 
 
-def placeholder_name(job: MigrationJob) -> str:
-    """Return the name of a job's placeholder."""
-    return f"placeholder-{job.uid}"
-
-
 def _metadata(job: MigrationJob, pod: Pod) -> _JsonObject:
     """Return the metadata of a placeholder: the job owns it, labels name the pod it is for."""
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": job.name, "uid": job.uid}
     controller = controller_of(pod.owners)
     return {
-        "name": placeholder_name(job),
+        "name": job.placeholder_name,
         "namespace": pod.namespace,
         "labels": {
             PLACEHOLDER_OF: job.uid,

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from reactive_desched.kube.client.placeholders import placeholder_name
 from reactive_desched.migration.actions import (
     Action,
     CreatePlaceholder,
@@ -78,7 +77,7 @@ class MigrationSteps:
         match step:
             case CreatePlaceholder(pod=pod):
                 action = CREATE
-                about = Regarding("Pod", pod.namespace, placeholder_name(job))
+                about = Regarding("Pod", pod.namespace, job.placeholder_name)
             case CreateReservation():
                 if result == DONE and not written.reservation:
                     return  # its pod is gone
