@@ -8,6 +8,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from reactive_desched.api.reason_codes import REASON_CODES
 from reactive_desched.model import (
     eviction_options,
     gangs,
@@ -64,6 +65,15 @@ _WORDS_BY_REASON: Final[dict[str, tuple[str, ...]]] = {
         *("DeletionByTaintManager", "DeletionByPodGC", "ContainersNotReady", "PodCompleted"),
         *("ContainersNotInitialized", "PodFailed", "Infeasible", "Deferred"),
         "ReadinessGatesNotReady",
+    ),
+    "steps, conditions and ends of migration jobs, and what they wait for": (
+        *("ReservationCreated", "ReservationScheduled", "ReservationBound"),
+        *("PodBoundReservation", "BoundPodReady", "PassedArbitration", "Evicting"),
+        *("EvictComplete", "WaitForPodBindReservation", "WaitForBoundPodReady", "Aborted"),
+        *("AbortedByPerson", "Timeout", "InvalidPodRef", "UnsupportedMode", "MissingPod"),
+        *("UnsupportedDeleteOptions", "ForbiddenMigratePod", "FailedCreateReservation"),
+        *("MissingReservation", "ReservationExpired"),
+        *REASON_CODES,
     ),
     "koordinator's classes, and the evictors by name": (
         *("koord-prod", "koord-mid", "koord-batch", "koord-free"),

@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from reactive_desched.api.reason_codes import REASON_CODES
 from reactive_desched.errors import RecordingError
+from reactive_desched.migration import job_state
+from reactive_desched.migration.state_machine import COMPLETE, TRANSITIONS
 from reactive_desched.model import labels as labels_module
 from reactive_desched.model.health import HealthAnswer, Symptom
 from reactive_desched.model.job_tries import JobTries
@@ -472,6 +475,15 @@ def test_every_field_of_everything_recorded_has_a_rule() -> None:
 
     for kind in kinds - without:
         anonymize._replacing(kind)  # raises LookupError
+
+
+def test_the_codes_of_migration_jobs_stay() -> None:
+    codes = {each.reason for each in TRANSITIONS} | {each.target for each in TRANSITIONS}
+    conditions = {job_state.EVICTION, job_state.RESERVATION_BOUND, job_state.POD_BOUND}
+    conditions |= {job_state.RESERVATION_CREATED, job_state.RESERVATION_SCHEDULED}
+    conditions |= {job_state.BOUND_POD_READY, job_state.POD_SCHEDULED, COMPLETE}
+
+    assert codes | conditions | set(REASON_CODES) <= KEPT_WORDS
 
 
 def test_too_many_names_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from reactive_desched.replay.replaying import ReplayOptions, replay_recording
 from reactive_desched.replay.text import report_lines
 
 NOT_EQUAL: Final[dict[str, str]] = {
-    "test_migration": "the settings have migration jobs, whose steps need answers of a server",
     "test_journal.py::test_an_end_that_was_cut_off": "the test cuts decisions off the journal",
     "test_outages.py::test_a_controller_without_any_right": "nothing is read, so none is recorded",
 }
