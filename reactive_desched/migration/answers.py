@@ -1,4 +1,4 @@
-"""What follows from the API server's answers to what is written of jobs, also in a replay.
+"""Takes the API server's answers to what is written of jobs, in the process and in a replay.
 
 What a write changed of a job itself comes with the job, from the answer or from the watch.
 """
