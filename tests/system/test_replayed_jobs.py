@@ -21,7 +21,7 @@ from reactive_desched.recording.items import (
     JobStepEnded,
     ProcessBegan,
 )
-from reactive_desched.replay import replaying
+from reactive_desched.recording.reader import read_items
 from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, replay_recording
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import wait_until
@@ -95,12 +95,10 @@ def test_the_jobs_of_a_recording_are_decided_again_and_by_no_other_program_or_an
 
 
 def _alter_items(patched: pytest.MonkeyPatch, alter: Alter) -> None:
-    read = replaying.read_items
-
     def altered(*arguments: Any) -> Iterator[Item]:
-        return filter(None, map(alter, read(*arguments)))
+        return filter(None, map(alter, read_items(*arguments)))
 
-    patched.setattr(replaying, "read_items", altered)
+    patched.setattr("reactive_desched.replay.replaying.read_items", altered)
 
 
 def _without(kind: type[Item]) -> Alter:
