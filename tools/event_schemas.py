@@ -81,6 +81,8 @@ def definitions() -> dict[str, Json]:
     """Return the schema of each struct by its name."""
     structs = [*dict.fromkeys(api.DATA_TYPES.values()), api.Event]
     _, definitions_by_name = msgspec.json.schema_components(structs, ref_template=REFS + "{name}")
+    # As a reader of the file has them: msgspec leaves tuples in defaults.
+    definitions_by_name = msgspec.json.decode(msgspec.json.encode(definitions_by_name))
     for schema in definitions_by_name.values():
         if text := schema.get("description"):  # a docstring, indented before Python 3.13
             schema["description"] = inspect.cleandoc(text)

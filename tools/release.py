@@ -39,6 +39,11 @@ PLACES: Final = (
     ("Dockerfile", "docker build -t reactive-desched:"),
     ("Dockerfile", "ARG VERSION="),
     ("README.md", "This is version "),
+    ("docs/explain/comparison.md", "It is young: version "),
+    ("docs/howto/audit.md", ", live, version "),
+    ("docs/howto/recording.md", "\nwritten by  version "),
+    ("docs/howto/status.md", "\ncontroller      "),
+    ("docs/tutorial.md", "\nreactive-desched "),
 )
 """Files that name the version, and the text before it."""
 

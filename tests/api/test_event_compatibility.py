@@ -134,6 +134,15 @@ def test_a_release_is_never_written_over(tmp_path: Path) -> None:
         freeze(tmp_path / "0.1.0")
 
 
+def test_what_is_kept_of_a_release_goes_together_with_its_own_schemas(tmp_path: Path) -> None:
+    freeze(tmp_path / "9.9.9")
+
+    released = read(tmp_path / "9.9.9")
+
+    assert list(structural(released, index()["types"], type_schemas())) == []
+    assert breaking_changes(released.schemas[ENVELOPE], envelope()) == []
+
+
 # --- each rule bites ------------------------------------------------------------------------------
 
 REQUESTED = "io.reactive-desched.descheduler.eviction.requested.v1"

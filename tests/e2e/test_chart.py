@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
+from reactive_desched._version import __version__
 from tests.e2e.conftest import ROOT, do_without
 from tests.support.control_plane import ControlPlane
 from tests.support.golden import Golden
@@ -861,4 +862,4 @@ def test_what_is_printed_says_whether_a_registry_has_the_image_and_where_the_jou
         values=values,
     )
 
-    assert said.partition("NOTES:")[2].strip() == golden()
+    assert said.partition("NOTES:")[2].strip() == golden(version=__version__)

@@ -29,6 +29,19 @@ def test_a_new_version_is_written_wherever_one_stands(copied: Path) -> None:
         assert __version__ not in (copied / file).read_text(encoding="utf-8"), file
 
 
+def test_every_page_that_names_this_version_is_changed_with_it() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    changed = {ROOT / file for file, _ in PLACES}
+
+    assert [
+        page.name
+        for page in pages
+        if page.parent.name != "adr"
+        and __version__ in page.read_text(encoding="utf-8")
+        and page not in changed
+    ] == []
+
+
 @pytest.mark.parametrize("wrong", ["", "1.2", "v1.2.3", "1.2.3rc1", "1.2.3\n"])
 def test_what_helm_would_not_call_a_version_is_refused(wrong: str, copied: Path) -> None:
     with pytest.raises(ValueError, match="no version such as"):
