@@ -42,7 +42,7 @@ _VALUE_FIELDS: Final = frozenset({"values", "value"})
 _TAINT_FIELDS: Final = frozenset({"excludedTaints", "includedTaints"})
 _SELECTOR_FIELDS: Final = frozenset({"nodeSelector", "labelSelector"})
 _OWNER_KIND_FIELDS: Final = frozenset({"replacingOwners", "nonReplacingOwners"})
-_BY_PLUGIN: Final = frozenset({"ignoredBy"})
+_BY_PLUGIN: Final = frozenset({"ignoredBy", "perPlugin"})
 _LABELS: Final = frozenset({"matchLabels"})
 _HEALTH: Final = ("brakes", "health")
 _HEALTH_FIELDS: Final = {
@@ -176,8 +176,15 @@ _RENAMINGS: Final[Mapping[str, Callable[[str, Texts], str]]] = {
 
 @cache
 def _known_fields() -> frozenset[str]:
-    """Name the fields of the formats."""
-    return frozenset(name for schema in _schemas() for name in schema.get("properties", ()))
+    """Name the fields of the formats, and the keys that a map of theirs may have."""
+    return frozenset(
+        name
+        for schema in _schemas()
+        for name in (
+            *schema.get("properties", ()),
+            *schema.get("propertyNames", {}).get("enum", ()),
+        )
+    )
 
 
 @cache

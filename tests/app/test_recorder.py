@@ -37,7 +37,7 @@ async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause()
     assert isinstance(configured, ConfigurationInForce)
     assert configured.revision == configuration.policy.revision
     assert configured.flags == {}
-    assert items[ProcessBegan, ""] == ProcessBegan(AT, evaluates_from_s=2.0)
+    assert items[ProcessBegan, ""] == ProcessBegan(AT, evaluates_from_s=2.0, has_job_steps=True)
     assert items[TermChanged, ""] == TermChanged(AT, leads=True, identity="host-1")
     held = items[BrakesHeld, ""]
     assert held == BrakesHeld(AT, controller.pauses.saved_brakes(), "a change")

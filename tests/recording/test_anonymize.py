@@ -451,6 +451,17 @@ def test_a_policy_selects_what_it_selected_and_loads() -> None:
     assert not re.search("acme|shop|checkout|blue|stdout", in_force.policy)
 
 
+def test_keys_that_a_map_of_the_settings_may_have_stay() -> None:
+    limiters = "objectLimiters: {workload: {duration: 10s}, namespace: {duration: 20s}}"
+    by_plugin = "debounce: {perPlugin: {AcmePlugin: {quiet: 3s}}}"
+    text = POLICY.replace("debounce: {quiet: 2s}", f"{by_plugin}\nmigration: {{{limiters}}}")
+    _, (in_force,) = renamed(policy=text)
+
+    document = json.loads(in_force.policy.split("---")[-1])
+    assert set(document["migration"]["objectLimiters"]) == {"workload", "namespace"}
+    assert set(document["debounce"]["perPlugin"]) == {"AcmePlugin"}
+
+
 def recorded_structs(kind: Any, seen: set[Any]) -> set[Any]:
     """Collect the structs that one can hold."""
     if kind in seen or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from math import ceil, floor
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
@@ -22,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from reactive_desched.api.event import Uptime
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
+from reactive_desched.app.migration import MigrationRunner, build_migration
 from reactive_desched.app.recorder import run_recorder, standing_items
 from reactive_desched.app.recording import journal_config
 from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
@@ -44,6 +46,7 @@ from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.kube.client.evictor import found_pod
 from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.evaluation import Evaluation
@@ -81,6 +84,7 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
 from tests.safety.knowledge import Knowledge
 from tests.safety.referee import Referee
+from tests.support.store_requests import StoreRequests
 
 START_S: Final = 1_800_000_000.0
 REQUEST_TIMEOUT_S: Final = 60.0
@@ -259,8 +263,18 @@ class Life:
             start = self.controller, recorder, world, world.log, read, now, self.notes
             tasks.start_soon(end_startup_pause, *start)
             tasks.start_soon(adopt_disruptions, self.controller)
+            if self.controller.migrations is not None:
+                tasks.start_soon(self._migration(self.controller.migrations).run)
             if self.cluster_recorder is not None:
                 tasks.start_soon(run_recorder, self.cluster_recorder, self.pipeline, self.notes)
+
+    def _migration(self, migrations: Migrations) -> MigrationRunner:
+        """Build what writes migration jobs, on requests of which some go wrong."""
+        world, tables = self._world, InternTables()
+        deps: Any = SimpleNamespace(log=world.log)
+        requests: Any = StoreRequests(world.store, world.jitter, lambda: world.is_down)
+        parts = deps, requests, self.pipeline, tables, world.log, self._recorder
+        return build_migration(*parts, migrations, self.notes)
 
     def stop(self, *, crash: bool) -> None:
         """Have everything end at once, or, as `run` does, the tasks first and then the journal."""
