@@ -279,10 +279,12 @@ def symptom_labels(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]
 
     The names of plugins are those of the policy, where they stay.
     """
-    return {
-        rename_held_by(name, to.texts): said if said in to.plugins else to.texts.text(said)
-        for name, said in value.items()
-    }
+    return {rename_held_by(name, to.texts): plugin_name(to, said) for name, said in value.items()}
+
+
+def plugin_name(to: _Renaming, value: str) -> str:
+    """Keep the name of a plugin as the policy does, and replace any other text."""
+    return value if value in to.plugins else to.texts.text(value)
 
 
 def flags(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
@@ -578,7 +580,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         **_NAMED,
         "pod": part,
         "status": part,
-        "trigger": text,
+        "trigger": plugin_name,
         "cause": words,
         "mode": keep,
         "reservation": text,

@@ -1,7 +1,6 @@
 """Migration jobs of stories, whose requests are refused and lost, are decided the same again."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,27 +10,18 @@ from msgspec.structs import replace
 
 from reactive_desched.api.event import MIGRATION_CARRIED_OUT
 from reactive_desched.journal.events import read_events
-from reactive_desched.journal.history import History
 from reactive_desched.migration import state_machine
 from reactive_desched.migration.admission import PendingJobs
 from reactive_desched.migration.arbitration import Arbitrator
 from reactive_desched.migration.placeholders import PlaceAttempts
-from reactive_desched.plan.recorded_moment import read_configuration
-from reactive_desched.plugins.registry import plugin_registry
-from reactive_desched.recording.anonymize import anonymized
-from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import (
-    ConfigurationInForce,
     Item,
     JobLookedAt,
     JobOrderEnded,
     JobStepEnded,
     ProcessBegan,
 )
-from reactive_desched.recording.reader import ignore_damage, read_items, recording_paths
-from reactive_desched.replay.controller_run import LifeRun
-from reactive_desched.replay.lives import lives
-from reactive_desched.replay.recorded_decisions import RecordedDecisions
+from reactive_desched.recording.reader import read_items
 from tests.safety import story
 from tests.safety.__main__ import replayed
 from tests.safety.referee import Referee
@@ -167,27 +157,6 @@ def test_a_program_with_other_rules_of_jobs_decides_otherwise(
         with monkeypatch.context() as patched:
             patched.setattr(*rule)
             assert replayed(tmp_path).differences, name
-
-
-def decided(items: Iterable[Item]) -> list[tuple[float, str, str, str]]:
-    """Return what a replay of a recording alone decides, without the names of pods."""
-    life = next(lives(items))
-    read = partial(read_configuration, registry=plugin_registry())
-    (in_force,) = (each for each in life.standing if isinstance(each, ConfigurationInForce))
-    recorded = RecordedDecisions((), is_whole=False)
-    run = LifeRun(life, read(in_force), lambda _: History(), recorded, read)
-    run.run()
-    return [(each.monotonic_s, each.verdict, each.gate, each.reason) for each in run.decisions]
-
-
-def test_under_other_names_the_same_is_decided_about_jobs(tmp_path: Path) -> None:
-    play(2, tmp_path, 15, UNBROKEN)
-    read = partial(read_items, recording_paths(tmp_path / RECORDING_FOLDER), ignore_damage)
-
-    there = decided(read())
-
-    assert decided(anonymized(read, Random(1))) == there
-    assert {"create Pod", "end PodMigrationJob"} <= {verdict for _, verdict, _, _ in there}
 
 
 def test_a_recording_of_before_leaves_jobs_out_and_says_so(
