@@ -135,8 +135,9 @@ class Approving:
         answered = [answers.of(each, moment.now) for each in proposals]
         before = sum(each is not None and each.answer.approves == approves for each in answered)
         until = datetime.fromtimestamp(moment.wall_now + for_s, UTC)
-        self._note(name, order, proposals, for_s)
-        controller.answer_proposals(proposals, answer)
+        with controller.clocks.still():
+            self._note(name, order, proposals, for_s)
+            controller.answer_proposals(proposals, answer)
         self._record(scope, answer, proposals, until)
         not_kept = await self._keep()
         return AnsweredProposals(proposals, before, until, controller.pauses.state().hold, not_kept)

@@ -156,7 +156,8 @@ def _build_calendars(
     deps: Dependencies, active: ActiveConfig, pipeline: Pipeline, notes: InputNotes, health: Health
 ) -> CalendarPolling:
     """Build what reads the calendars of schedules, and puts them in force."""
-    noted = NotedConfigurable(pipeline.controller, notes, dry_run=deps.dry_run)
+    controller = pipeline.controller
+    noted = NotedConfigurable(controller, notes, controller.clocks, dry_run=deps.dry_run)
     calendars = CalendarPolling(active, noted, SystemClock(), deps.log, read_calendar)
     health.add_info_check("calendars", calendars.check)
     return calendars

@@ -166,8 +166,9 @@ class Campaign:
                 "the journal has no record of the last leader's evictions: limits count as used up",
                 before=elector.previous_holder or "unknown",
             )
-            self._controller.begin_without_history()
-            self._notes.limits_emptied()
+            with self._controller.clocks.still() as now_s:
+                self._controller.begin_without_history()
+                self._notes.limits_emptied(now_s)
         content = msgspec.json.encode(LastTerm(elector.transitions, elector.identity))
         try:
             await anyio.to_thread.run_sync(atomic_files.replace, file, content)

@@ -106,8 +106,9 @@ class Evaluating:
         selected = await in_slices(
             select_pods(scope, controller.evaluator.instances, controller.view)
         )
-        self._notes.order_given(ORDER, body)
-        asked = controller.evaluate(scope, selected, order.by, order.reason)
+        with controller.clocks.still():
+            self._notes.order_given(ORDER, body)
+            asked = controller.evaluate(scope, selected, order.by, order.reason)
         self._recorder.record(
             EvaluationRequested(by=order.by, message=order.reason, scope=str(scope)),
             "evaluations",

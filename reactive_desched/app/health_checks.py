@@ -115,5 +115,6 @@ class HealthChecks:
                 await self._clock.sleep(check.interval_s)
 
     def _take(self, answer: HealthAnswer) -> None:
-        self._notes.note(HealthAnswered(NO_TIME, answer.check, answer))
-        self._controller.pauses.take_answer(answer)
+        with self._controller.clocks.still():
+            self._notes.note(HealthAnswered(NO_TIME, answer.check, answer))
+            self._controller.pauses.take_answer(answer)

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reactive_desched.app.config_reload import Configurable
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.evaluation import EvictionResult, Intent
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
@@ -56,13 +57,13 @@ MakeItem = Callable[[Instant], Item]
 class InputNotes:
     """Hands items to the recorder that runs; without one they are dropped.
 
-    `process` keeps from when on this process counts, whether or not a recorder ran then; `clock`
-    gives monotonic seconds.
+    `process` keeps from when on this process counts, whether or not a recorder ran then. Each
+    `now_s` is the moment by which the controller went, in monotonic seconds; what has none is noted
+    in the block of the controller's clocks in which the controller has it.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self._take: Callable[[MakeItem], None] | None = None
-        self._clock = clock
         self.process = ProcessBegan(NO_TIME, has_job_steps=True)
 
     @contextmanager
@@ -79,13 +80,13 @@ class InputNotes:
         if self._take is not None:
             self._take(lambda at: replace(item, at=at))
 
-    def limits_emptied(self) -> None:
+    def limits_emptied(self, now_s: float) -> None:
         """Record that every limit begins without a token."""
-        self._process_began(empty_from_s=self._clock())
+        self._process_began(empty_from_s=now_s)
 
-    def history_restored(self, history: HistoryRead | None) -> None:
+    def history_restored(self, now_s: float, history: HistoryRead | None) -> None:
         """Record that limits and memory have what the journal had; None where it is unreadable."""
-        self._process_began(history=history, restored_s=self._clock())
+        self._process_began(history=history, restored_s=now_s)
 
     def evictions_inherited(
         self, ended: Mapping[PodKey, Outcome], inherited: Iterable[PodKey]
@@ -98,9 +99,9 @@ class InputNotes:
         """Record how an eviction ended later that an earlier process had left open."""
         self.note(InheritedEvictionEnded(NO_TIME, _inherited_end(pod, outcome)))
 
-    def evaluation_began(self) -> None:
+    def evaluation_began(self, now_s: float) -> None:
         """Record that subjects are evaluated from now on."""
-        self._process_began(evaluates_from_s=self._clock())
+        self._process_began(evaluates_from_s=now_s)
 
     def _process_began(self, **changes: Any) -> None:  # fields of the item
         self.process = replace(self.process, **changes)
@@ -230,15 +231,19 @@ def _kept(lookup: PodLookup) -> PodLookup:
 class NotedConfigurable:
     """Has another part take each configuration, and notes that it is in force."""
 
-    def __init__(self, part: Configurable, notes: InputNotes, *, dry_run: bool) -> None:
+    def __init__(
+        self, part: Configurable, notes: InputNotes, clocks: TurnClocks, *, dry_run: bool
+    ) -> None:
         self._part = part
+        self._clocks = clocks
         self._notes = notes
         self._dry_run = dry_run
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration."""
-        self._part.reconfigure(config)
-        self._notes.note(in_force(NO_TIME, config, dry_run=self._dry_run))
+        with self._clocks.still():
+            self._part.reconfigure(config)
+            self._notes.note(in_force(NO_TIME, config, dry_run=self._dry_run))
 
 
 def in_force(at: Instant, configuration: Configuration, *, dry_run: bool) -> ConfigurationInForce:

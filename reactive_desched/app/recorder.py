@@ -1,7 +1,6 @@
 """Opens the recording of what the controller sees, for a term of leadership."""
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,8 +83,8 @@ def build_recorder(
         standing_items(
             controller, lambda: active.configuration, notes, socket.gethostname(), dry_run=dry_run
         ),
-        clock=time.monotonic,
-        wall_clock=time.time,
+        clock=controller.clocks.monotonic,
+        wall_clock=controller.clocks.wall,
         log=log,
         cluster=ClusterName(cluster.name, cluster.uid),
         run_blocking=RecordingDisk().run,
@@ -129,19 +128,22 @@ async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: Inp
     It begins in the turn of the event loop in which every resource is in sync, in which the first
     subjects may be evaluated.
     """
-    readiness = pipeline.controller.readiness
+    readiness, clocks = pipeline.controller.readiness, pipeline.controller.clocks
 
     def note_pause(name: str, reason: str) -> None:
         notes.pause_set(name, reason)
         if name == MANUAL:  # what a person wrote into the pause file is what holds it
             notes.note(_brakes_held(pipeline.controller, NO_TIME))
 
+    def note_begin() -> None:
+        notes.evaluation_began(clocks.monotonic())
+
     with (
         notes.taken_by(recorder.note),
         readiness.followed_by(note_pause),
         pipeline.worker.followed_by(notes.worked, notes.looked_for_work),
         pipeline.evictions.followed_by(notes.eviction_requested, notes.eviction_settled),
-        pipeline.controller.initial_sync_done.followed_by(notes.evaluation_began),
+        pipeline.controller.initial_sync_done.followed_by(note_begin),
         readiness.synced.followed_by(recorder.begin),
     ):
         await readiness.synced.wait()

@@ -65,21 +65,27 @@ async def end_startup_pause(
     deadline = anyio.current_time() + evictor.effect_timeout_s
     if recorder.open_intents():
         controller.readiness.pause(STARTUP, "resolving the evictions that the last run left open")
-    is_restored = await _restore(controller, recorder, read_history, log)
-    notes.history_restored(_history_read(recorder, read_at) if is_restored else None)
+    history = await _read_past(recorder, read_history, log)
+    with controller.clocks.still() as now_s:
+        if history is not None:
+            controller.restore(history.evictions, history.ends)
+        known = None if history is None else _history_read(recorder, read_at)
+        notes.history_restored(now_s, known)
     inherited = await read_open_intents(recorder, evictor, log)
-    for pod, outcome in inherited.outcomes.items():
-        controller.end_inherited_eviction(pod, outcome)
-    for intent in inherited.pending:
-        controller.inherit_eviction(intent.who.uid)
-    pending_pods = [intent.who.uid for intent in inherited.pending]
-    notes.evictions_inherited(inherited.outcomes, pending_pods)
+    with controller.clocks.still():
+        for pod, outcome in inherited.outcomes.items():
+            controller.end_inherited_eviction(pod, outcome)
+        for intent in inherited.pending:
+            controller.inherit_eviction(intent.who.uid)
+        pending_pods = [intent.who.uid for intent in inherited.pending]
+        notes.evictions_inherited(inherited.outcomes, pending_pods)
     controller.readiness.resume(STARTUP)
 
     async def end(intent: OpenIntent) -> None:
         outcome = await end_pending_intent(intent, recorder, evictor, log, deadline)
-        notes.inherited_eviction_ended(intent.who.uid, outcome)
-        controller.end_inherited_eviction(intent.who.uid, outcome)
+        with controller.clocks.still():
+            notes.inherited_eviction_ended(intent.who.uid, outcome)
+            controller.end_inherited_eviction(intent.who.uid, outcome)
 
     if pending := inherited.pending:
         message = "the controller waits for eviction requests of an earlier process"
@@ -89,13 +95,10 @@ async def end_startup_pause(
             group.start_soon(end, intent)
 
 
-async def _restore(
-    controller: Controller,
-    recorder: JournalRecorder,
-    read_history: Callable[[], Awaitable[History]],
-    log: Logger,
-) -> bool:
-    """Restore what limits and gates count of past evictions; say whether they could be read.
+async def _read_past(
+    recorder: JournalRecorder, read_history: Callable[[], Awaitable[History]], log: Logger
+) -> History | None:
+    """Return past evictions, and follow up on them; None where they cannot be read.
 
     Raises OSError where this process lacks what it takes to read them.
     """
@@ -106,7 +109,7 @@ async def _restore(
             raise
         text = "cannot read past evictions: limits count from now on, without them"
         log.warning(text, message=str(error))
-        return False
+        return None
     if not history.is_whole:
         log.warning(
             "there were more evictions than are read back: limits count the newest of them",
@@ -116,8 +119,7 @@ async def _restore(
         recorder.follow(request_id, outcome)
     for request_id, outcome in history.uncertain.items():
         recorder.remember_uncertain(request_id, outcome)
-    controller.restore(history.evictions, history.ends)
-    return True
+    return history
 
 
 def _history_read(recorder: JournalRecorder, read_at: Moment) -> HistoryRead:

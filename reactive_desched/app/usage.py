@@ -109,11 +109,13 @@ class UsagePolling:
 
     def upsert(self, sample: NodeUsage) -> None:
         """Store a sample in place of the last one."""
-        self._apply(self._state.upsert(sample))
+        with self._pipeline.controller.clocks.still():
+            self._apply(self._state.upsert(sample))
 
     def remove(self, sample: NodeUsage) -> None:
         """Remove a sample: the use of its node is unknown."""
-        self._apply(self._state.remove(sample))
+        with self._pipeline.controller.clocks.still():
+            self._apply(self._state.remove(sample))
 
     def is_node(self, name: str) -> bool:
         """Say whether there is a node of this name."""

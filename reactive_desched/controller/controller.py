@@ -24,6 +24,7 @@ from reactive_desched.controller.observing import BothCapacities, observes
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.turn_plan import TurnPlan
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
@@ -69,49 +70,13 @@ DECISION_TTL_S: Final = 5.0
 """An eviction that was decided longer ago is not requested: its pod is evaluated again."""
 
 
-class TurnClocks:
-    """The clocks of a controller, which stand still while it decides.
-
-    All that is decided in one turn of the event loop is decided at one moment, however long it
-    takes: a wait is then counted from the same moment from which it is measured, and a replay of
-    the turn, which takes no time, decides the same.
-
-    They show monotonic seconds and the time of day; between `stop_at` and `go_on` always the same.
-
-    `clock` is monotonic, `wall_clock` the time of day, both in seconds.
-    """
-
-    __slots__ = ("_clock", "_stopped", "_stopped_wall", "_wall_clock")
-
-    def __init__(self, clock: Callable[[], float], wall_clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._wall_clock = wall_clock
-        self._stopped: float | None = None
-        self._stopped_wall = 0.0
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds."""
-        return self._clock() if self._stopped is None else self._stopped
-
-    def wall(self) -> float:
-        """Return seconds since the epoch."""
-        return self._wall_clock() if self._stopped is None else self._stopped_wall
-
-    def stop_at(self, now: float) -> None:
-        """Show this moment from now on, which has just begun, in monotonic seconds."""
-        self._stopped, self._stopped_wall = now, self._wall_clock()
-
-    def go_on(self) -> None:
-        """Show the time again."""
-        self._stopped = None
-
-
 class Controller(IntentOwner):
     """Turns changes of the cluster into decisions and intents, and settles their outcomes.
 
     `clock` is the event loop's monotonic clock, `wall_clock` the time of day, both in seconds.
     While a pause holds, another process leads, or the recorder has a fault, changes are taken in
-    and nothing is decided. `evicted` is how many pods left since the start.
+    and nothing is decided. `evicted` is how many pods left since the start. What it is given, and
+    noted, in one block of its `clocks` is at one moment.
     """
 
     def __init__(  # noqa: PLR0913 -- each is one part that others share, or a clock
@@ -129,8 +94,8 @@ class Controller(IntentOwner):
     ) -> None:
         self._dry_run = dry_run
         self.observed: EvictionControls | None = None
-        self._clocks = TurnClocks(clock, wall_clock)
-        plugin_clock, clock, wall_clock = clock, self._clocks.monotonic, self._clocks.wall
+        self.clocks: Final = TurnClocks(clock, wall_clock)
+        plugin_clock, clock, wall_clock = clock, self.clocks.monotonic, self.clocks.wall
         self.readiness = readiness
         self.state = ClusterState(config.policy.node_selector, clock, wall_clock)
         self.view = ClusterView(self.state, wall_clock)
@@ -295,14 +260,14 @@ class Controller(IntentOwner):
 
         After that, record how pods ended that nothing explained in time. All of it is at `now`.
         """
-        self._clocks.stop_at(now)
+        self.clocks.stop_at(now)
         try:
             yield from self._evaluate(now, should_yield)
             if self.disruptions.is_due(now):
                 is_in_sync = self.readiness.is_in_sync(CAUSES_READ)
                 self.disruptions.expire(now, should_yield, is_in_sync=is_in_sync)
         finally:
-            self._clocks.go_on()
+            self.clocks.go_on()
 
     def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()

@@ -35,6 +35,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         self._kind = WATCHED_KINDS[resource]
         self._pause_name = sync_pause(resource)
         self._controller = controller
+        self._clocks = controller.clocks
         self._state = controller.state
         self._store = controller.state.store_of(self._kind.record)
         self._get = controller.state.store(self._kind.record).get
@@ -54,8 +55,9 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         """Apply an object that is new or has changed."""
         if self._listed is not None:
             self._listed[obj.key[-1:]].add(obj.key)
-        if changes := self._store(obj):
-            self._apply(changes, obj.resource_version)
+        with self._clocks.still():
+            if changes := self._store(obj):
+                self._apply(changes, obj.resource_version)
 
     def upsert_many(self, objs: Sequence[ClusterObject], /) -> None:
         """Apply objects of a new list."""
@@ -70,8 +72,9 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
 
     def remove(self, obj: ClusterObject, /) -> None:
         """Remove an object that was deleted."""
-        if changes := self._state.remove(obj):
-            self._apply(changes, obj.resource_version)
+        with self._clocks.still():
+            if changes := self._state.remove(obj):
+                self._apply(changes, obj.resource_version)
 
     def begin_replace(self) -> None:
         """A new list begins; what it lacks is removed at its end."""
@@ -96,10 +99,11 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         self._listed = None
 
     def _remove_unlisted(self, key: str) -> None:
-        if (obj := self._state.get(self._resource, key)) is not None and (
-            changes := self._state.remove(obj)
-        ):
-            self._apply(changes, 0)  # no event named a version
+        if (obj := self._state.get(self._resource, key)) is None:
+            return
+        with self._clocks.still():
+            if changes := self._state.remove(obj):
+                self._apply(changes, 0)  # no event named a version
 
     def end_replace(self) -> None:
         """Remove what the new list lacks and was not removed before."""

@@ -12,6 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import CHECK_INTERVAL_S
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.model.evaluation import EvictionResult, Intent
@@ -100,11 +101,12 @@ class EvictionPool(IntentOwner):
 
     def cancelled(self, intent: Intent) -> Outcome | None:
         """Return the outcome of an intent that must not be sent after all; None when it may."""
-        outcome = self._controller.cancelled(intent)
-        if (request_id := self._written.pop(intent.pod.uid, None)) is not None:
-            for requested, _ in self._followers.all:
-                requested(intent, request_id, outcome is None)
-        return outcome
+        with self._controller.clocks.still():
+            outcome = self._controller.cancelled(intent)
+            if (request_id := self._written.pop(intent.pod.uid, None)) is not None:
+                for requested, _ in self._followers.all:
+                    requested(intent, request_id, outcome is None)
+            return outcome
 
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next unless it is cancelled."""
@@ -112,9 +114,10 @@ class EvictionPool(IntentOwner):
         self._written[intent.pod.uid] = request_id
 
     def _settle(self, result: EvictionResult) -> None:
-        for _, settled in self._followers.all:
-            settled(result)
-        self._controller.settle(result)
+        with self._controller.clocks.still():
+            for _, settled in self._followers.all:
+                settled(result)
+            self._controller.settle(result)
 
 
 TIME_SLICE_S = 0.0008
@@ -140,8 +143,9 @@ LookFollower = Callable[[float], None]
 class Worker:
     """Runs the controller's work on the event loop and hands its intents to the eviction pool.
 
-    `clock` is the event loop's monotonic clock, in seconds. Each time nothing is due any more the
-    observer learns how long evaluating took since that was last so, other tasks' time excluded.
+    `clock` is the event loop's monotonic clock, in seconds; a turn is at one moment of the
+    controller's clocks. Each time nothing is due any more the observer learns how long evaluating
+    took since that was last so, other tasks' time excluded.
     """
 
     def __init__(
@@ -153,6 +157,7 @@ class Worker:
         clock: Callable[[], float],
     ) -> None:
         self._controller = controller
+        self._clocks: TurnClocks = controller.clocks
         self._evictions = evictions
         self._work_available = work_available
         self._observer = observer
@@ -173,23 +178,23 @@ class Worker:
 
         A sleeping `run` is woken only for what comes due earlier: most changes need no wake-up.
         """
-        now = self._clock()
-        due = self._next_due(now)
-        if due <= now:
-            due = self._process_batch(now)
+        with self._clocks.still() as now:
+            due = self._next_due(now)
+            if due <= now:
+                due = self._process_batch(now)
         if due < self._sleeps_until:
             self._work_available.notify()
 
     async def run(self) -> None:
         """Evaluate what comes due, until cancelled."""
         while True:
-            now = self._clock()
-            due = self._next_due(now)
-            if due <= now:
-                due = self._process_batch(now)
-            else:
-                for _, looked in self._followers.all:
-                    looked(now)
+            with self._clocks.still() as now:
+                due = self._next_due(now)
+                if due <= now:
+                    due = self._process_batch(now)
+                else:
+                    for _, looked in self._followers.all:
+                        looked(now)
             if due <= now:
                 await anyio.lowlevel.checkpoint()
             else:
@@ -199,7 +204,8 @@ class Worker:
         """Work for one time slice; return when there is work again."""
         if self._is_processing:
             return _NEVER  # the slice under way sees to it
-        time_slice = _TimeSlice(self._clock, now + TIME_SLICE_S)
+        began = self._clock()
+        time_slice = _TimeSlice(self._clock, began + TIME_SLICE_S)
         self._is_processing = True
         try:
             for intent in self._controller.work(now, time_slice.is_over):
@@ -208,7 +214,7 @@ class Worker:
             self._is_processing = False
         for worked, _ in self._followers.all:
             worked(now, time_slice.ended_after)
-        self._busy_s += self._clock() - now
+        self._busy_s += self._clock() - began
         if (due := self._next_due(now)) > now:
             self._observer.on_cycle(self._busy_s)
             self._busy_s = 0.0

@@ -5,7 +5,7 @@ that the journal has of each eviction.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count, repeat
@@ -18,6 +18,7 @@ from reactive_desched.controller.controller import DECISION_TTL_S, Controller
 from reactive_desched.controller.readiness import BRAKE, JOURNAL, MANUAL, Readiness
 from reactive_desched.eviction.recorder import NullRecorder
 from reactive_desched.journal.history import History
+from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Decision, Defer, Evict
 from reactive_desched.model.evaluation import DecisionContext, Evaluation, EvictionResult, Intent
 from reactive_desched.model.migration_jobs import MigrationStep, PodReference
@@ -403,17 +404,15 @@ class _RecordedSurroundings:
 
     # --- items ---
 
-    def take(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
+    def take(self, item: Item) -> None:  # noqa: C901 -- one case for each item
         """Take a change of the cluster, or what the recorded process was given."""
         state = self._controller.state
         match item:
             case ObjectChanged(verb=verb, obj=obj):
                 changes = state.remove(obj) if verb is Verb.DELETED else state.upsert(obj)
-                if changes:
-                    self._controller.apply(changes, obj.resource_version)
+                self._apply(changes, obj.resource_version)
             case UsageMeasured(sample=sample, is_gone=is_gone):
-                if changes := state.remove(sample) if is_gone else state.upsert(sample):
-                    self._controller.apply(changes)
+                self._apply(state.remove(sample) if is_gone else state.upsert(sample))
             case HealthAnswered(answer=answer):
                 self._controller.pauses.take_answer(answer)
             case PauseSet(name=name, reason=reason):
@@ -434,8 +433,14 @@ class _RecordedSurroundings:
             case _:
                 pass
 
+    def _apply(self, changes: Sequence[Change], version: int = 0) -> None:
+        """Let the controller have changes, and ask it as the worker does, which it counts from."""
+        if changes and self._controller.apply(changes, version):
+            self._controller.next_due(self._clock.now)
+
     def _set_pause(self, name: str, reason: str) -> None:
         if name in _DERIVED:
+            self._controller.pauses.check()
             return
         if name == JOURNAL:
             self._log.fault = reason

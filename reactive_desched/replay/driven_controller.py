@@ -286,9 +286,6 @@ class DrivenController:
             case LookedForWork():
                 clock.now = at_s
                 controller.next_due(at_s)
-            case ObjectChanged():
-                self._take(item)
-                controller.next_due(clock.now)  # as the worker asks, which it counts from
             case _:
                 self._take(item)
 

@@ -12,6 +12,7 @@ from reactive_desched.app.input_notes import (
     NotedConfigurable,
     NotedEvictionClient,
 )
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
 from reactive_desched.model.outcomes import (
@@ -96,9 +97,9 @@ async def test_a_configuration_is_noted_once_it_is_applied(taken: Taken) -> None
         def reconfigure(self, config: Configuration) -> None:
             assert not taken.items
 
-    configuration = make_configuration(())
+    configuration, clocks = make_configuration(()), TurnClocks(lambda: 2.0, lambda: 5.0)
     with taken.notes.taken_by(taken.take):
-        NotedConfigurable(Part(), taken.notes, dry_run=True).reconfigure(configuration)
+        NotedConfigurable(Part(), taken.notes, clocks, dry_run=True).reconfigure(configuration)
 
     [item] = taken.items
     assert isinstance(item, ConfigurationInForce)

@@ -27,8 +27,8 @@ async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause()
     configuration = make_configuration(())
     controller.pauses.pause("ann", "upgrade", None)
     controller.pauses.set_pause_file("a change")
-    notes = InputNotes(lambda: 2.0)
-    notes.evaluation_began()
+    notes = InputNotes()
+    notes.evaluation_began(2.0)
     standing = standing_items(controller, lambda: configuration, notes, "host-1", dry_run=False)
 
     items = {(type(each), getattr(each, "name", "")): each for each in standing(AT)}

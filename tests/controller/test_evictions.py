@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.worker import EVICTIONS_UNDER_WAY, EvictionPool
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.executor import (
@@ -49,6 +50,7 @@ class Bench(IntentOwner):
         self.superseded: dict[str, str] = {}
         self.requests: list[tuple[str, str, float]] = []
         self.ended: list[tuple[str, Outcome, float]] = []
+        self.clocks = TurnClocks(anyio.current_time, anyio.current_time)
         executor = EvictionExecutor(self.ledger, self.server, anyio.current_time)
         self.evictions = EvictionPool(self, executor, max_concurrent)  # type: ignore[arg-type]  # what a pool uses of a controller
 

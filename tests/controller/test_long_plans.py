@@ -13,6 +13,7 @@ from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import EVALUATION_TTL_S, POD_GONE, Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced
@@ -72,6 +73,10 @@ class Bench:
         self.capacity = SchedulerNodeFit(view, lambda: 0)
         self.evaluator = Evaluator([self.instance], PodBackoff(RetrySettings()), self.capacity)
         self.evaluator.resync(0)
+        self.clocks = TurnClocks(self.clock, self.clock)
+
+    def clock(self) -> float:
+        return anyio.current_time() + self.worked_s
 
     # --- the gate ---
 
@@ -112,11 +117,7 @@ def names(first: int, last: int) -> list[str]:
 )
 async def test_ten_thousand_findings_of_one_subject_leave_turns_to_other_tasks() -> None:
     bench = Bench()
-
-    def clock() -> float:
-        return anyio.current_time() + bench.worked_s
-
-    worker = Worker(bench, bench, Wakeup(), Observer(), clock)  # type: ignore[arg-type]  # what a worker uses of them
+    worker = Worker(bench, bench, Wakeup(), Observer(), bench.clock)  # type: ignore[arg-type]  # what a worker uses of them
     turns: list[float] = []
     async with anyio.create_task_group() as group:
         group.start_soon(worker.run)

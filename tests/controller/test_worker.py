@@ -6,6 +6,7 @@ import anyio
 import pytest
 import trio.testing
 
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker
 from reactive_desched.model.evaluation import DecisionContext, Intent
 from reactive_desched.model.findings import Finding
@@ -34,6 +35,7 @@ class Work:
         self.intents: list[Intent] = []
         self.may_work = True
         self.during: Callable[[], None] = lambda: None
+        self.clocks = TurnClocks(self.clock, self.clock)
 
     def clock(self) -> float:
         """Tell the loop's time, moved on by all the work done."""

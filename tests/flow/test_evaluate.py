@@ -46,7 +46,7 @@ class Asked(FakeEdgesController):
     def __init__(self, **parts: Any) -> None:
         plugins = (NodeTaintsPlugin(NodeTaintsArgs()), DuplicatesPlugin(DuplicatesArgs()))
         super().__init__(*plugins, **{"debounce": SLOW, "moves": UNLIMITED_MOVES, **parts})
-        self.notes = InputNotes(anyio.current_time)
+        self.notes = InputNotes()
         self.evaluating = Evaluating(self.pipeline, self.intent_store, self.notes)
 
     async def ask(self, **body: Any) -> AskedStatus:

@@ -41,9 +41,7 @@ class Proposing(Moded):
         rates: dict[str, TokenRate | None] | None = None,
     ) -> None:
         super().__init__(configuration(modes or {"test": PROPOSE}, rates))
-        self.approving = Approving(
-            self.pipeline, self.intent_store, InputNotes(anyio.current_time), self._keep
-        )
+        self.approving = Approving(self.pipeline, self.intent_store, InputNotes(), self._keep)
 
     async def _keep(self) -> str:
         return ""

@@ -141,6 +141,18 @@ def test_a_process_that_had_one_list_after_the_other_is_decided_the_same_again(
     assert report.differences == ()
 
 
+@pytest.mark.parametrize(("seed", "takes_over"), [(1001, False), (2, True), (12, True)])
+def test_what_a_busy_machine_has_late_is_decided_the_same_again(
+    seed: int,
+    takes_over: bool,  # noqa: FBT001 -- what is compared
+    tmp_path: Path,
+) -> None:
+    how: dict[str, Any] = {"busy_s": 0.05, "takes_over": takes_over}
+    play_story(Random(seed), tmp_path, steps=15, records=True, actions=UNBROKEN, **how)
+
+    expect_the_same(replayed(tmp_path))
+
+
 def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(
     tmp_path: Path,
 ) -> None:

@@ -722,15 +722,14 @@ async def live(
     chance: Random,
     choices: Random,
     tell: Teller,
-    *,
-    records: bool = False,
-    lists_in_turn: bool = False,
+    **how: Any,
 ) -> World:
     """Let a world live while a story is told there, and come to rest; raises Violation.
 
-    The world goes its own way by `chance`, and `choices` are what the steps are about.
+    The world goes its own way by `chance`, and `choices` are what the steps are about; `how` are
+    options of the World.
     """
-    world = World(directory, config, chance, records=records, lists_in_turn=lists_in_turn)
+    world = World(directory, config, chance, **how)
     story = Story(world, choices)
 
     async def play() -> None:
@@ -760,17 +759,15 @@ def play_story(
     directory: Path,
     *,
     steps: int = 80,
-    records: bool = False,
-    lists_in_turn: bool = False,
     actions: Sequence[str] = ACTIONS,
     after_step: Callable[[World], Awaitable[None]] | None = None,
+    **how: Any,
 ) -> World:
     """Play the story that a source of randomness draws; raises Violation.
 
-    With `records` the controller records what it sees, with `lists_in_turn` it has its first lists
-    one after the other; `after_step` is called after each step,
-    which are drawn from the `actions`. The error has notes: the policy, and the last steps with the
-    time at which each was played.
+    `how` are options of the World, such as `records`. `after_step` is called after each step, which
+    are drawn from the `actions`. The error has notes: the policy, and the last steps with the time
+    at which each was played.
     """
     text = policy_text(rng)
     config = read_policy(text)
@@ -788,7 +785,6 @@ def play_story(
     try:
         clock = MockClock(autojump_threshold=0)
         options = {"clock": clock}
-        how = {"records": records, "lists_in_turn": lists_in_turn}
         run = partial(live, directory, config, rng, rng, tell, **how)
         return anyio.run(run, backend="trio", backend_options=options)
     except BaseException as error:

@@ -92,6 +92,8 @@ FAST_S: Final = 0.001
 UNEVEN: Final = Pace(start_s=2.0, ready_s=1.0, shutdown_s=1.0, jitter_s=3.0)
 DECISIONS: Final = TokenRate(1000, 1000)
 TIE_BREAK_S: Final = 0.0004
+KEPT_FROM_RUNNING: Final = 0.2
+"""Before so many of the looks at a clock a busy machine runs something else."""
 RECORDED: Final = RecorderBounds(2**28, 1e9, 2**20, 300.0)
 _T = TypeVar("_T")
 
@@ -155,7 +157,7 @@ class Life:
         self._recorder = RecorderSlot()
         self._work_available = Wakeup()
         self.suspended_s = 0.0
-        self.notes = InputNotes(world.monotonic)
+        self.notes = InputNotes()
         self.pipeline = self._build()
         if world.saved_brakes is not None:
             self.controller.pauses.restore(world.saved_brakes)
@@ -200,8 +202,8 @@ class Life:
             standing_items(
                 self.controller, lambda: world.config, self.notes, "a story", dry_run=False
             ),
-            clock=world.monotonic,
-            wall_clock=world.wall_now,
+            clock=self.controller.clocks.monotonic,
+            wall_clock=self.controller.clocks.wall,
             log=world.log,
             run_blocking=self._write_recording,
         )
@@ -252,6 +254,10 @@ class Life:
             counts_for_s = world.config.controller.budgets.counts_for_s
             return read_history(world.directory, now, counts_for_s=counts_for_s)
 
+        if world.takes_over:
+            with self.controller.clocks.still() as now_s:
+                self.controller.begin_without_history()
+                self.notes.limits_emptied(now_s)
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.pipeline.evictions.run)
             tasks.start_soon(self.pipeline.worker.run)
@@ -368,7 +374,9 @@ class World(EvictionClient):
     """The cluster, the API server's eviction endpoint, and the present life.
 
     With `records` each process records what it sees, beside the journal. With `lists_in_turn` it
-    has its first lists one after the other, in any order.
+    has its first lists one after the other, in any order. With `busy_s` its machine is busy: up to
+    so many seconds pass between some two looks at a clock. With `takes_over` each process leads
+    after one whose evictions it does not know.
     """
 
     def __init__(
@@ -380,9 +388,14 @@ class World(EvictionClient):
         *,
         records: bool = False,
         lists_in_turn: bool = False,
+        busy_s: float = 0.0,
+        takes_over: bool = False,
     ) -> None:
         self.records = records
         self.lists_in_turn = lists_in_turn
+        self.busy_s = busy_s
+        self.takes_over = takes_over
+        self._late, self._shown_s = Random(7), 0.0
         self.jitter = Random(1)
         self.directory = directory
         self.start_s = START_S
@@ -422,8 +435,15 @@ class World(EvictionClient):
 
         Where a replay is to see the same they are whole microseconds, as a recording has them.
         """
-        now = anyio.current_time()
-        return ceil(now * 1e6) / 1e6 if self.records else now
+        if not self.records:
+            return anyio.current_time()
+        now_s = ceil(anyio.current_time() * 1e6) / 1e6
+        if not self.busy_s:
+            return now_s
+        drawn = self._late.random()
+        late_s = drawn * (self.busy_s if drawn < KEPT_FROM_RUNNING else 1e-5)
+        self._shown_s = ceil((max(self._shown_s, now_s) + late_s) * 1e6) / 1e6
+        return self._shown_s
 
     def uptime(self) -> Uptime:
         """How long the controller's machine has been running, which nobody can set."""
