@@ -14,6 +14,7 @@ import pytest
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.run_while import CHECK_INTERVAL_S
 from reactive_desched.app.usage import UsagePolling, watch_while_followed
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.model.changes import Change
@@ -103,7 +104,11 @@ class Bench:
         view = ClusterView(self.state, self.clock.wall)
         readiness = SimpleNamespace(synced=SimpleNamespace(is_set=lambda: True))
         controller = SimpleNamespace(
-            state=self.state, apply=self._apply, view=view, readiness=readiness
+            state=self.state,
+            apply=self._apply,
+            view=view,
+            readiness=readiness,
+            clocks=TurnClocks(self.clock.now, self.clock.wall),
         )
         pipeline = SimpleNamespace(controller=controller, worker=SimpleNamespace(wake=lambda: None))
         self.polling = UsagePolling(
