@@ -34,6 +34,9 @@ _ROOM: Final = 40
 """So many codes there are for each word: they lie apart by chance."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_AFTER_UID: Final = re.compile(rf"({_UUID.pattern})-([0-9]{{10}})")
+"""The name of a migration job: the uid of its pod, and when it was ordered."""
+
 _INTEGER: Final = re.compile(r"([+-]?0*)([1-9][0-9]*)")
 _SHORT_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4}")
 _INT64_LIMIT: Final = 2**63
@@ -114,6 +117,8 @@ class _TextParts:
             return text
         if _UUID.fullmatch(text):
             return self.uid(text)
+        if (named := _AFTER_UID.fullmatch(text)) is not None:
+            return f"{self.uid(named[1])}-{named[3]}"
         if (match := _INTEGER.fullmatch(text)) and len(match[2]) <= _INT64_DIGITS:
             number = int(match[2])
             if number == _INT64_LIMIT and match[1].startswith("-"):

@@ -21,6 +21,7 @@ from reactive_desched.model import labels as labels_module
 from reactive_desched.model.health import HealthAnswer, Symptom
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import LabelSelector, Requirement, parse_selector
+from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
 from reactive_desched.model.node_marks import find_mark, is_system_label
 from reactive_desched.model.objects import (
@@ -495,6 +496,15 @@ def test_the_codes_of_migration_jobs_stay() -> None:
     conditions |= {job_state.BOUND_POD_READY, job_state.POD_SCHEDULED, COMPLETE}
 
     assert codes | conditions | set(REASON_CODES) <= KEPT_WORDS
+
+
+def test_a_migration_job_is_named_after_its_pod() -> None:
+    uid = "fb53fecd-9a15-496f-b967-4ac841d60de7"
+    job = MigrationJob(name=f"{uid}-1800000080", uid="j", pod=PodReference("shop", "web", uid))
+    _, (found,) = renamed(job)
+
+    assert found.pod.uid != uid
+    assert found.name == f"{found.pod.uid}-1800000080"
 
 
 def test_too_many_names_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

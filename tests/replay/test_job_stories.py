@@ -1,6 +1,7 @@
 """Migration jobs of stories, whose requests are refused and lost, are decided the same again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,19 +10,28 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.api.event import MIGRATION_CARRIED_OUT
+from reactive_desched.cli import main
 from reactive_desched.journal.events import read_events
+from reactive_desched.journal.history import History
 from reactive_desched.migration import state_machine
 from reactive_desched.migration.admission import PendingJobs
 from reactive_desched.migration.arbitration import Arbitrator
 from reactive_desched.migration.placeholders import PlaceAttempts
+from reactive_desched.plan.recorded_moment import read_configuration
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import (
+    ConfigurationInForce,
     Item,
     JobLookedAt,
     JobOrderEnded,
     JobStepEnded,
     ProcessBegan,
 )
-from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.reader import ignore_damage, read_items, recording_paths
+from reactive_desched.replay.controller_run import LifeRun
+from reactive_desched.replay.lives import lives
+from reactive_desched.replay.recorded_decisions import RecordedDecisions
 from tests.safety import story
 from tests.safety.__main__ import replayed
 from tests.safety.referee import Referee
@@ -157,6 +167,38 @@ def test_a_program_with_other_rules_of_jobs_decides_otherwise(
         with monkeypatch.context() as patched:
             patched.setattr(*rule)
             assert replayed(tmp_path).differences, name
+
+
+def decided(items: Iterable[Item]) -> list[tuple[float, str, str, str]]:
+    """Return what a replay of a recording alone decides, without the names of pods."""
+    life = next(lives(items))
+    read = partial(read_configuration, registry=plugin_registry())
+    (in_force,) = (each for each in life.standing if isinstance(each, ConfigurationInForce))
+    recorded = RecordedDecisions((), is_whole=False)
+    run = LifeRun(life, read(in_force), lambda _: History(), recorded, read)
+    run.run()
+    return [(each.monotonic_s, each.verdict, each.gate, each.reason) for each in run.decisions]
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_under_other_names_the_same_is_decided_about_jobs(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_jobs = story.policy_text
+
+    def without_jitter(rng: Random) -> str:  # it goes by the uid of a pod
+        return with_jobs(rng).replace("evictions: {", "evictions: {retry: {jitter: 0}, ")
+
+    monkeypatch.setattr(story, "policy_text", without_jitter)
+    play(seed, tmp_path, 15, UNBROKEN)
+    there = decided(read_items(recording_paths(tmp_path / RECORDING_FOLDER), ignore_damage))
+    renamed = tmp_path / "renamed.rdrec"
+    named = "--journal", str(tmp_path), "--since", "365d", "--anonymize", str(renamed)
+    assert main(["recording", "export", *named]) == 0
+
+    assert decided(read_items([renamed], ignore_damage)) == there
+    verdicts = {verdict for _, verdict, _, _ in there}
+    assert {"create PodMigrationJob", "end PodMigrationJob"} <= verdicts
 
 
 def test_a_recording_of_before_leaves_jobs_out_and_says_so(
