@@ -17,7 +17,7 @@ from reactive_desched.api.args import Section, field_error
 from reactive_desched.api.event import DATA_TYPES, Record
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.event_types import short_type, type_names
-from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.hints import nearest_name, quote
 
 __all__ = ["EventTypes", "Record", "Sink", "SinkHost", "SinkPlugin", "SinkSection"]
 
@@ -58,7 +58,9 @@ def _check_event_types(types: tuple[str, ...]) -> tuple[str, ...]:
     for one in types:
         if one not in names:
             message = f"no type of event is called {quote(one)}"
-            hint = f"there are {', '.join(sorted(map(short_type, DATA_TYPES)))}"
+            near = nearest_name(one, map(short_type, names))
+            listed = ", ".join(sorted(map(short_type, DATA_TYPES)))
+            hint = f"did you mean {near}?" if near else f"there are {listed}"
             raise field_error(message, hint, rule=Rule.UNKNOWN_VALUE)
     return types
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _REFERENCE: Final = Path(__file__).parents[2] / "docs" / "reference" / "reasons.md"
 _EVICTOR: Final = "DefaultEvictor"
 _SETTINGS: Final = "settings"
-_SINKS: Final = "sinks."
+_INSTALLED: Final = ("sinks.", "usage.")
+"""Sections of settings that installed packages add to."""
+
 _MIGRATION: Final = "MigrationController"
 _DESCRIPTION: Final = """\
 Explain a plugin and its arguments, one argument, the evictor (DefaultEvictor), a setting
@@ -70,7 +72,6 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     """Yield the explanation; raises ConfigError for a name that there is not."""
     from reactive_desched.errors import ConfigError
     from reactive_desched.policy.field_descriptions import fields_of
-    from reactive_desched.primitives.hints import did_you_mean
     from reactive_desched.text.layout import align
 
     if name is None:
@@ -89,13 +90,14 @@ def _lines(name: str | None, width: int) -> Iterator[str]:
     if (page := rule_page(name)) is not None:
         yield from page.splitlines()
         return
-    is_setting = _is_setting(name) or name.startswith(_SINKS)
+    is_setting = _is_setting(name) or name.startswith(_INSTALLED)
     head, _, rest = (f"{_SETTINGS}.{name}" if is_setting else name).partition(".")
     about, model = _described(head, rest)
     fields = list(fields_of(model))
     chosen = [each for each in fields if not rest or _is_below(each, rest)]
     if not chosen:
-        hint = did_you_mean(rest, [each.name for each in fields])
+        installed = _installed_sections() if head == _SETTINGS else []
+        hint = _named_beside(rest, [*(each.name for each in fields), *installed])
         raise ConfigError(f"{head} has no field {rest}; {hint}".rstrip("; "))
     yield from (f"{head}{f'.{rest}' if rest else ''}", "")
     for paragraph in [] if rest else about.split("\n\n"):
@@ -171,13 +173,40 @@ def _described(name: str, field: str) -> tuple[str, type]:
 
 
 def _settings_with(field: str) -> type:
-    """Return the model of settings, with the section of an installed sink if the field is there."""
+    """Return the model of settings, with the section of the installed package that has it."""
+    from reactive_desched.api.usage_source import section_key, usage_offers
     from reactive_desched.policy.settings.installed_sections import (
         kind_of,
         settings_of,
         sink_offers,
     )
 
-    offers, kind = sink_offers(), kind_of(field.removeprefix(_SINKS).partition(".")[0])
-    is_installed = field.startswith(_SINKS) and kind in offers
-    return settings_of([kind] if is_installed else [], offers)
+    section, _, below = field.partition(".")
+    key = below.partition(".")[0]
+    sinks, sources = sink_offers(), usage_offers()
+    kinds = [kind for kind in sinks if section == "sinks" and kind == kind_of(key)]
+    names = [name for name in sources if section == "usage" and section_key(name) == key]
+    return settings_of(kinds, sinks, names, sources)
+
+
+def _installed_sections() -> "Iterator[str]":
+    """Yield where installed packages have a section; none of them is imported."""
+    from reactive_desched.api.usage_source import section_key, usage_offers
+    from reactive_desched.policy.settings.installed_sections import sink_offers
+
+    yield from (f"sinks.{kind}" for kind in sink_offers())
+    yield from (f"usage.{section_key(name)}" for name in usage_offers())
+
+
+def _named_beside(path: str, fields: "Sequence[str]") -> str:
+    """Suggest what the first part of a path that is no field may mean, of what stands beside it."""
+    from reactive_desched.primitives.hints import list_candidates, nearest_name
+
+    at, beside = "", set[str]()
+    for part in path.split("."):
+        beside = {name.removeprefix(at).partition(".")[0] for name in fields if name.startswith(at)}
+        if part not in beside:
+            near = nearest_name(part, beside)
+            return f"did you mean {at}{near}?" if near else list_candidates(sorted(beside))
+        at += f"{part}."
+    return ""

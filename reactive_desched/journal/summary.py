@@ -215,7 +215,7 @@ def check_types(types: tuple[str, ...], known_types: tuple[str, ...]) -> None:
     """Raise ConfigError for a word that fits none of the known types."""
     for type_name in types:
         if not any(type_name in type_names(type_) for type_ in known_types):
-            names = sorted(map(short_type, known_types))
+            names = sorted({short_type(name) for each in known_types for name in type_names(each)})
             raise ConfigError(f"type {not_one_of(type_name, names)}")
 
 

@@ -5,15 +5,15 @@ from typing import Final
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Store
 
-__all__ = ["ANNOTATION", "is_down", "switch"]
+__all__ = ["ANNOTATION", "DOWN", "is_down", "switch"]
 
 ANNOTATION: Final = "sim.reactive-desched/kubelet"
-_DOWN: Final = "down"
+DOWN: Final = "down"
 
 
 def is_down(node: Obj) -> bool:
     """Say whether the node's kubelet is switched off."""
-    return (node["metadata"].get("annotations") or {}).get(ANNOTATION) == _DOWN
+    return (node["metadata"].get("annotations") or {}).get(ANNOTATION) == DOWN
 
 
 def switch(store: Store, node: str, *, on: bool) -> None:
@@ -24,7 +24,7 @@ def switch(store: Store, node: str, *, on: bool) -> None:
         if on:
             annotations.pop(ANNOTATION, None)
         else:
-            annotations[ANNOTATION] = _DOWN
+            annotations[ANNOTATION] = DOWN
         return current
 
     store.modify("nodes", "", node, change)

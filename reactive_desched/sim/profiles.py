@@ -1,5 +1,6 @@
 """Reads from annotations how a simulated pod behaves, so that any user can ask for trouble."""
 
+from math import isfinite
 from typing import Final
 
 from msgspec import Struct
@@ -7,12 +8,16 @@ from msgspec import Struct
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.pods import controller_of
 
-__all__ = ["KINDS", "PREFIX", "Pace", "Profile", "profile_of"]
+__all__ = ["KINDS", "NUMBERS", "PREFIX", "REASON", "Pace", "Profile", "number", "profile_of"]
 
 PREFIX: Final = "sim.reactive-desched/"
 STEADY, CRASH_LOOP, COMPLETE = "steady", "crash-loop", "complete"
 FAIL, NEVER_READY, IMAGE_PULL = "fail", "never-ready", "image-pull"
 KINDS: Final = (STEADY, CRASH_LOOP, COMPLETE, FAIL, NEVER_READY, IMAGE_PULL)
+NUMBERS: Final = ("start-seconds", "ready-seconds", "run-seconds", "shutdown-seconds", "exit-code")
+REASON: Final = "reason"
+_GREATEST: Final = 1e9
+"""Thirty years of seconds, and what fits into an exit code of the API."""
 
 
 class Pace(Struct, frozen=True):
@@ -61,12 +66,19 @@ def profile_of(pod: Obj, pace: Pace) -> Profile:
         run_s=_number(notes, "run-seconds", pace.run_s),
         shutdown_s=_number(notes, "shutdown-seconds", pace.shutdown_s),
         exit_code=int(_number(notes, "exit-code", 0 if kind == COMPLETE else 1)),
-        reason=notes.get("reason", ""),
+        reason=notes.get(REASON, ""),
     )
 
 
-def _number(notes: dict[str, str], name: str, default: float) -> float:
+def number(text: str) -> float | None:
+    """Read a number of an annotation, 0 for a negative one; None for what is none, or too great."""
     try:
-        return max(0.0, float(notes.get(name, default)))
+        read = float(text)
     except ValueError:
-        return default
+        return None
+    return max(0.0, read) if isfinite(read) and read <= _GREATEST else None
+
+
+def _number(notes: dict[str, str], name: str, default: float) -> float:
+    read = number(notes.get(name, ""))
+    return default if read is None else read

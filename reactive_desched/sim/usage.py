@@ -12,7 +12,10 @@ from reactive_desched.sim.pods import phase_of
 from reactive_desched.sim.profiles import PREFIX
 from reactive_desched.sim.store import Store
 
-__all__ = ["SimulatedUsage"]
+__all__ = ["USAGE", "SimulatedUsage"]
+
+USAGE: Final = {f"usage-{resource}": resource for resource in (CPU, MEMORY)}
+"""Annotations that set what a pod's containers use, after the prefix, and of what."""
 
 _NODE_CPU_M: Final = 100
 _NODE_MEMORY: Final = 512 * 2**20

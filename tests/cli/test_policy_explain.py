@@ -28,6 +28,50 @@ def test_the_section_of_an_installed_sink_is_explained(
     assert "sinks.additionalSpool" in explained(capsys, "sinks.additionalSpool")
 
 
+def test_the_section_of_an_installed_source_of_measured_use_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (Path(__file__).parents[2] / "examples/usage/node_file.py").read_text()
+    write_package(
+        tmp_path, "reactive_desched.usage_sources", {"NodeFile": "NodeFile"}, code, "node_file"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    for name in ("settings.usage.nodeFile", "usage.nodeFile"):
+        assert "  usage.nodeFile.path " in explained(capsys, name)
+    assert "usage.nodeFile.smoothing.agree" in explained(capsys, "usage.nodeFile.smoothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("settings.budget", "did you mean budgets?"),
+        ("settings.sinks.kafak", "did you mean sinks.kafka?"),
+        ("settings.sinks.spol", "did you mean sinks.spool?"),
+        ("settings.usage.nodefil", "did you mean usage.nodeFile?"),
+        ("usage.kubernetesMetrics.intervall", "did you mean usage.kubernetesMetrics.interval?"),
+        ("LowNodeUtilization.treshold", "did you mean thresholds?"),
+        ("settings.usage.prometheus.xyz", "known here: interval, maxAge, smoothing, timeout"),
+    ],
+)
+def test_a_field_that_there_is_not_is_answered_with_what_stands_beside_it(
+    name: str,
+    hint: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_package(tmp_path, "reactive_desched.sinks", {"spool": "No"}, name="spool_sink")
+    sources = {"NodeFile": "No"}
+    write_package(tmp_path, "reactive_desched.usage_sources", sources, name="node_file")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(SystemExit):
+        main(["policy", "explain", name])
+
+    assert capsys.readouterr().err.endswith(f"{hint}\n")
+
+
 def test_without_a_name_every_plugin_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     text = explained(capsys)
     assert all(f"  {name} " in text for name in plugin_registry().built_in())

@@ -42,3 +42,10 @@ def test_times_come_from_the_pod_or_else_from_the_pace() -> None:
 def test_a_completing_pod_ends_well_and_others_do_not() -> None:
     assert profile_of(pod("complete"), Pace()).exit_code == 0
     assert profile_of(pod("fail"), Pace()).exit_code == 1
+
+
+@pytest.mark.parametrize("endless", ["inf", "nan", "1e300"])
+def test_a_number_without_an_end_counts_as_absent(endless: str) -> None:
+    profile = profile_of(pod("fail", exit_code=endless, run_seconds=endless), Pace(run_s=9))
+
+    assert (profile.exit_code, profile.run_s) == (1, 9)

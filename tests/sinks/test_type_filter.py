@@ -4,7 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from reactive_desched.api.event import DATA_TYPES
+from reactive_desched.errors import ConfigError
 from reactive_desched.journal.records import JournalRecord
+from reactive_desched.journal.summary import check_types
 from reactive_desched.model.event_types import TYPE_PREFIX, short_type
 from reactive_desched.policy.settings.recording import StdoutSettings
 from reactive_desched.sinks.type_filter import TypeFilter
@@ -54,3 +56,18 @@ def test_what_would_match_nothing_is_refused(word: str, golden: Golden) -> None:
         StdoutSettings(types=(word,))
 
     assert golden() in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [("evicton", "eviction"), ("decision.evct", "decision.evict"), ("Brake", "brake")],
+)
+def test_a_slip_is_answered_with_the_type_or_family_that_it_may_mean(slip: str, meant: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        StdoutSettings(types=(slip,))
+    with pytest.raises(ConfigError) as refused:
+        check_types((slip,), tuple(DATA_TYPES))
+
+    (problem,) = caught.value.errors()[0]["ctx"]["error"].errors
+    assert problem.hint == f"did you mean {meant}?"
+    assert f"did you mean {meant}?" in str(refused.value)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from reactive_desched.sim.annotation_warnings import annotation_warnings
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.http.field_validation import Typed, typed_result
 from reactive_desched.sim.http.handler_context import HandlerContext
@@ -38,7 +39,7 @@ async def create(
     sent = await object_body(request, target.resource)
     stored = _create(parts, request, target, _placed(sent.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
-    return answer(request, shown, 201, warnings=sent.warnings)
+    return answer(request, shown, 201, warnings=_warnings(target, sent))
 
 
 async def create_token(
@@ -65,7 +66,7 @@ async def update(
     if _current(parts, target) is None and target.view.storage in _CREATED_BY_UPDATE:
         write, code = _create, 201
     shown = rendering.one(write(parts, request, target, obj), parts.store.clock.now())
-    return answer(request, shown, code, warnings=sent.warnings)
+    return answer(request, shown, code, warnings=_warnings(target, sent))
 
 
 async def patch(
@@ -94,7 +95,11 @@ async def patch(
     write, code = (_create, 201) if current is None else (_update, 200)
     stored = write(parts, request, target, _placed(meant.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
-    return answer(request, shown, code, warnings=meant.warnings)
+    return answer(request, shown, code, warnings=_warnings(target, meant))
+
+
+def _warnings(target: Target, sent: Typed) -> tuple[str, ...]:
+    return (*sent.warnings, *annotation_warnings(target.resource.kind, sent.obj))
 
 
 def _patched(request: web.Request, target: Target, changed: Obj) -> Typed:

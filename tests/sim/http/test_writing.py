@@ -56,6 +56,21 @@ async def test_an_unknown_field_is_dropped_and_warned_of(api: Any, misspelt: Any
     assert "replica" not in api.store.get("deployments", "default", "d")["spec"]
 
 
+async def test_an_annotation_without_effect_is_warned_of(api: Any, deployment: Any) -> None:
+    notes = {"metadata": {"annotations": {"sim.reactive-desched/profile": "fial"}}}
+    wrong = {**deployment, "spec": {**deployment["spec"]}}
+    wrong["spec"]["template"] = {**wrong["spec"]["template"]}
+    meta = wrong["spec"]["template"].get("metadata") or {}
+    wrong["spec"]["template"]["metadata"] = {**meta, **notes["metadata"]}
+
+    async with api.http.post(api.url + DEPLOYMENTS, json=wrong) as response:
+        assert (response.status, len(response.headers.getall("Warning"))) == (201, 1)
+    headers = {"Content-Type": MERGE}
+    patched = api.http.patch(f"{api.url}{DEPLOYMENTS}/d", json=notes, headers=headers)
+    async with patched as response:
+        assert (response.status, len(response.headers.getall("Warning"))) == (200, 2)
+
+
 async def test_an_unknown_field_is_refused_if_the_client_is_strict(
     api: Any, misspelt: Any, deployment: Any
 ) -> None:

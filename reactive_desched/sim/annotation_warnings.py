@@ -1,0 +1,76 @@
+"""Says which annotations of those that steer the simulator have no effect, as they are written."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from reactive_desched.errors import QuantityError
+from reactive_desched.model.resources import parse_amount
+from reactive_desched.primitives.hints import not_one_of, quote
+from reactive_desched.sim.node_switch import ANNOTATION, DOWN
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.profiles import KINDS, NUMBERS, PREFIX, REASON, number
+from reactive_desched.sim.usage import USAGE
+
+__all__ = ["annotation_warnings"]
+
+_OF_PODS: Final = ("profile", *NUMBERS, REASON, *USAGE)
+_OF_NODES: Final = (ANNOTATION.removeprefix(PREFIX),)
+_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), ("spec", "template")
+    ),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Where a kind has the template of its pods."""
+
+
+def annotation_warnings(kind: str, obj: Obj) -> Iterator[str]:
+    """Yield a warning for each annotation of the simulator that nothing reads, or as absent."""
+    if kind == "Pod":
+        yield from _of_pods(obj)
+    elif kind == "Node":
+        yield from _of_a_node(obj)
+    elif (way := _TEMPLATES.get(kind)) is not None:
+        where = ".".join((*way, "metadata", "annotations"))
+        yield from (
+            f"{PREFIX}{name}: is read from pods; write it into {where}" for name, _ in _notes(obj)
+        )
+        template = obj
+        for part in way:
+            template = template.get(part) or {}
+        yield from _of_pods(template)
+
+
+def _notes(obj: Obj) -> Iterator[tuple[str, str]]:
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    for key, value in annotations.items():
+        if key.startswith(PREFIX):
+            yield key.removeprefix(PREFIX), value
+
+
+def _of_a_node(obj: Obj) -> Iterator[str]:
+    for name, value in _notes(obj):
+        if name not in _OF_NODES:
+            yield f"{PREFIX}{name}: {not_one_of(name, _OF_NODES)}"
+        elif value != DOWN:
+            yield f"{PREFIX}{name}: {quote(value)} is unknown; {DOWN} switches the kubelet off"
+
+
+def _of_pods(obj: Obj) -> Iterator[str]:
+    for name, value in _notes(obj):
+        if name not in _OF_PODS:
+            yield f"{PREFIX}{name}: {not_one_of(name, _OF_PODS)}"
+        elif name == "profile" and value not in KINDS:
+            yield f"{PREFIX}{name}: {not_one_of(value, KINDS)}"
+        elif name in NUMBERS and number(value) is None:
+            yield f"{PREFIX}{name}: {quote(value)} is not a number from 0 to 1000000000"
+        elif name in USAGE and not _is_amount(USAGE[name], value):
+            yield f"{PREFIX}{name}: {quote(value)} is not a quantity such as 250m or 64Mi"
+
+
+def _is_amount(resource: str, text: str) -> bool:
+    try:
+        parse_amount(resource, text)
+    except QuantityError:
+        return False
+    return True
