@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any  # kubeconfig files are free-form
 
@@ -114,6 +114,54 @@ def test_a_new_authority_makes_a_new_tls_context(
     first = reading.load(NOW_S).tls
     mine.write_bytes(other_ca_file.read_bytes())
     assert reading.load(NOW_S).tls is not first
+
+
+TAKEN_AWAY = [
+    pytest.param(lambda file: file.unlink(), "is gone", id="gone"),
+    pytest.param(lambda file: file.write_bytes(b""), "cannot be used", id="empty"),
+    pytest.param(lambda file: file.write_bytes(b"half a"), "cannot be used", id="torn"),
+]
+
+
+@pytest.mark.parametrize(("take_away", "cause"), TAKEN_AWAY)
+def test_credentials_are_renewed_though_the_authority_was_taken_away(
+    tmp_path: Path, ca_file: Path, take_away: Callable[[Path], object], cause: str
+) -> None:
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    authority.write_bytes(ca_file.read_bytes())
+    fields = {"server": "https://127.0.0.1:1", "certificate-authority": str(authority)}
+    reading = reader(kubeconfig(tmp_path, {"tokenFile": str(token)}, cluster=fields))
+    first = reading.load(NOW_S)
+
+    take_away(authority)
+    token.write_text("second")
+    second = reading.load(NOW_S)
+
+    assert second.headers == {"Authorization": "Bearer second"}
+    assert second.tls is first.tls
+    assert cause in reading.rejection
+    authority.write_bytes(ca_file.read_bytes())
+    assert (reading.load(NOW_S).tls is first.tls, reading.rejection) == (True, "")
+
+
+@pytest.mark.parametrize(("take_away", "cause"), TAKEN_AWAY)
+def test_a_service_accounts_token_is_renewed_though_the_authority_was_taken_away(
+    tmp_path: Path, ca_file: Path, take_away: Callable[[Path], object], cause: str
+) -> None:
+    (tmp_path / "token").write_text("first")
+    (tmp_path / "ca.crt").write_bytes(ca_file.read_bytes())
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    reading = ClientConfigLoader(InCluster(tmp_path), environ)
+    first = reading.load(NOW_S)
+
+    take_away(tmp_path / "ca.crt")
+    (tmp_path / "token").write_text("second")
+    second = reading.load(NOW_S)
+
+    assert second.headers == {"Authorization": "Bearer second"}
+    assert second.tls is first.tls
+    assert cause in reading.rejection
 
 
 def plugin(folder: Path, **status: str) -> dict[str, Any]:

@@ -89,7 +89,8 @@ class ClientConfigLoader:
 
     Context and server are those of the first load: later loads follow neither another
     current-context nor another address. `rejection` says why the last load left a changed
-    kubeconfig aside and read the credentials of the earlier one anew; empty where it did not.
+    kubeconfig or certificate authority aside and read the credentials anew with the earlier one;
+    empty where it did not.
     """
 
     def __init__(self, source: KubeConfigSource, environ: Mapping[str, str]) -> None:
@@ -98,6 +99,7 @@ class ClientConfigLoader:
         self._environ = environ
         self._runner = CancellableRunner()
         self._kubeconfig: _LoadedKubeconfig | None = None
+        self._authority = b""
         self._tls_cache: tuple[object, ssl.SSLContext] | None = None
 
     def load(self, now_s: float, *, is_rejected: bool = False) -> ClientConfig:
@@ -106,6 +108,7 @@ class ClientConfigLoader:
         `now_s` is the time of day. After a rejection (401) a credential plugin runs again,
         whatever it said of the end of its credential.
         """
+        self.rejection = ""
         try:
             if isinstance(self._source, InCluster):
                 return self._in_cluster(self._source.service_account)
@@ -138,15 +141,14 @@ class ClientConfigLoader:
         port = self._environ.get("KUBERNETES_SERVICE_PORT") or "443"
         server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         credential = Credential(f"Bearer {read_token(str(folder / 'token'))}")
-        authority = (folder / "ca.crt").read_bytes()
-        return self._complete(server, {}, authority, credential)
+        return self._complete(server, {"certificate-authority": str(folder / "ca.crt")}, credential)
 
     def _read_kubeconfig(self, source: KubeconfigFiles) -> "_LoadedKubeconfig":
         """Return the files as they are now, or as they were while they lead elsewhere or nowhere.
 
         Raises ConfigError where they cannot be used and were not read before.
         """
-        before, self.rejection = self._kubeconfig, ""
+        before = self._kubeconfig
         if before is None:
             return _LoadedKubeconfig(source, self._environ)
         if not before.changed:
@@ -167,14 +169,11 @@ class ClientConfigLoader:
         return found
 
     def _client_config(self, context: ChosenContext, credential: Credential) -> ClientConfig:
-        cluster = context.cluster
-        found = self._complete(
-            context.server, cluster, file_or_data(cluster, "certificate-authority"), credential
-        )
+        found = self._complete(context.server, context.cluster, credential)
         return replace(found, context=context.name, impersonation=context.impersonation)
 
     def _complete(
-        self, server: str, cluster: Mapping[str, Any], authority: bytes, credential: Credential
+        self, server: str, cluster: Mapping[str, Any], credential: Credential
     ) -> ClientConfig:
         authorization = credential.authorization
         if not authorization.isprintable():
@@ -190,7 +189,7 @@ class ClientConfigLoader:
         return ClientConfig(
             server=server,
             headers={"Authorization": authorization} if authorization else {},
-            tls=self._tls_context(authority, credential, verify=is_checked) if is_tls else None,
+            tls=self._tls_context(cluster, credential, verify=is_checked) if is_tls else None,
             tls_server_name=cluster.get("tls-server-name"),
             proxy=self._proxy(server, cluster.get("proxy-url")),
             renew_at_s=credential.renew_at_s,
@@ -215,22 +214,44 @@ class ClientConfigLoader:
             raise ConfigError(f"{describe_source(self._source)}: {error}") from None
 
     def _tls_context(
-        self, authority: bytes, credential: Credential, *, verify: bool
+        self, cluster: Mapping[str, Any], credential: Credential, *, verify: bool
     ) -> ssl.SSLContext:
         """Build the TLS context, or return the present one while what it holds is the same."""
+        authority = self._usable_authority(cluster)
         seen = (authority, credential.certificate, credential.key, verify)
         if self._tls_cache is None or self._tls_cache[0] != seen:
-            self._tls_cache = (
-                seen,
-                self._make_tls_context(authority, credential, verify=verify),
-            )
+            self._tls_cache = (seen, self._make_tls_context(authority, credential, verify=verify))
         return self._tls_cache[1]
 
-    def _make_tls_context(
-        self, authority: bytes, credential: Credential, *, verify: bool
-    ) -> ssl.SSLContext:
+    def _usable_authority(self, cluster: Mapping[str, Any]) -> bytes:
+        """Return the authority as it is now, or the earlier one while it cannot be used.
+
+        Credentials that are renewed must not fail for a file that was taken away. Raises OSError
+        or ConfigError where there was no earlier one.
+        """
         try:
-            context = client_tls_context(ca_data=authority or None)
+            found = file_or_data(cluster, "certificate-authority")
+            if found != self._authority:
+                self._require_authority(found)
+        except (OSError, ConfigError) as error:
+            if not self._authority or lacking(error):
+                raise
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"{self._name}: its certificate authority is gone: {_os_error_text(error)}"
+            self.rejection = self.rejection or f"{reason}; the one that was read before is trusted"
+            return self._authority
+        self._authority = found
+        return found
+
+    def _require_authority(self, authority: bytes) -> None:
+        """Raise ConfigError for what is no certificate; an empty one is none after another."""
+        if not authority and self._authority:
+            raise ConfigError(
+                f"{self._name}: its certificate authority cannot be used: it is empty"
+            )
+        try:
+            client_tls_context(ca_data=authority or None)
         except OSError as error:
             if lacking(error):
                 raise
@@ -238,6 +259,11 @@ class ClientConfigLoader:
                 f"{self._name}: its certificate authority cannot be used: {_os_error_text(error)}:"
                 " it is PEM, with CERTIFICATE in its first line"
             ) from error
+
+    def _make_tls_context(
+        self, authority: bytes, credential: Credential, *, verify: bool
+    ) -> ssl.SSLContext:
+        context = client_tls_context(ca_data=authority or None)
         try:
             if credential.certificate:
                 load_client_certificate(context, credential.certificate, credential.key)
