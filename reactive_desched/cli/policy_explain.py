@@ -199,7 +199,7 @@ def _installed_sections() -> "Iterator[str]":
 
 
 def _named_beside(path: str, fields: "Sequence[str]") -> str:
-    """Suggest what the first part of a path that is no field may mean, of what stands beside it."""
+    """Suggest a near name for the first unknown part of a path."""
     from reactive_desched.primitives.hints import list_candidates, nearest_name
 
     at, beside = "", set[str]()
