@@ -39,8 +39,10 @@ class TurnClocks:
 
     def __enter__(self) -> float:
         """Stand still from now on; return which moment that is, in monotonic seconds."""
-        self.stop_at(now := self.monotonic())
-        return now
+        if not self._blocks:  # on the way of each event of a watch: no further call
+            self._stopped, self._stopped_wall = self._clock(), self._wall_clock()
+        self._blocks += 1
+        return self._stopped
 
     def __exit__(
         self,
@@ -49,7 +51,7 @@ class TurnClocks:
         traceback: TracebackType | None,
     ) -> None:
         """Show the time again."""
-        self.go_on()
+        self._blocks -= 1
 
     def stop_at(self, now: float) -> None:
         """Show this moment up to `go_on`, which has just begun, in monotonic seconds."""
