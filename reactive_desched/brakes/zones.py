@@ -17,16 +17,18 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
-from reactive_desched.model.zone_status import (
+from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
+from reactive_desched.primitives.token_bucket import TokenBucket
+from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.zone_health import (
     Disruption,
+    WakeOnZone,
+    ZoneHealth,
+    ZoneRule,
     ZoneStatus,
     ready_until_released,
     zone_key,
 )
-from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
-from reactive_desched.primitives.token_bucket import TokenBucket
-from reactive_desched.state.cluster import ClusterView
-from reactive_desched.state.indexes.zone_health import WakeOnZone, ZoneHealth
 from reactive_desched.text.counts import agree
 
 _GATE: Final = "ZoneBrake"
@@ -59,7 +61,7 @@ class ZoneBrake(EvictionParticipant):
     def __init__(self, view: ClusterView, settings: ZoneBrakeSettings | None) -> None:
         self._view = view
         self._settings = settings
-        self._rule = None if settings is None else settings.rule
+        self._rule = _rule_of(settings)
         self._buckets: dict[str, TokenBucket] = {}
         self._reported: dict[str, ZoneStatus] = {}
         self._stop_reason = ""
@@ -67,7 +69,7 @@ class ZoneBrake(EvictionParticipant):
     def reconfigure(self, settings: ZoneBrakeSettings | None) -> None:
         """Apply other thresholds; the buckets begin again, without a burst of more than theirs."""
         self._settings = settings
-        self._rule = None if settings is None else settings.rule
+        self._rule = _rule_of(settings)
         self._buckets.clear()
 
     @property
@@ -193,6 +195,13 @@ class ZoneBrake(EvictionParticipant):
 
 def _name(zone: str) -> str:
     return f"zone {zone}" if zone else "the nodes without a zone"
+
+
+def _rule_of(settings: ZoneBrakeSettings | None) -> ZoneRule | None:
+    """Return from when on a zone is disrupted, and large; None where the brake is switched off."""
+    if settings is None:
+        return None
+    return ZoneRule(settings.unhealthy_percent, settings.large_zone_nodes)
 
 
 def _is_slowed(status: ZoneStatus) -> bool:

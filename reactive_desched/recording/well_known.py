@@ -17,9 +17,9 @@ from reactive_desched.model import (
     objects,
     reservations,
     volumes,
-    zone_status,
 )
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, SYSTEM_LABELS
+from reactive_desched.state.indexes.zone_health import EXCLUDE_DISRUPTION_LABEL
 
 __all__ = ["KEPT_KEYS", "KEPT_KEY_FORMS", "KEPT_WORDS", "SYSTEM_NAMESPACES", "split_by_form"]
 
@@ -107,7 +107,7 @@ KEPT_KEYS: Final = frozenset(
             for role in ("control-plane", "master", "worker", "etcd", "infra", "ingress")
         ),
         "node.kubernetes.io/exclude-from-external-load-balancers",
-        zone_status.EXCLUDE_DISRUPTION_LABEL,
+        EXCLUDE_DISRUPTION_LABEL,
         # by which controllers label their pods
         *objects.TEMPLATE_HASH_LABELS,
         *("pod-template-generation", "statefulset.kubernetes.io/pod-name", "job-name"),

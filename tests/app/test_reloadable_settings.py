@@ -12,13 +12,13 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.node_marks import ReasonRules
 from reactive_desched.model.taints import NO_SCHEDULE, Taint
-from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.pace import at_pace
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.state.indexes.zone_health import ZoneRule
 from tests.support.assembly_bench import TAINTS, ControllerBench
 from tests.support.configurations import make_policy, make_profile_of
 

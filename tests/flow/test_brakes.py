@@ -23,10 +23,10 @@ from reactive_desched.model.brakes import (
     SavedPause,
 )
 from reactive_desched.model.objects import Node, OwnerReference, Pod
-from reactive_desched.model.zone_status import EXCLUDE_DISRUPTION_LABEL
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.state.indexes.zone_health import EXCLUDE_DISRUPTION_LABEL
 from reactive_desched.testing.builders import condition, node, pod, pod_status
 from tests.support.configurations import NO_BRAKES
 from tests.support.flow import FakeEdgesController

@@ -49,7 +49,6 @@ from reactive_desched.model.objects import (
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
-from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.plugins.high_node_utilization import PackRule
 from reactive_desched.plugins.low_node_utilization import SpreadRule
 from reactive_desched.state.cluster import ClusterState
@@ -61,7 +60,7 @@ from reactive_desched.state.indexes.node_utilization import NodeUtilization
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.state.indexes.zone_health import ZoneHealth
+from reactive_desched.state.indexes.zone_health import ZoneHealth, ZoneRule
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.testing.anti_affinity import anti_affinity_term, selector
 from reactive_desched.testing.builders import node, pod, term, tolerations, with_spec

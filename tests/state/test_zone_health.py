@@ -6,16 +6,17 @@ from hypothesis import strategies as st
 
 from reactive_desched.model.objects import Node
 from reactive_desched.model.volumes import REGION_LABEL
-from reactive_desched.model.zone_status import (
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.zone_health import (
     EXCLUDE_DISRUPTION_LABEL,
     Disruption,
+    ZoneDisruptionChanged,
+    ZoneHealth,
     ZoneRule,
     ready_until_released,
     zone_key,
     zone_status,
 )
-from reactive_desched.state.cluster import ClusterState
-from reactive_desched.state.indexes.zone_health import ZoneDisruptionChanged, ZoneHealth
 from reactive_desched.testing.builders import node
 
 RULE = ZoneRule(55, 5)

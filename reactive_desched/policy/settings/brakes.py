@@ -15,7 +15,6 @@ from reactive_desched.api.args import (
     longer_than_zero,
     raise_field_errors,
 )
-from reactive_desched.model.zone_status import ZoneRule
 from reactive_desched.policy.settings.health import HealthCheckSettings
 from reactive_desched.policy.settings.limits import PositiveCount, RateLimitSettings
 from reactive_desched.policy.settings.unique_names import duplicate_names
@@ -50,11 +49,6 @@ class ZoneBrakeSettings(Section):
         default=LargeZoneRateLimit.model_construct(),
         description="The rate of evictions in a partially disrupted large zone; null: unlimited.",
     )
-
-    @property
-    def rule(self) -> ZoneRule:
-        """Return from when on a zone is disrupted, and large."""
-        return ZoneRule(self.unhealthy_percent, self.large_zone_nodes)
 
 
 class StormBrakeSettings(Section):
