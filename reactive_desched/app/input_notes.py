@@ -207,7 +207,7 @@ class NotedEvictionClient(EvictionClient):
 
 
 def _worked(now_s: float, interrupted_after: int, noted: Instant) -> Worked:
-    """Return the item with the time by which was evaluated: it is noted a moment later."""
+    """Return the item with the moment as of which subjects were evaluated: it is noted later."""
     return Worked(_instant(now_s, noted), interrupted_after)
 
 

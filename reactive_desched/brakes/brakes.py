@@ -150,15 +150,15 @@ class Brakes:
 
     def update(self, now: float) -> list[Change]:
         """Engage and release brakes; return the releases since the last call."""
-        self._take_in(self.zones.update())
-        self._take_in(self.storm.update(now))
-        self._take_in(self.pending.update(now))
+        self._keep_notices(self.zones.update())
+        self._keep_notices(self.storm.update(now))
+        self._keep_notices(self.pending.update(now))
         for notice, lifted in self.health.update(now):
             if notice is not None:
-                self._take_in((notice,))
+                self._keep_notices((notice,))
             if lifted is not None:
                 self._released.append(lifted)
-        self._take_in(self.pause.update(now, self._view.now_s))
+        self._keep_notices(self.pause.update(now, self._view.now_s))
         self.next_due = self._foresee(now)
         for name, is_engaged in self._engaged():
             if not is_engaged:
@@ -171,7 +171,7 @@ class Brakes:
     def count(self, evaluation: Evaluation) -> None:
         """Count a finding that was just decided on."""
         if (notice := self.storm.count(evaluation)) is not None:
-            self._take_in((notice,))
+            self._keep_notices((notice,))
 
     def reason_to_keep(self, intent: Intent) -> str:
         """Return why a decided eviction must not be sent after all; empty where it may be."""
@@ -185,13 +185,13 @@ class Brakes:
 
     def pause_by_command(self, by: str, reason: str, for_s: float | None) -> None:
         """Pause everything until `resume_by_command`, or for so many seconds."""
-        self._take_in(self.pause.pause(by, reason, for_s, self._clock(), self._view.now_s))
+        self._keep_notices(self.pause.pause(by, reason, for_s, self._clock(), self._view.now_s))
 
     def resume_by_command(self, by: str, reason: str) -> None:
         """End a pause by command, and release the storm brake."""
         message = reason or "resumed by command"
-        self._take_in(self.pause.resume(message, by))
-        self._take_in(self.storm.release(message, by))
+        self._keep_notices(self.pause.resume(message, by))
+        self._keep_notices(self.storm.release(message, by))
 
     def set_pause_file(self, text: str) -> None:
         """Apply the content of the pause file."""
@@ -263,7 +263,7 @@ class Brakes:
         yield ENGAGED.by_label({name: bool(text) for name, text in self.messages().items()})
         yield ENGAGEMENTS.by_label(self._engagements)
 
-    def _take_in(self, notices: Iterable[BrakeNotice]) -> None:
+    def _keep_notices(self, notices: Iterable[BrakeNotice]) -> None:
         """Keep notices until they are taken, and releases until the next update."""
         for notice in notices:
             self._due = _NOW

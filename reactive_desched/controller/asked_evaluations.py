@@ -157,7 +157,7 @@ def _explain_none(scope: EvaluationScope) -> None:
 
 
 class FoundState(StrEnum):
-    """Says what became of a pod that was found."""
+    """Names the state of a pod that was found."""
 
     WAITS = "waits"
     STAYS = "stays"
@@ -172,7 +172,7 @@ _UNFINISHED: Final = frozenset({FoundState.WAITS, FoundState.EVICTING, FoundStat
 
 
 class AskedPod(Struct, rename="camel"):
-    """A pod that should leave, by a plugin, and what became of it; `message` says it in words."""
+    """A pod that should leave, by a plugin, and its state; `message` says it in words."""
 
     namespace: str
     pod: str
@@ -302,7 +302,7 @@ class AskedEvaluations(EvictionParticipant):
                 found.turn(FoundState.ENDED, outcome.message)
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
-        """Note what became of the pod's place."""
+        """Note how the move of a pod ended."""
         for found in self._found(eviction.pod_uid):
             found.turn(FoundState.ENDED, end_in_words(end.result, end.message))
 

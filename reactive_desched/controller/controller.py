@@ -147,7 +147,7 @@ class Controller(IntentOwner):
         observer.on_plugins({each.name for each in instances})
 
     def _all_followers(self) -> Iterator[ChangeFollower]:
-        """Yield what follows changes of the cluster, each with what for; in any order.
+        """Yield the followers of changes of the cluster, each with its purpose, in any order.
 
         The evaluator comes after all of them: it takes the capacity that they found to be free.
         """

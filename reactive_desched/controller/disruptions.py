@@ -113,7 +113,7 @@ class _Unexplained(Struct, frozen=True, gc=False):
 
 
 class DisruptionRecorder(Protocol):
-    """Takes what ended pods, and what became of evictions after their outcome."""
+    """Records what ended pods, and the corrections of outcomes."""
 
     def record_disruption(self, ended: EndedPod) -> None:
         """Write soon that something else ends a pod, where the settings ask for it."""

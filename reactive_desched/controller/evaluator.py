@@ -120,7 +120,7 @@ class _EvaluationUnderWay:
 
     `previous` says why its findings were blocked before. `suspended` says that the
     cluster may have changed since the evaluation began. `answers` counts what the plugin yielded.
-    `steps` are those of an answer that it asked for, which is then evaluated anew.
+    `steps` are those of an answer that it asked for; the subject is evaluated again after them.
     """
 
     __slots__ = (
@@ -239,7 +239,7 @@ class Evaluator:
         yield from self.slow_plugins.collect()
 
     def resync(self, now: float) -> None:
-        """Look at everything, spread over the coming work."""
+        """Enqueue every subject, spread over the coming work."""
         self.started = True
         trigger = ChangeTrigger(Resynced(), now)
         self._resyncs = [
@@ -253,14 +253,14 @@ class Evaluator:
         trigger: ChangeTrigger,
         now: float,
     ) -> None:
-        """Look at the subjects of some plugins again that a person asked for, as at a resync."""
+        """Enqueue the subjects of some plugins that a person asked for, as at a resync."""
         for instance in instances:
             self._resyncs.append((self._subjects_among(instance, concerns, now), trigger))
 
     def _subjects_among(
         self, instance: PluginInstance, concerns: Callable[[Hashable], bool], now: float
     ) -> Iterator[SubjectKey]:
-        """Yield the subjects that concern; and few others, so that the event loop has its turn."""
+        """Yield the subjects that `concerns` names, and few others, to let the event loop run."""
         for number, key in enumerate(self._all_subjects(instance, now), 1):
             if concerns(key[1]) or number % _OTHERS_PER_SLICE == 0:
                 yield key

@@ -133,7 +133,7 @@ class EvictionControls:
         self.ledger.add_participants(*self._participants())
 
     def _participants(self) -> Iterator[EvictionParticipant]:
-        """Yield who takes part in evictions, each with what it does for one; in this order."""
+        """Yield the participants in evictions in their order, each with what it does for one."""
         yield self.schedules  # counts it in the windows that are open when it is decided
         yield self._plugin_limits  # counts it by plugin and node
         yield self.policy_limits  # counts it by node, namespace and cluster
@@ -226,7 +226,7 @@ class EvictionControls:
 
     @property
     def followers(self) -> Iterator[ChangeFollower]:
-        """Yield what follows changes of the cluster, each with what for."""
+        """Yield the followers of changes of the cluster, each with its purpose."""
         yield self._pdb_filter  # a budget's new status shows the evictions that were assumed on it
         yield self.node_fit  # pods that fitted no node may fit one now
         if self._beside is None:

@@ -207,7 +207,7 @@ class EvictionRateLimiter(EvictionParticipant):
     def peek(self, finding: Finding, now: float) -> BucketEmpty | None:
         """Return the bucket that has no token for longest; takes no token and no place in a queue.
 
-        That is the one that `reserve` names.
+        That is the one that `enter` returns.
         """
         self._follow(now)
         names = self._scopes_of(finding).buckets

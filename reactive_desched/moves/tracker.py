@@ -120,7 +120,7 @@ class MoveTracker(EvictionParticipant):
                     self._balance_plugins.setdefault(plugin.name, []).append(plugin)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what came of evictions, how long replacements took, and how many are moving."""
+        """Yield how evictions ended, how long replacements took, and how many are moving."""
         yield MOVES.by_labels(self._results)
         yield MOVING.value(len(self._ledger))
         yield TO_READY.value(self._to_ready)
@@ -483,7 +483,7 @@ class MoveTracker(EvictionParticipant):
         self._ledger.follow_up(move, end, now)
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
-        """Follow an eviction no more, and count what came of it."""
+        """Stop following an eviction, and count how it ended."""
         self._stop_following(eviction)
         helped = "unknown" if end.finding_holds is None else "no" if end.finding_holds else "yes"
         self._results[end.result, helped, eviction.origin.plugin] += 1

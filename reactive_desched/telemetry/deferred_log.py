@@ -38,7 +38,7 @@ class DeferredLogger:
         self._enqueue("debug", event, values)
 
     def info(self, event: str, **values: Any) -> None:  # as above
-        """Take a line."""
+        """Queue a line at level info."""
         self._enqueue("info", event, values)
 
     def warning(self, event: str, **values: Any) -> None:  # as above

@@ -227,7 +227,7 @@ class TelemetryObserver(Observer):
         )
 
     def on_move_ended(self, ended: EndedMove) -> None:
-        """Log what came of an eviction; one that was futile, or left a gap, is a warning."""
+        """Log how a move ended; one that was futile, or left a gap, is a warning."""
         self.recent.follow_up(ended)
         end, origin = ended.end, ended.origin
         log = self._log.warning if end.needs_a_look else self._log.info

@@ -1,4 +1,4 @@
-"""Read one open watch, line by line, decoding and applying each where it is read.
+"""Reads one open watch, line by line, decoding and applying each where it is read.
 
 This is the hot path: no queue, no task per event, one look at the clock per five lines.
 """

@@ -106,7 +106,7 @@ def _controller_counted(pod: Pod) -> str | None:
 
 
 def _file(pods: dict[str, dict[PodKey, None]], controller: str, pod: PodKey, step: int) -> None:
-    """Take a pod in, or out."""
+    """Add a pod to those of its controller, or remove it."""
     if step > 0:
         pods.setdefault(controller, {})[pod] = None
         return
