@@ -111,7 +111,12 @@ class NodeFitAnswers(Protocol):
         ...
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
-        """Return, once, which of the blocked pods may fit now."""
+        """Return, once, which of the blocked pods may fit now, as far as one step finds out."""
+        ...
+
+    @property
+    def has_more_hints(self) -> bool:
+        """Say whether another step may find more."""
         ...
 
 
@@ -195,6 +200,7 @@ class Evaluator:
         self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
         self._under_way: _EvaluationUnderWay | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
+        self._capacity_trigger: ChangeTrigger | None = None
 
     @property
     def instances(self) -> tuple[PluginInstance, ...]:
@@ -302,8 +308,8 @@ class Evaluator:
             if kind in self._blocked.awaited_kinds:
                 for key in self._blocked.affected_by(change):
                     self._unblock(key, ChangeTrigger(change, now, version), now)
-        if hints := self._node_fit.take_capacity_hints():
-            self._requeue_for_capacity(hints, ChangeTrigger(changes[0], now, version), now)
+        self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
+        may_change_later |= self._capacity_trigger is not None
         return may_change_later or self._queue.enqueued != enqueued
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
@@ -315,7 +321,7 @@ class Evaluator:
         """
         self._update_evictability((), now)
         self._resume(now)
-        while self._under_way is not None or self._begin_due(now):
+        while self._under_way is not None or self._follows_capacity(now) or self._begin_due(now):
             if (under_way := self._under_way) is not None:
                 evaluation = self._next_evaluation(under_way, now)
                 if evaluation is not None:
@@ -325,7 +331,7 @@ class Evaluator:
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._under_way is not None or self._resyncs:
+        if self._under_way is not None or self._resyncs or self._capacity_trigger is not None:
             return now
         earliest = self._timers.next_due()
         due = self._queue.next_due()
@@ -401,7 +407,7 @@ class Evaluator:
         )  # by no event of the cluster
         for other in self._blocked.waiting_for(WakeOnEviction(pod.uid)):
             self._queue.enqueue(other[:2], now, trigger)
-        self._requeue_for_capacity(self._node_fit.take_capacity_hints(), trigger, now)
+        self._follow_capacity(trigger, now)
 
     def eviction_ended(self, pod: PodKey, now: float) -> None:
         """Enqueue the findings that wait for the end of this pod's eviction."""
@@ -591,6 +597,18 @@ class Evaluator:
             self._backoff.pdb_changed(blocked.finding.pod.uid, now)
         self._queue.enqueue(key[:2], now, trigger)
 
+    def _follow_capacity(self, trigger: ChangeTrigger, now: float) -> None:
+        """Take a step of finding what may fit by now, and enqueue that; work is left for more."""
+        self._requeue_for_capacity(self._node_fit.take_capacity_hints(), trigger, now)
+        self._capacity_trigger = trigger if self._node_fit.has_more_hints else None
+
+    def _follows_capacity(self, now: float) -> bool:
+        """Take one more of these steps; say whether there was one to take."""
+        if (trigger := self._capacity_trigger) is None:
+            return False
+        self._follow_capacity(trigger, now)
+        return True
+
     def _requeue_for_capacity(
         self, hints: Iterable[CapacityHint], trigger: ChangeTrigger, now: float
     ) -> None:
@@ -701,8 +719,7 @@ class Evaluator:
             under_way.decision, under_way.found = as_accepted(evaluation.decision), True
             return evaluation
         if under_way.found:
-            hints = self._node_fit.take_capacity_hints()
-            self._requeue_for_capacity(hints, under_way.trigger, now)
+            self._follow_capacity(under_way.trigger, now)
         if self._under_way is not None:
             self._end_proposals(under_way)
             if self.faults.any:

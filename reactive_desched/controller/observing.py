@@ -76,3 +76,8 @@ class BothCapacities:
             *self._carried_out.take_capacity_hints(),
             *(replace(hint, is_observed=True) for hint in observed),
         )
+
+    @property
+    def has_more_hints(self) -> bool:
+        """Say whether more pods may be found to fit by taking hints again."""
+        return self._carried_out.has_more_hints or self._observed.has_more_hints

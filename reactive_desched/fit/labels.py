@@ -1,7 +1,7 @@
 """Keeps which nodes have a label, for the labels that selectors read."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.fit import bits
@@ -13,6 +13,9 @@ from reactive_desched.model.objects import Node, PodSpec
 MAX_INDEXED_LABELS: Final = 200
 """How many labels are indexed; at the bound the least recently used is dropped, and indexed again
 when it is read again."""
+
+_SLOTS_PER_VALUE: Final = 5
+"""So many slots are looked at in the time in which the set of one value is joined."""
 
 
 class _LabelColumn:
@@ -48,6 +51,16 @@ class _LabelColumn:
             if slots:
                 self._sets[value] = found
         return found
+
+    def slots_with_any(self, values: Collection[str]) -> int:
+        """Return the slots with one of these values; of many values each slot's is looked up."""
+        if len(values) * _SLOTS_PER_VALUE < len(self._values):
+            found = 0
+            for value in values:
+                found |= self.slots_with(value)
+            return found
+        wanted = frozenset(values)
+        return bits.of_flags([value in wanted for value in self._values])
 
     def value_in(self, slot: int) -> str | None:
         """Return the value in a slot."""
@@ -114,12 +127,9 @@ class NodeLabels:
         """Return the slots that have a label."""
         return self._column(key).present
 
-    def with_label_in(self, key: str, values: Iterable[str]) -> int:
+    def with_label_in(self, key: str, values: Collection[str]) -> int:
         """Return the slots whose value of a label is one of these."""
-        of, found = self._column(key).slots_with, 0
-        for value in values:
-            found |= of(value)
-        return found
+        return self._column(key).slots_with_any(values)
 
     def matching_requirement(self, requirement: Requirement, among: int) -> int:
         """Return which of the slots meet a requirement."""

@@ -6,6 +6,7 @@ Terminating pods count until they are gone, as in the kube-scheduler. A reservat
 anti-affinity like a pod that is there, but fulfils no pod's affinity.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -27,6 +28,9 @@ EXISTING_ANTI_AFFINITY: Final = FitReason(
 
 RejectionIterator = Iterator[tuple[FitReason, int]]
 """Reasons, each with the slots that it rejects."""
+
+
+_ClosedDomains = defaultdict[str, set[str]]  # values by topology label
 
 
 class PodAffinityFilter:
@@ -94,25 +98,32 @@ class PodAffinityFilter:
         return found
 
     def _anti_affinity_conflicts(self, pod: Pod, leaving: Sequence[Pod]) -> int:
-        found = 0
+        closed: _ClosedDomains = defaultdict(set)
         for term in pod.spec.anti_affinity:
             domains = self._view.index(PodAffinity).matching_term(term, pod)
-            values = self._occupied_domains(domains, leaving)
+            closed[term.topology_key] |= self._occupied_domains(domains, leaving)
             for reservation in self._nodes.reservations:
                 if self.matches(term, pod, reservation.pod):
-                    values |= self._domain_of(reservation.node, term.topology_key)
-            found |= self._nodes.labels.with_label_in(term.topology_key, values)
-        return found
+                    values = self._domain_of(reservation.node, term.topology_key)
+                    closed[term.topology_key] |= values
+        return self._slots_in(closed)
 
     def _existing_anti_affinity(self, pod: Pod, leaving: Sequence[Pod]) -> int:
-        found = 0
+        closed: _ClosedDomains = defaultdict(set)
         for key, values in self.closed_domains(pod, leaving):
-            found |= self._nodes.labels.with_label_in(key, values)
+            closed[key] |= values
         for reservation in self._nodes.reservations:
             for term in reservation.pod.spec.anti_affinity:
                 if reservation.pod.uid != pod.uid and self.matches(term, reservation.pod, pod):
                     values = self._domain_of(reservation.node, term.topology_key)
-                    found |= self._nodes.labels.with_label_in(term.topology_key, values)
+                    closed[term.topology_key] |= values
+        return self._slots_in(closed)
+
+    def _slots_in(self, domains: _ClosedDomains) -> int:
+        """Return the slots in any of these domains: once for all terms with a topology label."""
+        found = 0
+        for key, values in domains.items():
+            found |= self._nodes.labels.with_label_in(key, values)
         return found
 
     def _occupied_domains(self, domains: TopologyDomains, leaving: Sequence[Pod]) -> set[str]:

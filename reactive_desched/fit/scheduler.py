@@ -268,11 +268,17 @@ class SchedulerNodeFit(EvictionParticipant):
         return False
 
     def take_capacity_hints(self) -> Sequence[CapacityHint]:
-        """Return, once, which unschedulable groups may fit now."""
+        """Return, once, which unschedulable groups may fit now, after one more step of checks."""
         if not self._unschedulable.groups:
             return ()
         self._sync_nodes()
+        self._unschedulable.check_some()
         return self._unschedulable.take_hints()
+
+    @property
+    def has_more_hints(self) -> bool:
+        """Say whether changed nodes are left to be checked for unschedulable groups."""
+        return self._unschedulable.has_unchecked
 
     def clear_unschedulable(self) -> None:
         """Forget the unschedulable groups; reservations stay."""

@@ -7,8 +7,11 @@ its constraints read appears, disappears or changes.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from typing import ClassVar, Final
+
+from msgspec.structs import replace
 
 from reactive_desched.fit.affinity_wakes import AffinityWakeIndex
 from reactive_desched.fit.filters import NodeFilters
@@ -48,6 +51,9 @@ RETRY_AFTER_S: Final = 300.0
 
 GROUP_TTL_S: Final = RETRY_AFTER_S + 60.0
 """By then every pod of a group has been evaluated again, or is gone."""
+
+CHECKS_PER_STEP: Final = 50
+"""So many checks of a slot against a spec, or hints of one, are a step: some half a millisecond."""
 
 TARGETS_SCOPE: Final = "targets "
 """Begins the scope of pods that may go to some nodes only: each may have other targets, so that
@@ -117,7 +123,10 @@ class UnschedulableGroup:
 
 
 class UnschedulableGroups:
-    """The groups, least recently rejected first; collects hints until they are taken."""
+    """The groups, least recently rejected first; collects hints until they are taken.
+
+    Slots that changed are checked in steps, each at most once more than it is being checked.
+    """
 
     reacts_to: ClassVar[tuple[type[Change], ...]] = (
         PodBound,
@@ -136,6 +145,8 @@ class UnschedulableGroups:
         self.groups: Final[Collection[GroupKey]] = self._groups
         self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
         self._hints: dict[tuple[WakeOn, str, bool], CapacityHint] = {}
+        self._unchecked: OrderedDict[int, NodeUpdate] = OrderedDict()
+        self._checks: Iterator[None] | None = None
         self._count = 0
 
     def clear(self) -> None:
@@ -144,6 +155,8 @@ class UnschedulableGroups:
         self._groups.clear()
         self._affinity_index = AffinityWakeIndex(self._filters.pod_affinity)
         self._hints.clear()
+        self._unchecked.clear()
+        self._checks = None
 
     def take_hints(self) -> list[CapacityHint]:
         """Return, once, which groups may fit now."""
@@ -178,15 +191,22 @@ class UnschedulableGroups:
             self._add_hint(CapacityHint(group.wake, slots, after_fit=True))
 
     def update_nodes(self, updates: Iterable[NodeUpdate]) -> None:
-        """Find out for which groups these slots became feasible."""
+        """Note that these slots changed; `check_some` finds out for which groups that matters."""
         for changed in updates:
-            bit = 1 << changed.slot
-            for feasibility in self._feasibility.values():
-                if changed.attributes_changed:
-                    self._update_static(feasibility, changed.slot)
-                was = feasibility.current & bit
-                if was or changed.capacity_grew or changed.attributes_changed:
-                    self._update_current(feasibility, changed.slot, was)
+            before = self._unchecked.get(changed.slot)
+            self._unchecked[changed.slot] = changed if before is None else _merged(before, changed)
+
+    @property
+    def has_unchecked(self) -> bool:
+        """Say whether a changed slot may be feasible for groups that have no hint of it yet."""
+        return self._checks is not None or bool(self._unchecked)
+
+    def check_some(self) -> None:
+        """Take one step of finding out for which groups the changed slots became feasible."""
+        if self._checks is None:
+            self._checks = self._check_slots()
+        if sum(1 for _ in islice(self._checks, CHECKS_PER_STEP)) < CHECKS_PER_STEP:
+            self._checks = None
 
     def apply_changes(self, changes: Iterable[Change]) -> None:
         """Wake the groups whose constraints a change of pods or namespaces affects.
@@ -228,7 +248,19 @@ class UnschedulableGroups:
         group = offer.groups[key] = UnschedulableGroup(key[0], pod, offer, wake)
         return group
 
-    def _update_static(self, feasibility: SpecFeasibility, slot: int) -> None:
+    def _check_slots(self) -> Iterator[None]:
+        """Check the slots that changed against every spec as the nodes are by then."""
+        while self._unchecked:
+            _, changed = self._unchecked.popitem(last=False)
+            for feasibility in tuple(self._feasibility.values()):
+                yield
+                was = feasibility.current >> changed.slot & 1
+                if changed.attributes_changed:
+                    yield from self._update_static(feasibility, changed.slot)
+                if was or changed.capacity_grew or changed.attributes_changed:
+                    yield from self._update_current(feasibility, changed.slot, was)
+
+    def _update_static(self, feasibility: SpecFeasibility, slot: int) -> Iterator[None]:
         """Check again whether a slot fits a spec by its attributes."""
         node, bit = self._nodes.node(slot), 1 << slot
         is_open = (
@@ -238,19 +270,21 @@ class UnschedulableGroups:
             and not self._nodes.lacking(feasibility.spec.required_features) & bit
         )
         feasibility.static = feasibility.static | bit if is_open else feasibility.static & ~bit
-        for group in feasibility.groups.values():
+        for group in tuple(feasibility.groups.values()):
             if group.depends_on_nodes:
                 self._add_hint(CapacityHint(group.wake))
+                yield
 
-    def _update_current(self, feasibility: SpecFeasibility, slot: int, was: int) -> None:
+    def _update_current(self, feasibility: SpecFeasibility, slot: int, was: int) -> Iterator[None]:
         bit = 1 << slot
         has_room = feasibility.static & bit != 0 and self._filters.has_capacity(
             feasibility.spec, feasibility.demands, slot
         )
         feasibility.current = feasibility.current | bit if has_room else feasibility.current & ~bit
-        for group in feasibility.groups.values() if has_room else ():
+        for group in tuple(feasibility.groups.values()) if has_room else ():
             if not was or TOO_MANY_VOLUMES in group.reasons:
                 self._add_hint(self._hint_for(group, slot))
+                yield
 
     def _hint_for(self, group: UnschedulableGroup, slot: int) -> CapacityHint:
         """Return the hint for a slot; groups of pods that differ in more are woken as a whole."""
@@ -278,6 +312,15 @@ class UnschedulableGroups:
             self._affinity_index.discard(key)
             if not group.feasibility.groups:
                 del self._feasibility[key[:2]]
+
+
+def _merged(earlier: NodeUpdate, later: NodeUpdate) -> NodeUpdate:
+    """Return what two updates of a slot say together."""
+    return replace(
+        later,
+        attributes_changed=earlier.attributes_changed or later.attributes_changed,
+        capacity_grew=earlier.capacity_grew or later.capacity_grew,
+    )
 
 
 def group_key(scope: str, pod: Pod) -> GroupKey:

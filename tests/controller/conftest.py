@@ -107,6 +107,7 @@ class Bench:
         ]
         self.plugin, self.gate, self.instance = self.plugins[0], self.gates[0], self.instances[0]
         self.rooms: list[CapacityHint] = []
+        self.later_rooms: list[CapacityHint] = []
         self.long_answers = LongAnswers()
         self.evaluator = Evaluator(
             self.instances,
@@ -117,8 +118,12 @@ class Bench:
         )
 
     def take_capacity_hints(self) -> list[CapacityHint]:
-        news, self.rooms[:] = list(self.rooms), []
+        news, self.rooms, self.later_rooms = self.rooms, self.later_rooms[:1], self.later_rooms[1:]
         return news
+
+    @property
+    def has_more_hints(self) -> bool:
+        return bool(self.rooms)
 
     def start(self, *wrong: str) -> "Bench":
         """Sweep with nothing wrong; the pods named are wrong from then on."""

@@ -61,6 +61,25 @@ def test_room_for_two_nodes_wakes_two(make_bench: MakeBench) -> None:
     assert bench.looked() == [PodSubject("a"), PodSubject("b")]
 
 
+def test_room_that_is_found_in_a_later_step_wakes_before_anything_else_is_evaluated(
+    make_bench: MakeBench,
+) -> None:
+    bench = waiting(make_bench, "a", "b")
+    bench.rooms.append(CapacityHint(WakeOnGroupCapacity(2)))
+    bench.later_rooms += [CapacityHint(ROOM, 1, "n8"), CapacityHint(ROOM, 1, "n9")]
+
+    assert bench.evaluator.apply_changes([NEWS], 1)
+    assert bench.looked() == []
+    assert bench.evaluator.next_due(1) == 1
+    steps = iter([False, True])
+    assert not list(bench.evaluator.process_due(1, lambda: next(steps)))
+
+    assert bench.looked() == []
+    bench.work(1)
+    assert bench.looked() == [PodSubject("a"), PodSubject("b")]
+    assert bench.evaluator.next_due(1) is None
+
+
 def test_an_evaluation_that_makes_a_change_wakes_the_next(make_bench: MakeBench) -> None:
     bench = waiting(make_bench, "a", "b")
     bench.gate.verdicts["a"] = lambda finding, _: (

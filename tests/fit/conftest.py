@@ -7,6 +7,7 @@ import pytest
 from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.ledger.eviction import Eviction
+from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.outcomes import Outcome
@@ -66,11 +67,18 @@ class Place:
         self.put(replacement)
         self.fit.replaced(self.evictions[pod.uid], replacement)
 
+    def all_hints(self) -> list[CapacityHint]:
+        """Take the steps that are left, and the hints of all."""
+        hints = list(self.fit.take_capacity_hints())
+        while self.fit.has_more_hints:
+            hints += self.fit.take_capacity_hints()
+        return hints
+
     def park(self, pod: Pod) -> set[WakeOn]:
         """Find no node for a pod; returns what it waits for."""
         assert self.fit.find_other_node(pod, EVERYTHING) is None
         wakes = set(self.fit.diagnose_other_nodes(pod, EVERYTHING).wake_on)
-        self.fit.take_capacity_hints()
+        self.all_hints()
         return wakes
 
 

@@ -17,6 +17,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import EVERYTHING, Requirement
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.taints import Toleration
+from reactive_desched.model.wakes import WakeOnGroupCapacity
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden
 
@@ -107,6 +108,20 @@ def test_every_operator_of_a_requirement_is_known() -> None:
         assert made.matching_requirement(asked, 0b1111) == bits.of_flags(met)
 
 
+def test_many_values_of_a_label_are_found_as_few_are() -> None:
+    known: list[Node | None] = [
+        node(f"n{number}", labels={"v": str(number)}) for number in range(30)
+    ]
+    known[7] = None
+    made = NodeLabels(known, {}, ChangeLog())
+
+    for count in range(31):
+        wanted = [str(number) for number in range(count)]
+        assert made.with_label_in("v", [*wanted, "none"]) == bits.of_flags(
+            [found is not None and found.labels["v"] in wanted for found in known]
+        )
+
+
 def test_tolerations_beyond_the_bound_are_asked_again(place: Callable[..., Any]) -> None:
     here = place(node("n1"), node("n2", "a:NoSchedule"))
     many = [(Toleration(f"k{n}", "Exists"),) for n in range(node_sets.MAX_CACHED_TOLERATIONS + 1)]
@@ -126,10 +141,44 @@ def test_groups_beyond_the_bound_look_again_in_time(place: Callable[..., Any]) -
 
     assert len(here.fit._unschedulable.groups) == unschedulable.MAX_GROUPS
     here.put(node("n2", allocatable={"cpu": "9", "pods": "9"}))
-    told = {room.wake for room in here.fit.take_capacity_hints()}
+    told = {room.wake for room in here.all_hints()}
     assert len(told) == unschedulable.MAX_GROUPS
     assert not told & first
     assert len(here.fit._unschedulable._feasibility) == 1
+
+
+def test_a_change_of_a_node_is_checked_for_many_pods_in_several_turns(
+    place: Callable[..., Any],
+) -> None:
+    here = place(node("n1"), node("n2"))
+    waits_for = {
+        wake
+        for number in range(250)
+        for wake in here.park(pod(f"p{number}", on="n1", requests={"cpu": f"{9_000 + number}m"}))
+        if isinstance(wake, WakeOnGroupCapacity)
+    }
+
+    here.put(node("n2", allocatable={"cpu": "20", "pods": "99"}))
+    first = {room.wake for room in here.fit.take_capacity_hints()}
+    here.put(node("n3", allocatable={"cpu": "20", "pods": "99"}))
+
+    assert 0 < len(first) <= unschedulable.CHECKS_PER_STEP
+    rest = here.all_hints()
+    assert first | {room.wake for room in rest} == waits_for
+    assert {room.wake for room in rest if room.exclude_node == "n3"} == waits_for
+    assert not here.fit.has_more_hints
+
+
+def test_pods_that_ask_for_the_same_are_woken_in_several_turns(place: Callable[..., Any]) -> None:
+    mover = pod("mover", on="n1", requests={"cpu": "9"})
+    here = place(node("n1"), node("n2"))
+    for number in range(250):
+        here.park(msgspec.structs.replace(mover, namespace=f"ns{number}"))
+
+    here.put(node("n2", allocatable={"cpu": "9", "pods": "9"}))
+
+    assert len(here.fit.take_capacity_hints()) <= unschedulable.CHECKS_PER_STEP
+    assert len(here.all_hints()) > 100
 
 
 def test_a_slot_that_becomes_free_is_given_to_the_next_node(place: Callable[..., Any]) -> None:
