@@ -308,7 +308,8 @@ class Evaluator:
             if kind in self._blocked.awaited_kinds:
                 for key in self._blocked.affected_by(change):
                     self._unblock(key, ChangeTrigger(change, now, version), now)
-        self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
+        if changes:
+            self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
         may_change_later |= self._capacity_trigger is not None
         return may_change_later or self._queue.enqueued != enqueued
 
