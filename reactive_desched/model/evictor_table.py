@@ -25,9 +25,16 @@ def _in_order(found: Iterator[Evictor]) -> Iterator[Evictor]:
     yield from sorted(found, key=lambda each: (each.name != EVICTION, each.name))
 
 
-EVICTORS: Final[Mapping[str, Evictor]] = MappingProxyType(
-    {each.name: each for each in _in_order(_find())}
-)
+def _by_name(found: Iterator[Evictor]) -> dict[str, Evictor]:
+    """Return evictors by name; raises ValueError for two of one name, as of a copied file."""
+    table: dict[str, Evictor] = {}
+    for each in _in_order(found):
+        if table.setdefault(each.name, each) is not each:
+            raise ValueError(f"two evictors are called {each.name}")
+    return table
+
+
+EVICTORS: Final[Mapping[str, Evictor]] = MappingProxyType(_by_name(_find()))
 
 if TYPE_CHECKING:
     EvictorName = str

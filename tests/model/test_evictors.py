@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.journal.event_builder import action_payload, evictor_of
 from reactive_desched.model.eviction_options import EVICTION, DeleteOptions, EvictionOptions
 from reactive_desched.model.evictor import Evictor, Requester
-from reactive_desched.model.evictor_table import EVICTORS, evictor_named
+from reactive_desched.model.evictor_table import EVICTORS, _by_name, evictor_named
+from reactive_desched.model.evictors.soft_eviction import SOFT_EVICTION
 from reactive_desched.model.outcomes import EvictionRequest, PodFound, outcome_from_response
 from reactive_desched.model.read_back import outcome_from_lookup
 from reactive_desched.policy.settings import controller_settings
@@ -84,6 +86,13 @@ def test_the_evictor_of_a_profile_is_its_own_or_else_the_eviction_api(
 
     named = [settings.evictor_of_intents(profile) for profile in ("p", "q", "r", "s")]
     assert named == ["Another", EVICTION, EVICTION, EVICTION]
+
+
+def test_a_copied_file_that_keeps_the_name_is_refused() -> None:
+    copied = replace(SOFT_EVICTION, action="copied")
+
+    with pytest.raises(ValueError, match="SoftEviction"):
+        _by_name(iter([SOFT_EVICTION, copied]))
 
 
 def test_names_and_actions_are_of_one_evictor_each() -> None:
