@@ -133,8 +133,9 @@ def test_what_upstream_runs_plans_and_reacts_here(entry: Judged, tmp_path: Path)
     assert (not enabled) == (idle == len(configuration.policy.profiles))
 
 
-NOT_HERE = ("LowNodeLoad", "DrainNodes")
-"""Goes by koordinator's measurements; finds what a person asks for, and nothing by itself."""
+NOT_HERE = ("LowNodeLoad", "DrainNodes", "RemovePodsViolatingNodeConditions")
+"""Goes by koordinator's measurements; the others are ours, and find nothing where nobody asks for a
+drain or reports a condition."""
 
 
 def test_every_plugin_that_people_enable_has_something_to_do_in_that_cluster(

@@ -79,7 +79,8 @@ def plugins_page() -> str:
         "",
         "What each plugin finds, the changes that make it look again, and its arguments.",
         "Names and arguments are those of the SIG descheduler.",
-        "`LowNodeLoad` is koordinator's, and `DrainNodes` ours.",
+        "`LowNodeLoad` is koordinator's.",
+        "`DrainNodes` and `RemovePodsViolatingNodeConditions` are ours.",
         "",
     ]
     plugins = plugin_registry()

@@ -38,6 +38,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
@@ -94,6 +95,16 @@ class View(Protocol):
         """Return for how long a taint must still last on its node before it is a reason to evict.
 
         A finding that waits says from when it counts, and is held until then. Zero in a sweep.
+        """
+        ...
+
+    def condition_wait_s(
+        self, node: Node, kind: str, status: str, standing_s: float, lapse_s: float
+    ) -> float | None:
+        """Return for how long a condition must still last until it has lasted for `standing_s`.
+
+        None where it has another status. Times with another status of `lapse_s` at most do not
+        interrupt it. The same holds in a sweep.
         """
         ...
 
@@ -246,6 +257,15 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
         """The sources of measured use that the plugin reads, as `NodeUsage.source` names them.
 
         They are polled while a policy enables the plugin.
+        """
+        return ()
+
+    @property
+    def sick_conditions(self) -> Collection[Condition]:
+        """The conditions of nodes, by type and status, that the plugin takes as a reason to evict.
+
+        A node with one counts for the zone brake as one that is not Ready: where many nodes of a
+        zone have it, what reports it may be wrong.
         """
         return ()
 

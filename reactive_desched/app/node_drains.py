@@ -136,9 +136,8 @@ class Draining:
             if controller.pauses.state().hold:
                 return
             begun = [name for name, (of, _) in self._begun.items() if of == rule.name]
-            nodes = tuple(controller.view.node_infos())
             await checkpoint()
-            for node in tuple(nodes_to_begin(rule, nodes, begun, self._wall_clock())):
+            for node in tuple(nodes_to_begin(rule, controller.view, begun)):
                 self._begun[node.name] = rule.name, now + RETRY_S
                 try:
                     await self._writes.request(node.name, rule.wish)

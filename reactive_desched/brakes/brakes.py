@@ -26,6 +26,7 @@ from reactive_desched.model.brakes import (
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation, Intent
 from reactive_desched.model.health import HealthAnswer
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.primitives.timers import earliest
 from reactive_desched.primitives.wakeup import Wakeup
@@ -61,11 +62,15 @@ class Brakes:
     reacts_to = (ZoneDisruptionChanged, PodUnschedulableChanged)
 
     def __init__(
-        self, view: ClusterView, clock: Callable[[], float], settings: BrakeSettings
+        self,
+        view: ClusterView,
+        clock: Callable[[], float],
+        settings: BrakeSettings,
+        sick: frozenset[Condition] = frozenset(),
     ) -> None:
         self._view = view
         self._clock = clock
-        self.zones = ZoneBrake(view, settings.zones)
+        self.zones = ZoneBrake(view, settings.zones, sick)
         self.storm = StormBrake(view, settings.storm)
         self.pending = PendingBrake(view, settings.pending)
         self.health = HealthBrake()
@@ -101,9 +106,9 @@ class Brakes:
         since_s = self._since_s.get(STORM, 0.0) if self.storm.message else 0.0
         return SavedBrakes(self.pause.saved, self.storm.message, since_s)
 
-    def reconfigure(self, settings: BrakeSettings, now: float) -> None:
-        """Apply other thresholds; a storm and a pause go on."""
-        self.zones.reconfigure(settings.zones)
+    def reconfigure(self, settings: BrakeSettings, sick: frozenset[Condition], now: float) -> None:
+        """Apply other thresholds and sick conditions; a storm and a pause go on."""
+        self.zones.reconfigure(settings.zones, sick)
         self.storm.reconfigure(settings.storm)
         self.pending.reconfigure(settings.pending, now)
         self.health.reconfigure(settings.health, now)

@@ -1,4 +1,4 @@
-"""Leaves the pods of a zone alone while many of its nodes are not Ready.
+"""Leaves the pods of a zone alone while many of its nodes are not Ready or sick.
 
 The rules are those of the node lifecycle controller. While part of a zone is disrupted, evictions
 there are slowed in a large zone and stopped in a small one. From a zone of which no node is Ready
@@ -14,6 +14,7 @@ from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.brakes import CLUSTER, ZONE, BrakeNotice
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
@@ -35,15 +36,15 @@ _GATE: Final = "ZoneBrake"
 ZONE_DISRUPTED: Final = GateReason(
     _GATE,
     "ZoneDisrupted",
-    "No node of the pod's zone is Ready, or many are not and the zone is small: nothing is evicted "
-    "there.",
+    "No node of the pod's zone is Ready, or many are not, or have a condition that the policy "
+    "names, and the zone is small: nothing is evicted there.",
     "brakes.zones.unhealthyPercent",
 )
 ZONE_SLOWED: Final = GateReason(
     _GATE,
     "ZoneSlowed",
-    "Many nodes of the pod's zone are not Ready, and the zone is large: its slower rate of "
-    "evictions has no token left.",
+    "Many nodes of the pod's zone are not Ready, or have a condition that the policy names, and "
+    "the zone is large: its slower rate of evictions has no token left.",
     "brakes.zones.largeZoneRate",
 )
 
@@ -58,18 +59,28 @@ class ZoneBrake(EvictionParticipant):
 
     name = _GATE
 
-    def __init__(self, view: ClusterView, settings: ZoneBrakeSettings | None) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        settings: ZoneBrakeSettings | None,
+        sick: frozenset[Condition] = frozenset(),
+    ) -> None:
         self._view = view
         self._settings = settings
-        self._rule = _rule_of(settings)
+        self._rule = _rule_of(settings, sick)
         self._buckets: dict[str, TokenBucket] = {}
         self._reported: dict[str, ZoneStatus] = {}
         self._stop_reason = ""
 
-    def reconfigure(self, settings: ZoneBrakeSettings | None) -> None:
-        """Apply other thresholds; the buckets begin again, without a burst of more than theirs."""
+    def reconfigure(
+        self, settings: ZoneBrakeSettings | None, sick: frozenset[Condition] = frozenset()
+    ) -> None:
+        """Apply other thresholds and sick conditions.
+
+        The buckets begin again, without a burst of more than theirs.
+        """
         self._settings = settings
-        self._rule = _rule_of(settings)
+        self._rule = _rule_of(settings, sick)
         self._buckets.clear()
 
     @property
@@ -83,7 +94,12 @@ class ZoneBrake(EvictionParticipant):
         health = self._health
         if health is None or not health.are_all_lost:
             return ""
-        return f"no node of any zone is Ready ({health.zones} zones)"
+        zones = f"({health.zones} zones)"
+        if any(status.sick for status in health.disrupted.values()):
+            return (
+                f"every node of every zone is not Ready or has a condition the policy names {zones}"
+            )
+        return f"no node of any zone is Ready {zones}"
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
         """Refuse a pod of a disrupted zone."""
@@ -107,11 +123,20 @@ class ZoneBrake(EvictionParticipant):
         if disrupted is None or self._rule is None or _is_slowed(disrupted[1]):
             return ""
         more = ready_until_released(disrupted[1], self._rule)
+        state = f"Ready{self._and_well(disrupted[1])}"
         return (
             f"{_describe(*disrupted)}: nothing is evicted there until"
-            f" {more:,} more of them {agree(more, 'is', 'are')} Ready;"
+            f" {more:,} more of them {agree(more, 'is', 'are')} {state};"
             " `kubectl get nodes` shows which are not"
+            f"{_SHOWS_CONDITIONS if disrupted[1].sick else ''}"
         )
+
+    def _and_well(self, status: ZoneStatus) -> str:
+        """Name the conditions that keep Ready nodes from counting as Ready."""
+        if not status.sick or self._rule is None:
+            return ""
+        sick = sorted(f"{kind}={value}" for kind, value in self._rule.sick)
+        return f" without {' and '.join(sick)}, which the policy names"
 
     def decided(self, eviction: Eviction) -> None:
         """Hold a token of the pod's zone, if that is slowed."""
@@ -193,15 +218,18 @@ class ZoneBrake(EvictionParticipant):
         return bucket
 
 
+_SHOWS_CONDITIONS: Final = ", and `kubectl describe node` the conditions"
+
+
 def _name(zone: str) -> str:
     return f"zone {zone}" if zone else "the nodes without a zone"
 
 
-def _rule_of(settings: ZoneBrakeSettings | None) -> ZoneRule | None:
+def _rule_of(settings: ZoneBrakeSettings | None, sick: frozenset[Condition]) -> ZoneRule | None:
     """Return from when on a zone is disrupted, and large; None where the brake is switched off."""
     if settings is None:
         return None
-    return ZoneRule(settings.unhealthy_percent, settings.large_zone_nodes)
+    return ZoneRule(settings.unhealthy_percent, settings.large_zone_nodes, sick)
 
 
 def _is_slowed(status: ZoneStatus) -> bool:
@@ -214,6 +242,7 @@ def _effect(status: ZoneStatus) -> tuple[Disruption, bool]:
 
 
 def _describe(zone: str, status: ZoneStatus) -> str:
-    if status.disruption is Disruption.FULL:
+    sick = f", or have a condition that the policy names ({status.sick})" if status.sick else ""
+    if status.disruption is Disruption.FULL and not status.sick:
         return f"none of {status.nodes} nodes of {_name(zone)} is Ready"
-    return f"{status.not_ready} of {status.nodes} nodes of {_name(zone)} are not Ready"
+    return f"{status.not_ready} of {status.nodes} nodes of {_name(zone)} are not Ready{sick}"

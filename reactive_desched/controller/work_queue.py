@@ -17,6 +17,7 @@ from reactive_desched.model.changes import (
     NodeAdded,
     NodeCapacityDecreased,
     NodeCapacityIncreased,
+    NodeConditionsChanged,
     NodeGone,
     NodeLabelsChanged,
     NodeTaintsChanged,
@@ -31,6 +32,7 @@ MAX_OBJECTS: Final = 10_000
 
 FLAPPING_FIELDS: Final = {
     NodeTaintsChanged: "taints",
+    NodeConditionsChanged: "conditions",
     NodeLabelsChanged: "labels",
     NodeCapacityIncreased: "allocatable or cordon",
     NodeCapacityDecreased: "allocatable or cordon",

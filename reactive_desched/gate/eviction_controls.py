@@ -110,7 +110,9 @@ class EvictionControls:
         self._pdb_filter = PdbFilter(view, clock)
         self._policy = config.policy
         self.brakes: Brakes = (
-            Brakes(view, clock, config.controller.brakes) if beside is None else beside.brakes
+            Brakes(view, clock, config.controller.brakes, config.sick_conditions)
+            if beside is None
+            else beside.brakes
         )
         self.node_fit = SchedulerNodeFit(view, clock)
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
@@ -307,7 +309,8 @@ class EvictionControls:
         self.annotated_answers.reconfigure(config.controller.proposals)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         if self._beside is None:
-            self.brakes.reconfigure(config.controller.brakes, now)
+            sick = config.sick_conditions
+            self.brakes.reconfigure(config.controller.brakes, sick, now)
         self.node_fit.clear_unschedulable()
         self.moves.reconfigure(config)
         self._moving_limits.reconfigure(config.controller.moves)

@@ -20,17 +20,10 @@ from reactive_desched.model.taints import Taint
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.timers import Timers
 from reactive_desched.state.cluster import ClusterState, ClusterView
+from reactive_desched.state.nodes import left_s
 
 AT_ONCE: Final = ReasonRules()
 """Everything is a reason to evict, at once: the rules of a sweep."""
-
-_ROUNDING_S: Final = 0.001
-"""What rounding may leave of a time that has passed."""
-
-
-def _left_s(wanted_s: float, stands_s: float) -> float:
-    left_s = wanted_s - stands_s
-    return left_s if left_s > _ROUNDING_S else 0.0
 
 
 class ProfileView(ClusterView):
@@ -65,7 +58,7 @@ class ProfileView(ClusterView):
     def taint_wait_s(self, node: Node, taint: Taint) -> float:
         """Return for how long a taint must still last before it is a reason to evict."""
         wanted_s = self._rules.taint(taint.key).standing_s
-        return _left_s(wanted_s, self._standing.taint_s(node.name, taint))
+        return left_s(wanted_s, self._standing.taint_s(node.name, taint))
 
     def label_wait_s(self, node: Node, key: str) -> float:
         """Return for how long a label must still be as it is before it is a reason to evict."""
@@ -73,24 +66,24 @@ class ProfileView(ClusterView):
             wanted_s, stands_s = self._rules.system_label_s, self._standing.gone_s(node.name, key)
         else:
             wanted_s, stands_s = self._rules.label_s, self._standing.label_s(node.name, key)
-        return _left_s(wanted_s, stands_s)
+        return left_s(wanted_s, stands_s)
 
     def ready_wait_s(self, node: Node) -> float:
         """Return for how long a node must still be Ready before restarts are a reason to evict."""
-        return _left_s(self._rules.ready_s, self._standing.ready_s(node.name))
+        return left_s(self._rules.ready_s, self._standing.ready_s(node.name))
 
     def absent_nodes(self, topology_key: str) -> Iterator[tuple[str, float, Iterable[Pod]]]:
         """Yield the domain of each node that may be back soon, how long it may take, its pods."""
         for name, value, stands_s in self._absent(topology_key):
-            left_s = _left_s(self._rules.absent_s, stands_s)
+            wait_s = left_s(self._rules.absent_s, stands_s)
             info = self._nodes.info(name)
             if (
-                left_s
+                wait_s
                 and info is not None
                 and info.node is not None
                 and not info.node.is_terminating
             ):
-                yield value, left_s, info.active.values()
+                yield value, wait_s, info.active.values()
 
     def _absent(self, topology_key: str) -> Iterator[tuple[str, str, float]]:
         """Yield the nodes that are not Ready or lost a label, its value, and for how long."""

@@ -135,6 +135,10 @@ class NodeTaintsChanged(NodeChange, frozen=True, gc=False):
     """The node's taints differ."""
 
 
+class NodeConditionsChanged(NodeChange, frozen=True, gc=False):
+    """A condition of the node other than Ready appeared, disappeared or has another status."""
+
+
 class NodeLabelsChanged(NodeChange, frozen=True, gc=False):
     """The node's labels differ; `keys` names those added, removed or altered."""
 

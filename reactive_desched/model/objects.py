@@ -14,6 +14,7 @@ from msgspec import Struct
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import Labels, LabelSelector
 from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.resources import ResourceList, with_more
 from reactive_desched.model.taints import Taint, Tolerations
 
@@ -424,7 +425,8 @@ class Node(Struct, frozen=True, gc=False):
     `do_not_evict` ours. `taints_added_s` has for each taint its `timeAdded` or None; it is empty
     where no taint has one. `ready_since_s` is when the Ready condition last changed.
     `created_s` is None where that is not known. `drain` is what our annotation says of who wants
-    the node emptied, and `drained` when it was.
+    the node emptied, and `drained` when it was. `conditions` are those other than Ready by their
+    types, and `conditions_changed_s` has for each its `lastTransitionTime` or None.
     """
 
     name: str
@@ -445,6 +447,8 @@ class Node(Struct, frozen=True, gc=False):
     declared_features: tuple[str, ...] = ()
     drain: str | None = None
     drained: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    conditions_changed_s: tuple[int | None, ...] = ()
 
     @property
     def key(self) -> str:

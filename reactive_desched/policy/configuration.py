@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.policy.policy import SWEEP_NODE_FIT, Policy
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
@@ -91,6 +92,13 @@ class Configuration(Struct, frozen=True):
         It builds no settings that the files do not have.
         """
         return SWEEP_NODE_FIT if self.written is None else self.written.node_fit
+
+    @property
+    def sick_conditions(self) -> frozenset[Condition]:
+        """The conditions of nodes that a plugin or a rule for drains takes as a reason to evict."""
+        rules = () if self.written is None else self.written.drains
+        drains = frozenset(each.condition for rule in rules for each in rule.conditions)
+        return self.policy.sick_conditions | drains
 
     def keep_calendars(self, before: "Configuration") -> "Configuration":
         """Return this with what an earlier configuration had read of the same calendars."""

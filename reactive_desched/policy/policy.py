@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.model.labels import EVERYTHING, Selector
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.usage import MetricsSourceKind
 from reactive_desched.policy.document import MetricsProvider
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -74,6 +75,12 @@ class Policy(Struct, frozen=True):
     def balancing_plugins(self) -> frozenset[str]:
         """The plugins that some profile enables to balance the cluster, where nothing is wrong."""
         return frozenset(name for profile in self.profiles for name in profile.balance)
+
+    @property
+    def sick_conditions(self) -> frozenset[Condition]:
+        """The conditions of nodes that some plugin takes as a reason to evict."""
+        plugins = (plugin for profile in self.profiles for plugin in profile.plugins)
+        return frozenset(each for plugin in plugins for each in plugin.sick_conditions)
 
     @property
     def metrics_sources(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.health import HealthAnswer
+from reactive_desched.model.node_conditions import StatusChange
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import EvictionResponse, PodLookup
 from reactive_desched.model.taints import Taint
@@ -235,7 +236,7 @@ class NodeSeen(Item, frozen=True, gc=False):
     Times are monotonic seconds, as this process saw the node. Of labels there are those that have
     changed since then, with their value before, None where they were not there. `pods` are the uids
     of its pods as they came, where that is another order than by namespace and name, in a first
-    picture.
+    picture. Of each condition there are the last changes of its status.
     """
 
     node: str
@@ -245,6 +246,7 @@ class NodeSeen(Item, frozen=True, gc=False):
     taints: tuple[tuple[Taint, float], ...] = ()
     labels: tuple[tuple[str, float, str | None], ...] = ()
     pods: tuple[str, ...] = ()
+    conditions: tuple[tuple[str, tuple[StatusChange, ...]], ...] = ()
 
 
 class Worked(Item, frozen=True, gc=False):

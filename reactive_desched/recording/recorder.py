@@ -367,6 +367,7 @@ class ClusterRecorder:
                     tuple(seen.taints.items()),
                     tuple((key, since, value) for key, (since, value) in seen.labels.items()),
                     self._order_of_pods(name),
+                    tuple(seen.conditions.items()),
                 )
             )
 

@@ -438,6 +438,7 @@ def _times_of(seen: NodeSeen) -> NodeTimes:
         seen.ready_since_s,
         dict(seen.taints),
         {key: (since_s, before) for key, since_s, before in seen.labels},
+        dict(seen.conditions),
     )
 
 

@@ -27,7 +27,7 @@ from reactive_desched.model.usage import NodeUsage
 from reactive_desched.primitives.wakeup import Followers
 from reactive_desched.state.index_registry import IndexFault, IndexHooks, IndexKey, IndexRegistry
 from reactive_desched.state.indexes.owners import replicas_wanted
-from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore
+from reactive_desched.state.nodes import Clock, NodeChangeTimes, NodeStore, left_s
 from reactive_desched.state.pods import PodStore
 from reactive_desched.state.resources import WATCHED_KINDS
 
@@ -403,6 +403,13 @@ class ClusterView:
         if info is None or not info.eligible or info.node is None:
             return None
         return found, info.node
+
+    def condition_wait_s(
+        self, node: Node, kind: str, status: str, standing_s: float, lapse_s: float
+    ) -> float | None:
+        """Return for how long a condition must still have a status; None where it has another."""
+        stands_s = self._nodes.standing.condition_s(node.name, kind, status, lapse_s)
+        return None if stands_s is None else left_s(standing_s, stands_s)
 
     # --- for filters, node fit and records: everything that is known ---
 

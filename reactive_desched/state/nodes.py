@@ -10,12 +10,19 @@ from reactive_desched.model.changes import (
     NodeAdded,
     NodeCapacityDecreased,
     NodeCapacityIncreased,
+    NodeConditionsChanged,
     NodeGone,
     NodeLabelsChanged,
     NodeMetadataChanged,
     NodeTaintsChanged,
 )
 from reactive_desched.model.labels import Selector
+from reactive_desched.model.node_conditions import (
+    MAX_CONDITIONS,
+    StatusChange,
+    stands_since,
+    with_change,
+)
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import (
     PODS,
@@ -34,6 +41,18 @@ MAX_LABELS: Final = 1000
 """So many changed labels of a node are remembered; beyond that the oldest is forgotten."""
 
 Clock = Callable[[], float]
+
+_NO_GAIN: Final = (NodeCapacityDecreased, NodeConditionsChanged)
+
+
+_ROUNDING_S: Final = 0.001
+"""What rounding may leave of a time that has passed."""
+
+
+def left_s(wanted_s: float, stands_s: float) -> float:
+    """Return for how long something must still last that has for a time; 0 if long enough."""
+    wait_s = wanted_s - stands_s
+    return wait_s if wait_s > _ROUNDING_S else 0.0
 
 
 class NodeRecord:
@@ -114,7 +133,7 @@ class NodeRecord:
 class NodeTimes:
     """The times of one node; of labels only those that changed since it is known, with what was."""
 
-    __slots__ = ("created", "known_since", "labels", "ready_since", "taints")
+    __slots__ = ("conditions", "created", "known_since", "labels", "ready_since", "taints")
 
     def __init__(
         self,
@@ -123,16 +142,18 @@ class NodeTimes:
         ready_since: float,
         taints: dict[Taint, float],
         labels: dict[str, tuple[float, str | None]],
+        conditions: Mapping[str, tuple[StatusChange, ...]],
     ) -> None:
         self.known_since = known_since
         self.created = created
         self.ready_since = ready_since
         self.taints = taints
         self.labels = labels
+        self.conditions = conditions
 
 
 class NodeChangeTimes:
-    """Keeps since when each node has its taints and labels, and since when it is Ready.
+    """Keeps since when each node has its taints, labels and conditions, and since when it is Ready.
 
     The API says of some taints when they were set, and of labels nothing; so it is noted when a
     change was seen. Times are monotonic seconds: a step of the time of day neither shortens nor
@@ -159,7 +180,7 @@ class NodeChangeTimes:
         else:
             self._unready[new.name] = None
         if old is None or times is None or old.uid != new.uid:
-            times = self._nodes[new.name] = NodeTimes(now, now, now, {}, {})
+            times = self._nodes[new.name] = NodeTimes(now, now, now, {}, {}, {})
             since = now - self._wall_clock()  # of the epoch, on the monotonic clock
             if new.created_s is not None:
                 times.created = min(now, since + new.created_s)
@@ -168,6 +189,10 @@ class NodeChangeTimes:
             times.taints = {
                 taint: now if added_s is None else min(now, since + added_s)
                 for taint, added_s in _with_times(new)
+            }
+            times.conditions = {
+                kind: ((now if changed_s is None else min(now, since + changed_s), status),)
+                for kind, status, changed_s in _with_changes(new)
             }
             return
         if old.is_ready != new.is_ready:
@@ -180,6 +205,8 @@ class NodeChangeTimes:
                 else now
                 for taint, added_s in _with_times(new)
             }
+        if old.conditions is not new.conditions and old.conditions != new.conditions:
+            _note_conditions(times, old, new, now)
         if old.labels is not new.labels and old.labels != new.labels:
             self._note_labels(times, old, new, now)
 
@@ -205,6 +232,12 @@ class NodeChangeTimes:
         for taint, since in seen.taints.items():
             if taint in times.taints:
                 times.taints[taint] = min(now, since)
+        times.conditions = {
+            kind: tuple((min(now, since), status) for since, status in changes)
+            if (changes := seen.conditions.get(kind)) and changes[-1][1] == known[-1][1]
+            else known
+            for kind, known in times.conditions.items()
+        }
         for key, (since, value) in seen.labels.items():
             if since <= now:
                 times.labels[key] = since, value
@@ -215,6 +248,16 @@ class NodeChangeTimes:
         """Return for how long a node has had a taint."""
         times = self._nodes.get(node)
         return inf if times is None else self._clock() - times.taints.get(taint, -inf)
+
+    def condition_s(self, node: str, kind: str, status: str, lapse_s: float) -> float | None:
+        """Return for how long a condition of a node has had a status; None where it has it not.
+
+        Times of `lapse_s` at most with another status do not interrupt it.
+        """
+        if (times := self._nodes.get(node)) is None:
+            return None
+        since = stands_since(times.conditions.get(kind, ()), status, lapse_s)
+        return None if since is None else self._clock() - since
 
     def label_s(self, node: str, key: str) -> float:
         """Return for how long a label of a node has been as it is, or has been absent.
@@ -277,6 +320,33 @@ def _with_times(node: Node) -> Iterable[tuple[Taint, int | None]]:
     if not node.taints_added_s:
         return ((taint, None) for taint in node.taints)
     return zip(node.taints, node.taints_added_s, strict=True)
+
+
+def _with_changes(node: Node) -> Iterable[tuple[str, str, int | None]]:
+    """Yield the type and status of each condition, and when that last changed where it is said."""
+    times = node.conditions_changed_s or (None,) * len(node.conditions)
+    for (kind, status), changed_s in zip(node.conditions, times, strict=True):
+        yield kind, status, changed_s
+
+
+def _note_conditions(times: NodeTimes, old: Node, new: Node, now: float) -> None:
+    """Note which conditions have another status.
+
+    Another `lastTransitionTime` alone is none: the node-problem-detector sets that also where only
+    the reason of a condition changes. One that is not reported any more has the empty status, until
+    it is forgotten with its node or as many others were reported since.
+    """
+    before, after = dict(old.conditions), dict(new.conditions)
+    noted = dict(times.conditions)
+    for kind in before.keys() - after.keys():
+        noted[kind] = with_change(noted.pop(kind, ()), now, "")
+    for kind, status in after.items():
+        if before.get(kind) != status:
+            noted[kind] = with_change(noted.get(kind, ()), now, status)
+    gone = [kind for kind in noted if kind not in after]
+    for kind in gone[: max(0, len(noted) - MAX_CONDITIONS)]:
+        del noted[kind]
+    times.conditions = noted
 
 
 class NodeStore:
@@ -411,6 +481,7 @@ def _equivalent(old: Node, new: Node) -> bool:
         and (old.is_ready, old.unschedulable) == (new.is_ready, new.unschedulable)
         and (old.labels is new.labels or old.labels == new.labels)
         and old.taints == new.taints
+        and (old.conditions is new.conditions or old.conditions == new.conditions)
         and (old.allocatable is new.allocatable or old.allocatable == new.allocatable)
         and old.load_capacity == new.load_capacity
         and old.declared_features == new.declared_features
@@ -428,7 +499,7 @@ def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:
     if new.is_ready and (
         old is None
         or not old.is_ready
-        or any(not isinstance(c, NodeCapacityDecreased) for c in _differences(old, new))
+        or any(not isinstance(c, _NO_GAIN) for c in _differences(old, new))
     ):
         yield NodeCapacityIncreased(new.name)
 
@@ -436,6 +507,8 @@ def _capacity_gains(old: Node | None, new: Node) -> Iterator[Change]:
 def _differences(old: Node, new: Node) -> Iterator[Change]:
     if old.taints != new.taints:
         yield NodeTaintsChanged(new.name)
+    if old.conditions != new.conditions:
+        yield NodeConditionsChanged(new.name)
     if old.labels != new.labels:
         yield NodeLabelsChanged(new.name, changed_keys(old.labels, new.labels))
     if _metadata(old) != _metadata(new):

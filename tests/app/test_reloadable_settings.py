@@ -197,9 +197,9 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "debounce.flapping.quiet": ("9s", flapping, (4, 60, 9, 300)),
     "debounce.flapping.maxWait": ("90s", flapping, (4, 60, 30, 90)),
     "drains": (
-        [{"name": "old", "maxNodeAge": "720h"}],
+        [{"name": "old", "maxNodeAge": "720h", "conditions": [{"type": "KernelDeadlock"}]}],
         drains,
-        ["rule old: older than 30d"],
+        ["rule old: older than 30d and with KernelDeadlock=True"],
     ),
     "pace": ("fast", rate("cluster"), TokenRate(2, 40)),
     "budgets.cluster.evictions": (60, rate("cluster"), TokenRate(1, 10)),

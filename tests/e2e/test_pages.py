@@ -220,6 +220,9 @@ READINGS = {
         ),
         {"worker-7": "node-07", "node-7": "node-08"},
     ),
+    "docs/howto/node-conditions.md": Reading(
+        names={"kubectl cordon node-17": "kubectl cordon node-09 && kubectl uncordon node-09"}
+    ),
     "docs/howto/one-shot.md": Reading(
         (
             ITS_OWN_JOURNAL,

@@ -23,12 +23,14 @@ from reactive_desched.model.brakes import (
     SavedPause,
 )
 from reactive_desched.model.objects import Node, OwnerReference, Pod
+from reactive_desched.plugins.node_conditions import NodeConditionsArgs, NodeConditionsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
 from reactive_desched.state.indexes.zone_health import EXCLUDE_DISRUPTION_LABEL
 from reactive_desched.testing.builders import condition, node, pod, pod_status
-from tests.support.configurations import NO_BRAKES
+from tests.support.configurations import NO_BRAKES, make_profile_of
 from tests.support.flow import FakeEdgesController
 from tests.support.golden import Golden
 
@@ -126,6 +128,75 @@ async def test_the_zone_brake_goes_by_the_rule_of_the_node_lifecycle_controller(
         await anyio.sleep(MINUTE)
 
     assert flow.evicted_names == ([] if held else ["web"])
+
+
+def sick(of: Node, status: str = "True") -> Node:
+    """Return a node with a condition, cordoned, so that its pods may leave."""
+    conditions = (("KernelDeadlock", status),)
+    return msgspec.structs.replace(of, conditions=conditions, unschedulable=True)
+
+
+def plugin_for(kind: str) -> NodeConditionsPlugin:
+    args = {"conditions": [{"type": kind, "for": "0s"}]}
+    return NodeConditionsPlugin(NodeConditionsArgs.model_validate(args, strict=False))
+
+
+def braked_by_conditions(kind: str = "KernelDeadlock") -> FakeEdgesController:
+    zones = BrakeSettings.model_validate({"zones": {}, "storm": None, "pending": None})
+    return FakeEdgesController(plugin_for(kind), brakes=zones)
+
+
+async def test_a_zone_where_many_nodes_are_sick_at_once_is_left_alone(golden: Golden) -> None:
+    a, b = zone_nodes("a", 5), zone_nodes("b", 5)
+    async with braked_by_conditions().running() as flow:
+        pods = pod("wa", on="a0"), pod("wb", on="b0")
+        flow.sync_and_resume(*map(sick, a[:3]), *a[3:], sick(b[0]), *b[1:], *pods)
+        await anyio.sleep(MINUTE)
+        assert flow.evicted_names == ["wb"]
+        assert reasons(flow)["wa"] == ZONE_DISRUPTED.code
+        messages = [getattr(e.decision, "message", "") for e in flow.observer.evaluations]
+        assert next(filter(None, messages)) == golden()
+
+        flow.deliver(sick(a[2], "False"))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["wb", "wa"]
+    assert notices(flow) == [(ZONE, "zone a", True), (ZONE, "zone a", False)]
+
+
+async def test_another_policy_names_other_conditions_for_the_brake_too() -> None:
+    a = zone_nodes("a", 5)
+    async with braked_by_conditions("MemoryPressure").running() as flow:
+        flow.sync_and_resume(*map(sick, a[:3]), *a[3:], *zone_nodes("b", 3), pod("web", on="a0"))
+        await anyio.sleep(MINUTE)
+        assert notices(flow) == []
+        profiles = (make_profile_of("test", (plugin_for("KernelDeadlock"),)),)
+        policy = msgspec.structs.replace(flow.config.policy, profiles=profiles)
+        flow.reconfigure(msgspec.structs.replace(flow.config, policy=policy))
+        await anyio.sleep(MINUTE)
+        assert (flow.evicted_names, engaged(flow)) == ([], {ZONE})
+
+        flow.reconfigure(flow.config)
+        await anyio.sleep(MINUTE)
+
+    assert engaged(flow) == set()
+    assert flow.evicted_names == []
+
+
+async def test_the_conditions_of_rules_for_drains_count_for_the_brake() -> None:
+    a = zone_nodes("a", 5)
+    flow = braked(zones={})
+    assert flow.config.written is not None
+    rule = DrainRule.model_validate({"name": "x", "conditions": [{"type": "KernelDeadlock"}]})
+    written = flow.config.written.model_copy(update={"drains": (rule,)})
+    async with flow.running():
+        flow.sync_and_resume(*map(sick, a[:3]), *a[3:], *zone_nodes("b", 3), pod("web", on="a3"))
+        flow.reconfigure(msgspec.structs.replace(flow.config, written=written))
+        flow.deliver(tainted(a[3]))
+        await anyio.sleep(MINUTE)
+
+    assert flow.evicted_names == []
+    assert reasons(flow)["web"] == ZONE_DISRUPTED.code
 
 
 async def test_excluded_nodes_do_not_count() -> None:

@@ -341,6 +341,65 @@ async def test_a_rule_of_labels_and_age_wants_both() -> None:
     assert controller.requests == ["n2"]
 
 
+def sick(name: str, status: str = "True", kind: str = "KernelDeadlock", **fields: Any) -> Node:
+    return replace(node(name), conditions=((kind, status),), **fields)
+
+
+DEADLOCK = {"type": "KernelDeadlock", "for": "30s"}
+
+
+async def test_a_rule_empties_sick_nodes_one_after_the_other() -> None:
+    controller = DrainingController()
+    controller.rules = [rule(conditions=[DEADLOCK])]
+    nodes = sick("n1", created_s=2), sick("n2", created_s=1), sick("n3", "False", created_s=0)
+    controller.sync_and_resume(*nodes, node("n4"), pod("web", on="n2"))
+    async with controller.following():
+        await anyio.sleep(20)
+        assert controller.requests == []
+        await anyio.sleep(2 * BEGIN_S)
+        assert controller.requests == ["n2"]
+        controller.delete(nodes[1])
+        await anyio.sleep(2 * BEGIN_S)
+
+    assert controller.requests == ["n2", "n1"]
+    assert controller.evicted_names == ["web"]
+
+
+async def test_a_node_that_recovers_during_its_drain_still_counts() -> None:
+    controller = DrainingController()
+    controller.rules = [rule(conditions=[DEADLOCK])]
+    controller.sync_and_resume(sick("n1"), sick("n2"), node("n3"))
+    async with controller.following():
+        await anyio.sleep(30 + 2 * BEGIN_S)
+        assert controller.requests == ["n1"]
+        begun: dict[str, Any] = {"drain": controller.rules[0].wish, "unschedulable": True}
+        controller.deliver(sick("n1", "False", resource_version=9, **begun))
+        await anyio.sleep(RETRY_S + 3 * BEGIN_S)
+        assert controller.requests == ["n1"]
+        controller.deliver(sick("n1", "False", resource_version=10))
+        await anyio.sleep(2 * BEGIN_S)
+
+    assert controller.requests == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(sick("n1", kind="MemoryPressure"), id="another condition"),
+        pytest.param(sick("n1", "Unknown"), id="another status"),
+        pytest.param(sick("n1", labels={"pool": "old"}), id="a label that is not meant"),
+    ],
+)
+async def test_a_rule_of_conditions_wants_all_that_it_names(other: Node) -> None:
+    controller = DrainingController()
+    controller.rules = [rule(conditions=[DEADLOCK], nodeSelector="pool!=old")]
+    controller.sync_and_resume(other, sick("n2"), node("n3"))
+    async with controller.following():
+        await anyio.sleep(30 + 2 * BEGIN_S)
+
+    assert controller.requests == ["n2"]
+
+
 @pytest.mark.parametrize("hold", ["paused", "no plugin", "dry run"])
 async def test_no_drain_begins_while_nothing_would_leave(hold: str) -> None:
     plugins = (NodeTaintsPlugin(NodeTaintsArgs()),) if hold == "no plugin" else ()

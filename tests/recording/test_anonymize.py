@@ -55,6 +55,7 @@ from reactive_desched.recording.items import (
     ConfigurationInForce,
     Instant,
     Item,
+    NodeSeen,
     ObjectFound,
     UsageMeasured,
 )
@@ -204,6 +205,20 @@ def test_the_address_in_a_node_name_is_replaced() -> None:
     _, (renamed_node,) = renamed(Node("ip-10-0-12-34.eu-west-1.compute.internal"))
 
     assert not re.search(r"[0-9]", renamed_node.name)
+
+
+def test_the_conditions_of_a_node_keep_their_types_and_times() -> None:
+    conditions = (("KernelDeadlock", "True"), ("example.com/Fan", "False"))
+    seen = NodeSeen(AT, "n1", 1.0, 2.0, 3.0, conditions=(("KernelDeadlock", ((4.0, "True"),)),))
+    found = Node("n1", conditions=conditions, conditions_changed_s=(5, None))
+    anonymizer = Anonymizer([ObjectFound(AT, "any", found), seen], Random(1))
+    of_node, times = anonymizer.rename([ObjectFound(AT, "any", found), seen])
+
+    assert isinstance(of_node, ObjectFound)
+    assert isinstance(times, NodeSeen)
+    assert isinstance(of_node.obj, Node)
+    assert (of_node.obj.conditions, of_node.obj.conditions_changed_s) == (conditions, (5, None))
+    assert times.conditions == seen.conditions
 
 
 def test_what_is_equal_stays_equal_wherever_it_stands() -> None:

@@ -72,7 +72,15 @@ changed_nodes = st.builds(
     st.sampled_from(["a:NoSchedule", "b:NoSchedule"]),
     unschedulable=st.booleans(),
     version=st.integers(0, 3),
-).map(lambda each: replace(each, taints_added_s=(each.resource_version,), ready_since_s=5))
+).map(
+    lambda each: replace(
+        each,
+        taints_added_s=(each.resource_version,),
+        ready_since_s=5,
+        conditions=(("KernelDeadlock", str(each.unschedulable)),),
+        conditions_changed_s=(each.resource_version,),
+    )
+)
 samples = st.builds(
     NodeUsage,
     st.just("KubernetesMetrics"),

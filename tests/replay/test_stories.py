@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import anyio
 import pytest
 
 from reactive_desched.controller.asked_evaluations import AskedEvaluation
@@ -105,6 +106,59 @@ def test_what_is_observed_beside_what_is_evicted_is_decided_the_same_again(
 
     assert "dry_run" in there
     assert observed == there
+
+
+SICK = """\
+  - name: RemovePodsViolatingNodeConditions
+    args: {conditions: [{type: KernelDeadlock, for: 9s, lapse: 20s}]}
+  plugins:
+"""
+
+
+@pytest.mark.parametrize("seed", [600, 602, 604])
+def test_conditions_that_come_and_go_are_decided_the_same_again(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = story.policy_text
+    settle = Controller.settle
+    left: list[str] = []
+
+    def with_conditions(rng: Random) -> str:
+        both = "enabled: [RemovePodsViolatingNodeConditions, RemovePodsViolatingNodeTaints"
+        text = written(rng).replace("  plugins:\n", SICK)
+        text = text.replace("{includePref", "{includedTaints: [none], includePref")
+        return text.replace("enabled: [RemovePodsViolatingNodeTaints", both)
+
+    def note(self: Controller, result: EvictionResult) -> None:
+        left.append(result.intent.plugin)
+        settle(self, result)
+
+    flips = Random(seed)
+
+    async def flip(world: World) -> None:
+        for stored in world.store.list("nodes"):
+            is_sick = bool(stored["spec"].get("taints")) and flips.random() < 0.8
+            report(world, stored["metadata"]["name"], str(is_sick))
+        await anyio.sleep(flips.choice([1, 4, 9]))
+
+    monkeypatch.setattr(story, "policy_text", with_conditions)
+    monkeypatch.setattr(Controller, "settle", note)
+    rng, actions = Random(seed), UNBROKEN
+    play_story(rng, tmp_path, steps=30, records=True, actions=actions, after_step=flip)
+
+    expect_the_same(replayed(tmp_path))
+    assert "RemovePodsViolatingNodeConditions" in left
+
+
+def report(world: World, name: str, status: str) -> None:
+    """Give a node the condition with a status."""
+
+    def change(stored: Any) -> Any:
+        others = [c for c in stored["status"]["conditions"] if c["type"] != "KernelDeadlock"]
+        conditions = [*others, {"type": "KernelDeadlock", "status": status}]
+        return {**stored, "status": {**stored["status"], "conditions": conditions}}
+
+    world.store.modify("nodes", "", name, change, subresource="status")
 
 
 @pytest.mark.parametrize("seed", range(500, 502))

@@ -95,7 +95,11 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         PackRule((("example.com/gpu", 50.0),)),
         PackRule(MIDDLING, as_upstream=True),
     ),
-    ZoneHealth: (ZoneRule(), ZoneRule(large_zone_nodes=0)),
+    ZoneHealth: (
+        ZoneRule(),
+        ZoneRule(large_zone_nodes=0),
+        ZoneRule(sick=frozenset({("KernelDeadlock", "True")})),
+    ),
     NodeLoads: (
         make_rule({"memory": 10}, {"memory": 50}, {"memory": 5}, {"memory": 20}),
         make_rule({"cpu": 5, "pods": 1}, {"cpu": 5, "pods": 1}, {}, {}, deviation=True),
@@ -189,7 +193,7 @@ pods = st.builds(
     st.sampled_from([None, None, 1]),
 )
 nodes = st.builds(
-    lambda name, zone, disk, ready, has, taints, cordoned, drains: replace(
+    lambda name, zone, disk, ready, has, taints, cordoned, drains, deadlock: replace(
         node(
             name,
             *taints,
@@ -200,6 +204,7 @@ nodes = st.builds(
         ),
         drain=drains[0],
         drained=drains[1],
+        conditions=() if deadlock is None else (("KernelDeadlock", deadlock),),
     ),
     st.sampled_from(["n1", "n2"]),
     st.sampled_from(["a", "b"]),
@@ -211,6 +216,7 @@ nodes = st.builds(
     st.sampled_from([(), (), ("gpu:NoSchedule",)]),
     st.sampled_from([False, False, True]),
     st.sampled_from([(None, None), (None, None), ("ada", None), (None, "at 6"), ("no", None)]),
+    st.sampled_from([None, "True", "False"]),
 )
 samples = st.builds(
     NodeUsage,

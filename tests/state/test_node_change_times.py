@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from reactive_desched.model.node_conditions import MAX_CONDITIONS
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.cluster import ClusterState
@@ -132,6 +133,42 @@ def test_a_node_is_ready_since_its_condition_changed() -> None:
     seen.at(10, node("n1", ready="False")).at(20, node("n1")).at(21)
 
     assert seen.standing.ready_s("n1") == 1
+
+
+def test_a_process_that_follows_takes_over_since_when_a_condition_stands() -> None:
+    sick, well = (
+        replace(node("n1"), conditions=(("KernelDeadlock", status),))
+        for status in ("True", "False")
+    )
+    before = Seen().at(5, sick).at(20, well).at(25, sick).at(40)
+    times = before.standing.seen("n1")
+    assert times is not None
+    follows, recovered = Seen().at(40, sick), Seen().at(40, well)
+    follows.standing.restore(sick, times)
+    recovered.standing.restore(well, times)
+
+    assert follows.standing.condition_s("n1", "KernelDeadlock", "True", 5) == 35
+    assert follows.standing.condition_s("n1", "KernelDeadlock", "True", 4) == 15
+    assert recovered.standing.condition_s("n1", "KernelDeadlock", "False", 5) == 0
+
+
+def test_a_condition_that_is_not_reported_for_long_begins_anew() -> None:
+    sick = replace(node("n1"), conditions=(("KernelDeadlock", "True"),))
+    seen = Seen().at(0, sick).at(10, node("n1")).at(15, sick).at(30)
+
+    assert seen.standing.condition_s("n1", "KernelDeadlock", "True", 5) == 30
+    assert seen.standing.condition_s("n1", "KernelDeadlock", "True", 4) == 15
+
+
+def test_so_many_conditions_that_are_reported_no_more_are_forgotten() -> None:
+    seen = Seen().at(0, node("n1"))
+    for number in range(2 * MAX_CONDITIONS):
+        seen.at(number, replace(node("n1"), conditions=((f"C{number}", "True"),)))
+    times = seen.standing.seen("n1")
+
+    assert times is not None
+    assert len(times.conditions) == MAX_CONDITIONS
+    assert f"C{2 * MAX_CONDITIONS - 1}" in times.conditions
 
 
 def test_nothing_is_kept_of_a_node_that_is_gone() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reactive_desched.model.objects import Node
 from reactive_desched.model.volumes import REGION_LABEL
@@ -105,3 +106,30 @@ def test_a_node_that_has_not_reported_yet_disrupts_nothing_before_or_after_it_do
 
     state.upsert(node("n1", zone="a", ready="False"))
     assert index.are_all_lost
+
+
+def _with_condition(name: str, status: str) -> Node:
+    return replace(node(name, zone="a"), conditions=(("KernelDeadlock", status),))
+
+
+def test_a_ready_node_with_a_sick_condition_counts_as_one_that_is_not() -> None:
+    rule = ZoneRule(55, 50, frozenset({("KernelDeadlock", "True")}))
+    state = ClusterState()
+    health = state.index(ZoneHealth, rule)
+    for number in range(4):
+        state.upsert(_with_condition(f"n{number}", "True" if number < 2 else "False"))
+    assert health.disrupted == {}
+
+    changes = state.upsert(_with_condition("n2", "True"))
+
+    assert ZoneDisruptionChanged("a") in changes
+    assert (health.disrupted["a"].sick, health.disrupted["a"].not_ready) == (3, 3)
+    state.upsert(_with_condition("n2", "False"))
+    assert health.disrupted == {}
+
+
+@pytest.mark.parametrize(("sick", "full"), [(1, False), (2, False), (3, True)])
+def test_a_zone_of_two_sick_nodes_still_gives_its_pods(sick: int, *, full: bool) -> None:
+    status = zone_status(0, sick, RULE, sick)
+
+    assert (status.disruption is Disruption.FULL) == full

@@ -33,12 +33,12 @@ class LargeZoneRateLimit(RateLimitSettings):
 
 
 class ZoneBrakeSettings(Section):
-    """Leaves the pods of a zone alone while many of its nodes are not Ready."""
+    """Leaves the pods of a zone alone while many of its nodes are not Ready or sick."""
 
     unhealthy_percent: Percent = Field(
         default=55.0,
         description="A zone is partially disrupted when more than two of its nodes are not Ready, "
-        "and they are this share of its nodes.",
+        "or have a condition that the policy names, and they are this share of its nodes.",
     )
     large_zone_nodes: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=50,
@@ -97,7 +97,8 @@ class BrakeSettings(Section):
 
     zones: ZoneBrakeSettings | None = Field(
         default=ZoneBrakeSettings.model_construct(),
-        description="Nodes that are not Ready; null: none.",
+        description="Nodes that are not Ready, or have a condition that the policy names; null: "
+        "none.",
     )
     storm: StormBrakeSettings | None = Field(
         default=StormBrakeSettings.model_construct(),
@@ -130,7 +131,7 @@ class BrakeSettings(Section):
         return {
             "zone": _OFF
             if zones is None
-            else f"from {zones.unhealthy_percent:g} % of a zone's nodes not Ready",
+            else f"from {zones.unhealthy_percent:g} % of a zone's nodes not Ready or sick",
             "storm": _OFF
             if storm is None
             else f"from {storm.threshold(pods)} pods found within {storm.window_s:g} s",

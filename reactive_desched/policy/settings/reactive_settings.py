@@ -105,9 +105,9 @@ class ReactiveSettings(ControllerSettings):
     )
     drains: Annotated[tuple[DrainRule, ...], Field(max_length=MAX_RULES)] = Field(
         default=(),
-        description="Nodes that the controller cordons and drains by itself, by their age or their "
-        "labels; a profile needs the plugin DrainNodes, and the controller the right to patch "
-        "nodes.",
+        description="Nodes that the controller cordons and drains by itself, by their age, labels "
+        "or conditions; a profile needs the plugin DrainNodes, and the controller the rights of "
+        "deploy/drain/rbac.yaml, to patch nodes.",
     )
     chat: Annotated[ChatSettings | None, NEEDS_RESTART] = Field(
         default=None,

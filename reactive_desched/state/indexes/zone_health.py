@@ -1,4 +1,4 @@
-"""Counts the Ready nodes of each zone, and decides which zones are disrupted.
+"""Counts the Ready and the sick nodes of each zone, and decides which zones are disrupted.
 
 That goes by the rules of the node lifecycle controller. The controller of kube-controller-manager
 slows the taints of unreachable nodes down, or stops them, while many nodes of a zone are not Ready:
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change
+from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.objects import ZONE_LABEL, Node
 from reactive_desched.model.volumes import REGION_LABEL
 from reactive_desched.model.wakes import ChangeTypes, WakeOn
@@ -36,20 +37,30 @@ class Disruption(StrEnum):
 class ZoneRule(Struct, frozen=True, gc=False):
     """From which share of nodes that are not Ready on a zone is partially disrupted.
 
-    Zones of more than `large_zone_nodes` nodes count as large.
+    Zones of more than `large_zone_nodes` nodes count as large. A node with one of the `sick`
+    conditions, which the policy names as a reason to evict, counts as one that is not Ready.
     """
 
     unhealthy_percent: float = 55.0
     large_zone_nodes: int = 50
+    sick: frozenset[Condition] = frozenset()
+
+    def counts_as_ready(self, node: Node) -> bool:
+        """Say whether a node counts as Ready."""
+        return node.is_ready and self.sick.isdisjoint(node.conditions)
 
 
 class ZoneStatus(Struct, frozen=True, gc=False):
-    """The nodes of a zone, those that are Ready and the others, and what follows from them."""
+    """The nodes of a zone, those that count as Ready and the others, and what follows from them.
+
+    `sick` of the others are Ready.
+    """
 
     ready: int
     not_ready: int
     disruption: Disruption
     is_large: bool
+    sick: int = 0
 
     @property
     def nodes(self) -> int:
@@ -57,15 +68,18 @@ class ZoneStatus(Struct, frozen=True, gc=False):
         return self.ready + self.not_ready
 
 
-def zone_status(ready: int, not_ready: int, rule: ZoneRule) -> ZoneStatus:
-    """Judge a zone by how many of its nodes are Ready, and how many are not."""
+def zone_status(ready: int, not_ready: int, rule: ZoneRule, sick: int = 0) -> ZoneStatus:
+    """Judge a zone by how many of its nodes are Ready, and how many are not or are sick.
+
+    A zone of one or two nodes that are all sick is no sign that what reports it is wrong.
+    """
     nodes = ready + not_ready
     disruption = Disruption.NORMAL
-    if not_ready and not ready:
+    if not_ready and not ready and (sick < not_ready or sick > TOLERATED_NOT_READY):
         disruption = Disruption.FULL
     elif not_ready > TOLERATED_NOT_READY and 100 * not_ready >= rule.unhealthy_percent * nodes:
         disruption = Disruption.PARTIAL
-    return ZoneStatus(ready, not_ready, disruption, nodes > rule.large_zone_nodes)
+    return ZoneStatus(ready, not_ready, disruption, nodes > rule.large_zone_nodes, sick)
 
 
 def ready_until_released(status: ZoneStatus, rule: ZoneRule) -> int:
@@ -104,8 +118,9 @@ class ZoneHealth(Index):
 
     Every node counts, whatever the policy selects, but for those labelled
     `node.kubernetes.io/exclude-disruption`. A node without a Ready condition counts as Ready, as
-    everywhere: its first report changes nothing then. `disrupted` are the zones that are not
-    normal, by their keys.
+    everywhere: its first report changes nothing then. One with a condition that the rule names as
+    sick counts as one that is not Ready, from the first report of it on. `disrupted` are the
+    zones that are not normal, by their keys.
     """
 
     announces = (ZoneDisruptionChanged,)
@@ -114,7 +129,7 @@ class ZoneHealth(Index):
         super().__init__(cluster, args)
         assert isinstance(args, ZoneRule), "a ZoneRule decides when a zone is disrupted"
         self._rule = args
-        self._counts: dict[str, tuple[int, int]] = {}
+        self._counts: dict[str, tuple[int, int, int]] = {}
         self.disrupted: Final[dict[str, ZoneStatus]] = {}
         self._full = 0
         for node in cluster.store(Node):
@@ -131,9 +146,9 @@ class ZoneHealth(Index):
         return len(self._counts)
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> Iterable[Change]:
-        """Follow a node that appeared, disappeared, became Ready or ceased to be."""
-        before = None if old is None else _counted_as(old.node)
-        after = None if new is None else _counted_as(new.node)
+        """Follow a node that appeared, disappeared, or counts as Ready now or no longer."""
+        before = None if old is None else self._counted_as(old.node)
+        after = None if new is None else self._counted_as(new.node)
         if before == after:
             return ()
         changes: dict[str, None] = {}
@@ -146,18 +161,26 @@ class ZoneHealth(Index):
         """Return the nodes of each zone, and which zones are disrupted."""
         return dict(self._counts), dict(self.disrupted), self.are_all_lost
 
+    def _counted_as(self, node: Node) -> tuple[str, bool, bool] | None:
+        """Return the zone of a node that counts, whether it counts as Ready, and is sick."""
+        if EXCLUDE_DISRUPTION_LABEL in node.labels:
+            return None
+        counts_as_ready = self._rule.counts_as_ready(node)
+        return zone_key(node), counts_as_ready, node.is_ready and not counts_as_ready
+
     def _add(self, node: Node, step: int) -> str | None:
         """Count a node, or stop counting it; return its zone if that made a difference to it."""
-        if (counted := _counted_as(node)) is None:
+        if (counted := self._counted_as(node)) is None:
             return None
-        zone, is_ready = counted
-        ready, not_ready = self._counts.get(zone, (0, 0))
+        zone, is_ready, is_sick = counted
+        ready, not_ready, sick = self._counts.get(zone, (0, 0, 0))
         ready, not_ready = ready + step * is_ready, not_ready + step * (not is_ready)
+        sick += step * is_sick
         if ready or not_ready:
-            self._counts[zone] = ready, not_ready
+            self._counts[zone] = ready, not_ready, sick
         else:
             del self._counts[zone]
-        return zone if self._judge(zone, zone_status(ready, not_ready, self._rule)) else None
+        return zone if self._judge(zone, zone_status(ready, not_ready, self._rule, sick)) else None
 
     def _judge(self, zone: str, status: ZoneStatus) -> bool:
         """Keep a zone's status; say whether that changes what the zone brake does."""
@@ -168,13 +191,6 @@ class ZoneHealth(Index):
             before is not None and before.disruption is Disruption.FULL
         )
         return _effect(before) != _effect(self.disrupted.get(zone))
-
-
-def _counted_as(node: Node) -> tuple[str, bool] | None:
-    """Return the zone and the readiness of a node that counts."""
-    if EXCLUDE_DISRUPTION_LABEL in node.labels:
-        return None
-    return zone_key(node), node.is_ready
 
 
 def _effect(status: ZoneStatus | None) -> tuple[Disruption, bool] | None:

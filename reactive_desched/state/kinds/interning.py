@@ -17,6 +17,7 @@ from reactive_desched.primitives.bounded_text import bounded_name
 if TYPE_CHECKING:
     from reactive_desched.model.labels import Labels
     from reactive_desched.model.node_affinity import NodeAffinity
+    from reactive_desched.model.node_conditions import Condition
     from reactive_desched.model.objects import (
         Annotations,
         ContainerStatus,
@@ -206,6 +207,7 @@ class InternTables:
             "conditions", limit
         )
         self.condition_texts: Interner[ConditionTexts] = Interner("conditionTexts", limit)
+        self.node_conditions: Interner[tuple[Condition, ...]] = Interner("nodeConditions", limit)
         # A table of whole parts stands before the tables of their members: one round frees both.
         self._tables: Final[list[InternTable[Any, Any]]] = [
             *self.specs.parts,

@@ -8,6 +8,7 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from reactive_desched.errors import QuantityError
+from reactive_desched.model.node_conditions import READY, Condition, kept_conditions
 from reactive_desched.model.node_drains import DRAIN, DRAINED
 from reactive_desched.model.objects import Node
 from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT
@@ -116,7 +117,8 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
         metadata, spec, status = wire.metadata, wire.spec, wire.status
         allocatable = intern_field(tables.allocatable, status.allocatable, resources)
         taints = spec.taints
-        ready = next((c for c in status.conditions if c.type == "Ready"), None)
+        conditions, changed_s = _conditions(status.conditions, intern)
+        ready = next((c for c in status.conditions if c.type == READY), None)
         return Node(
             name=intern(metadata.name),
             uid=metadata.uid,
@@ -138,9 +140,22 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             ready_since_s=None if ready is None else _seconds(ready.last_transition_time),
             drain=metadata.annotations.drain,
             drained=metadata.annotations.drained,
+            conditions=tables.node_conditions.intern(conditions),
+            conditions_changed_s=changed_s,
         )
 
     return read
+
+
+def _conditions(
+    reported: tuple[NodeCondition, ...], intern: Callable[[str], str]
+) -> tuple[tuple[Condition, ...], tuple[int | None, ...]]:
+    """Return the conditions other than Ready, and when the status of each last changed."""
+    kept = list(
+        kept_conditions((c.type, c.status, _seconds(c.last_transition_time)) for c in reported)
+    )
+    conditions = tuple((intern(kind), intern(status)) for kind, status, _ in kept)
+    return conditions, tuple(changed_s for _, _, changed_s in kept)
 
 
 def _has_times(taints: tuple[NodeTaint, ...]) -> bool:

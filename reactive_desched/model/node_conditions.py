@@ -1,0 +1,58 @@
+"""Conditions of nodes other than Ready, and for how long one stands though it lapses now and then.
+
+The kubelet, the node-problem-detector, agents of devices and of storage report them. They renew
+what they report every so often; only another status is a change here.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+READY: Final = "Ready"
+"""Whether a node is Ready is kept apart: pods of nodes that are not are never judged."""
+
+MAX_CONDITIONS: Final = 64
+"""So many conditions of a node are kept, the first by their types."""
+
+MAX_STATUS_CHANGES: Final = 16
+"""So many status changes of a condition are remembered; what was before counts as another."""
+
+Condition = tuple[str, str]
+"""The type of a condition, and its status."""
+
+StatusChange = tuple[float, str]
+"""When a condition got a status, in monotonic seconds, and the status."""
+
+
+def stands_since(changes: Sequence[StatusChange], status: str, lapse_s: float) -> float | None:
+    """Return since when a condition has had a status; None where it has another now.
+
+    `changes` are in order. Times with another status of `lapse_s` at most, from its end to its
+    begin, do not interrupt it.
+    """
+    if not changes or changes[-1][1] != status:
+        return None
+    since = changes[-1][0]
+    lapse_ends = since
+    for begins, had in reversed(changes[:-1]):
+        if had != status:
+            if lapse_ends - begins > lapse_s:
+                break
+        else:
+            since = lapse_ends = begins
+    return since
+
+
+def with_change(
+    changes: tuple[StatusChange, ...], at: float, status: str
+) -> tuple[StatusChange, ...]:
+    """Add a status change, and forget the oldest beyond the bound."""
+    return (*changes, (at, status))[-MAX_STATUS_CHANGES:]
+
+
+def kept_conditions(
+    reported: Iterable[tuple[str, str, int | None]],
+) -> Iterator[tuple[str, str, int | None]]:
+    """Yield the conditions that are kept, in order of their types, each type once."""
+    by_type = {each[0]: each for each in reported if each[0] != READY}
+    for kind in sorted(by_type)[:MAX_CONDITIONS]:
+        yield by_type[kind]
