@@ -137,7 +137,8 @@ class Draining:
                 return
             begun = [name for name, (of, _) in self._begun.items() if of == rule.name]
             await checkpoint()
-            for node in tuple(nodes_to_begin(rule, controller.view, begun)):
+            zones = controller.gates.brakes.zones
+            for node in tuple(nodes_to_begin(rule, controller.view, zones, begun)):
                 self._begun[node.name] = rule.name, now + RETRY_S
                 try:
                     await self._writes.request(node.name, rule.wish)

@@ -15,7 +15,7 @@ from reactive_desched.model.brakes import CLUSTER, ZONE, BrakeNotice
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_conditions import Condition
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
@@ -137,6 +137,11 @@ class ZoneBrake(EvictionParticipant):
             return ""
         sick = sorted(f"{kind}={value}" for kind, value in self._rule.sick)
         return f" without {' and '.join(sick)}, which the policy names"
+
+    def is_disrupted(self, node: Node) -> bool:
+        """Say whether evictions from the zone of a node are stopped or slowed."""
+        health = self._health
+        return health is not None and zone_key(node) in health.disrupted
 
     def decided(self, eviction: Eviction) -> None:
         """Hold a token of the pod's zone, if that is slowed."""

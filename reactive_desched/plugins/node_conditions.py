@@ -24,8 +24,8 @@ from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.objects import Node, Pod
+from reactive_desched.model.scheduling import tolerates_all, tolerates_cordon
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 from reactive_desched.text.ages import format_age
 
 
@@ -41,8 +41,8 @@ class NodeConditionsPlugin(PodPlugin[NodeConditionsArgs]):
     """Pods of a node that has had one of the named conditions for some time and is closed to them.
 
     The node-problem-detector and agents of devices and of storage report such conditions. A pod is
-    found once the node is cordoned, or has a NoSchedule or NoExecute taint that the pod does not
-    tolerate: the kube-scheduler does not read conditions, and would put the pod back. Pods of
+    found once the node is cordoned, or has a NoSchedule or NoExecute taint, and the pod does not
+    tolerate that: the kube-scheduler does not read conditions, and would put the pod back. Pods of
     DaemonSets and static pods stay.
     """
 
@@ -113,14 +113,14 @@ class NodeConditionsPlugin(PodPlugin[NodeConditionsArgs]):
 
 
 _OPEN: Final = (
-    "but would take the pod again: cordon it, or set a NoSchedule taint that the pod does not "
-    "tolerate"
+    "but would take the pod again: a cordon or a NoSchedule taint closes it to pods that do not "
+    "tolerate that"
 )
 
 
 def is_closed_to(node: Node, pod: Pod) -> bool:
     """Say whether the kube-scheduler would not put a pod on this node again."""
-    if node.unschedulable:
+    tolerations = pod.spec.tolerations
+    if node.unschedulable and not tolerates_cordon(tolerations):
         return True
-    hard = [taint for taint in node.taints if taint.effect in HARD_EFFECTS]
-    return next(untolerated(pod.spec.tolerations, hard), None) is not None
+    return not tolerates_all(tolerations, node.taints)

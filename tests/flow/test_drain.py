@@ -15,10 +15,11 @@ from reactive_desched.app.node_drains import BEGIN_S, RETRY_S, Draining, NodeWri
 from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains, PodLeft
 from reactive_desched.errors import ConfigError, RequestRejected
 from reactive_desched.model.modes import OBSERVE
-from reactive_desched.model.objects import Annotations, Node, OwnerReference, Pod
+from reactive_desched.model.objects import ZONE_LABEL, Annotations, Node, OwnerReference, Pod
 from reactive_desched.model.outcomes import DryRun, TooManyRequests
 from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.policy.settings.modes import ProfileSettings
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -398,6 +399,27 @@ async def test_a_rule_of_conditions_wants_all_that_it_names(other: Node) -> None
         await anyio.sleep(30 + 2 * BEGIN_S)
 
     assert controller.requests == ["n2"]
+
+
+@pytest.mark.parametrize("zones", [{}, {"largeZoneNodes": 1}], ids=["stopped", "slowed"])
+async def test_no_drain_begins_in_a_zone_that_is_braked(zones: dict[str, int]) -> None:
+    brakes = BrakeSettings.model_validate({"zones": zones, "storm": None, "pending": None})
+    controller = DrainingController(brakes=brakes)
+    controller.rules = [rule(conditions=[DEADLOCK], maxNodes=9)]
+    written = controller.config.written
+    assert written is not None
+    settings = written.model_copy(update={"drains": tuple(controller.rules)})
+    controller.reconfigure(replace(controller.config, written=settings))
+    a = [sick(f"a{number}", labels={ZONE_LABEL: "a"}) for number in range(3)]
+    b = sick("b0", labels={ZONE_LABEL: "b"}), node("b1", zone="b")
+    controller.sync_and_resume(*a, node("a3", zone="a"), *b)
+    async with controller.following():
+        await anyio.sleep(30 + 2 * BEGIN_S)
+        assert controller.requests == ["b0"]
+        controller.deliver(replace(a[2], conditions=(), resource_version=9))
+        await anyio.sleep(2 * BEGIN_S)
+
+    assert controller.requests == ["b0", "a0", "a1"]
 
 
 @pytest.mark.parametrize("hold", ["paused", "no plugin", "dry run"])

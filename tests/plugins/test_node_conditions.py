@@ -111,6 +111,31 @@ def test_a_pod_is_found_only_where_it_would_not_be_put_back(on: Node, found: set
     assert ("tolerant" in cluster.flagged()) == on.unschedulable
 
 
+@pytest.mark.parametrize(
+    "closed",
+    [
+        pytest.param(reported("n1"), id="cordon"),
+        pytest.param(reported("n1", "True", "sick:NoSchedule", cordoned=False), id="taint"),
+    ],
+)
+def test_a_node_that_is_closed_later_gives_its_pods_then(closed: Node) -> None:
+    cluster = Scenario(plugin(), reported("n1", cordoned=False), pod("web", on="n1"))
+    cluster.wait(300)
+    assert cluster.flagged() == set()
+
+    cluster.apply(closed)
+
+    assert cluster.flagged() == {"web"}
+
+
+def test_a_pod_that_tolerates_every_taint_would_be_put_back_on_a_cordoned_node() -> None:
+    sturdy = pod("sturdy", on="n1", tolerates="*")
+    cluster = Scenario(plugin(), reported("n1"), sturdy, pod("web", on="n1"))
+    cluster.wait(300)
+
+    assert cluster.flagged() == {"web"}
+
+
 def test_why_names_what_closes_the_node(golden: Golden) -> None:
     web = pod("web", on="n1")
     cluster = Scenario(plugin(), reported("n1", cordoned=False), web)
@@ -134,34 +159,42 @@ def test_arguments_without_meaning_are_refused(conditions: list[dict[str, str]])
 
 names = st.sampled_from(["n1", "n2"])
 nodes = st.builds(
-    reported,
-    names,
-    st.sampled_from(["True", "False", "Unknown"]),
-    st.sampled_from(["sick:NoSchedule", "sick:PreferNoSchedule"]),
-    cordoned=st.booleans(),
-)
-pods = st.builds(
-    lambda name, on, tolerates: pod(name, on=on, tolerates=tolerates),
-    st.sampled_from(["p1", "p2", "p3"]),
-    names,
-    st.sampled_from([(), ("sick",)]),
-)
-steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("apply"), nodes | pods),
-        st.tuples(st.just("wait"), st.sampled_from([30, 61, 150, 300])),
-        st.tuples(st.just("remove"), st.builds(pod, st.sampled_from(["p1", "p2"]))),
+    lambda name, status, taint, ready, **cordoned: structs.replace(
+        reported(name, status or "", *taint, **cordoned),
+        ready_status=ready,
+        **({} if status else {"conditions": (), "conditions_changed_s": ()}),
     ),
-    max_size=12,
+    names,
+    st.sampled_from(["True"] * 6 + ["False", "Unknown", None]),
+    st.sampled_from([(), ("sick:NoSchedule",), ("sick:PreferNoSchedule",)]),
+    st.sampled_from(["True", "True", "False"]),
+    cordoned=st.sampled_from([True, True, False]),
 )
+pod_names = st.sampled_from(["p1", "p2", "p3"])
+pods = st.builds(
+    lambda name, on, tolerates, labels: pod(name, on=on, tolerates=tolerates, labels=labels),
+    pod_names,
+    names,
+    st.sampled_from([(), ("sick",), "*"]),
+    st.sampled_from([{"app": "web"}, {}]),
+)
+things = st.one_of(nodes, pods, pods)
+gone = st.builds(pod, pod_names) | st.builds(node, names)
+steps = st.lists(st.tuples(things, st.sampled_from([0, 5, 11])), min_size=20, max_size=40)
 
 
-@given(steps)
+@given(steps, st.dictionaries(st.integers(0, 39), gone, max_size=4))
 def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[str, ClusterObject | int]],
+    steps: list[tuple[ClusterObject, int]], gone: dict[int, ClusterObject]
 ) -> None:
-    cluster = Scenario(plugin(), reported("n1"), reported("n2", "False"))
-    for step, thing in steps:
-        getattr(cluster, step)(thing)
+    soon = {**DEADLOCK, "for": "10s", "lapse": "6s"}
+    some = plugin(soon, labelSelector={"matchLabels": {"app": "web"}})
+    cluster = Scenario(some, reported("n1"), reported("n2"))
+    for number, (thing, wait_s) in enumerate(steps):
+        cluster.apply(thing)
+        assert cluster.flagged() == cluster.flagged_by_full_scan()
+        if number in gone:
+            cluster.remove(gone[number])
+        cluster.wait(wait_s)
 
         assert cluster.flagged() == cluster.flagged_by_full_scan()

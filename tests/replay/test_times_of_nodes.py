@@ -1,0 +1,72 @@
+"""A replay that begins in the midst of a process counts from when that process saw its nodes."""
+
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+
+from reactive_desched.eviction.recorder import NullRecorder
+from reactive_desched.model.evaluation import Intent
+from reactive_desched.model.observer import Observer
+from reactive_desched.model.taints import Taint
+from reactive_desched.recording.items import Item
+from reactive_desched.recording.reader import read_items, recording_paths
+from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
+from reactive_desched.replay.lives import lives
+from reactive_desched.testing.builders import node
+from tests.support.configurations import make_configuration
+from tests.support.recorded_cluster import BOUNDS, Recorded, fail_on_damage, virtual
+
+
+class NothingElse:
+    """Surroundings in which nothing happens."""
+
+    def take(self, item: Item) -> None:
+        """Take no notice."""
+
+    def send(self, intent: Intent) -> None:
+        """Take no notice."""
+
+    def next_due(self) -> float | None:
+        """Return that nothing is due."""
+        return None
+
+    def advance(self) -> None:
+        """Let nothing happen."""
+
+
+async def play(recorded: Recorded) -> None:
+    """Change a node at 10 s, 20 s and 30 s, and go on into a second segment."""
+    sick, well = (("KernelDeadlock", "True"),), (("KernelDeadlock", "False"),)
+    await anyio.sleep(10)
+    recorded.state.upsert(replace(node("n1"), conditions=sick))
+    await anyio.sleep(10)
+    changed = node("n1", "gpu:NoSchedule", labels={"disk": "ssd"}, ready="False")
+    recorded.state.upsert(replace(changed, conditions=well))
+    await anyio.sleep(10)
+    recorded.state.upsert(replace(changed, ready_status="True", conditions=sick))
+    for number in range(30):
+        await anyio.sleep(10)
+        recorded.state.upsert(node(f"other-{number}"))
+
+
+def test_the_times_of_a_node_are_those_of_the_recorded_process(tmp_path: Path) -> None:
+    recorded = virtual(play, tmp_path, replace(BOUNDS, segment_age_s=150.0))
+    later = recording_paths(recorded.folder)[1:]
+    life = next(lives(read_items(later, fail_on_damage)))
+    driven = DrivenController(
+        make_configuration(()),
+        RecordedClock(life.began),
+        NullRecorder(),
+        Observer(),
+        Picture(life.picture.denied, life.objects, life.samples, life.nodes_seen),
+        lambda *_: NothingElse(),
+    )
+
+    assert life.begins_in_midst
+    seen = driven.controller.state.nodes.standing.seen("n1")
+    assert seen is not None
+    assert seen.conditions == {"KernelDeadlock": ((10, "True"), (20, "False"), (30, "True"))}
+    assert seen.taints == {Taint("gpu", "NoSchedule"): 20}
+    assert seen.labels == {"disk": (20, None)}
+    assert (seen.known_since, seen.created, seen.ready_since) == (10, 10, 30)
