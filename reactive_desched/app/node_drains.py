@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from reactive_desched.api.event import NodeDrained
 from reactive_desched.api.index import NodeInfo
-from reactive_desched.controller.declared_drains import nodes_to_begin
 from reactive_desched.controller.named_objects import known_node
 from reactive_desched.controller.node_drains import (
     DrainInputs,
@@ -137,8 +136,7 @@ class Draining:
                 return
             begun = [name for name, (of, _) in self._begun.items() if of == rule.name]
             await checkpoint()
-            zones = controller.gates.brakes.zones
-            for node in tuple(nodes_to_begin(rule, controller.view, zones, begun)):
+            for node in tuple(controller.nodes_to_begin(rule, begun)):
                 self._begun[node.name] = rule.name, now + RETRY_S
                 try:
                     await self._writes.request(node.name, rule.wish)

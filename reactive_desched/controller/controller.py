@@ -4,7 +4,7 @@ All that decides is synchronous. Reflectors call `apply` through a `ResourceEven
 `Worker` drains `work`, and the `EvictionPool` executes the intents and calls `settle`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from reactive_desched.controller.asked_evaluations import (
 )
 from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.backoff import PodBackoff
+from reactive_desched.controller.declared_drains import nodes_to_begin
 from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
 from reactive_desched.controller.evaluator import Evaluator, NodeFitAnswers
@@ -48,7 +49,7 @@ from reactive_desched.model.evaluation import (
 )
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.modes import ACT, PROPOSE
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
     DECISION_OUTDATED,
@@ -58,6 +59,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.policy.settings.drains import DrainRule
 from reactive_desched.primitives.timers import earliest
 from reactive_desched.primitives.wakeup import Latch, Wakeup
 from reactive_desched.state.cluster import ClusterState, ClusterView
@@ -531,6 +533,10 @@ class Controller(IntentOwner):
         if self.observed is not None and before is None:
             self._followers = ChangeFollowers(self._all_followers())
             self.observed.rate_limiter.begin_warm_up(now)
+
+    def nodes_to_begin(self, rule: DrainRule, begun: Collection[str]) -> Iterator[Node]:
+        """Yield the nodes whose drain a rule begins now; `begun` as `declared_drains` has it."""
+        return nodes_to_begin(rule, self.view, self.gates.brakes.zones, begun)
 
     def evaluate(
         self, scope: EvaluationScope, selected: SelectedPods, by: str, reason: str

@@ -22,6 +22,7 @@ from reactive_desched.recording.reader import (
 )
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.replay import replaying
+from reactive_desched.replay.lives import Life
 from reactive_desched.replay.replaying import ReplayReport
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
@@ -78,6 +79,7 @@ def test_a_time_with_migration_jobs_is_left_out_with_the_number_of_its_decisions
     equal = json.loads(run("--journal", str(journal), "-o", "json")[1])["equal"]
     with_jobs = SimpleNamespace(controller=SimpleNamespace(migration=object()))
     monkeypatch.setattr(replaying, "read_configuration", lambda *_, **__: with_jobs)
+    monkeypatch.setattr(Life, "has_job_steps", False)
 
     status, out, _ = run("--journal", str(journal), "-o", "json")
 

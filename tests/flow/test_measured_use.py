@@ -15,6 +15,7 @@ import pytest
 
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.usage import UsagePolling
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import Evict
@@ -121,7 +122,8 @@ class MeasuredCluster(DescheduledCluster):
         self.use = UseByApp(world, **use)
         self.server = SimulatedMetricsServer(world, self.use)
         clock = WorldClock(world)
-        controller = SimpleNamespace(state=self.state, apply=self._take)
+        clocks = TurnClocks(clock.now, clock.wall)
+        controller = SimpleNamespace(state=self.state, apply=self._take, clocks=clocks)
         pipeline = SimpleNamespace(controller=controller, worker=SimpleNamespace(wake=lambda: None))
         session = cast("Any", self.server)  # of a session it sends requests
         settings = UsageSettings.model_validate(
