@@ -57,6 +57,7 @@ _ARGS: Final[Args] = {
     },
     "RemovePodsHavingTooManyRestarts": {"podRestartThreshold": 100},
     "PodLifeTime": {"maxPodLifeTimeSeconds": 2**31},
+    "RemovePodsViolatingNodeConditions": {"conditions": [{"type": "KernelDeadlock"}]},
     "RemovePodsViolatingTopologySpreadConstraint": {
         "constraints": ["DoNotSchedule", "ScheduleAnyway"]
     },

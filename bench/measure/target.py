@@ -36,6 +36,7 @@ _ARGS = {
     },
     "RemovePodsHavingTooManyRestarts": {"podRestartThreshold": 100},
     "PodLifeTime": {"maxPodLifeTimeSeconds": 2**31},
+    "RemovePodsViolatingNodeConditions": {"conditions": [{"type": "KernelDeadlock"}]},
 }
 """Arguments for plugins that need some; chosen so that a healthy cluster stays as it is."""
 

@@ -159,6 +159,8 @@ def test_a_node_keeps_its_taints_its_ready_status_and_what_it_can_allocate() -> 
         unschedulable=True,
         allocatable={"cpu": 3920, "memory": 2 * 2**30, "pods": 110},
         ready_status="Unknown",
+        conditions=(("DiskPressure", "False"),),
+        conditions_changed_s=(None,),
     )
 
 

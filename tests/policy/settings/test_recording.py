@@ -70,7 +70,7 @@ def test_an_empty_section_is_enough_for_standard_output() -> None:
             "sinks.kafka.sasl.passwordFile",
             "must not be empty",
         ),
-        ("sinks: {stdout: {types: [evict]}}", "sinks.stdout.types", "eviction.succeeded"),
+        ("sinks: {stdout: {types: [evict]}}", "sinks.stdout.types", "did you mean eviction?"),
         (
             "sinks: {webhook: {url: 'https://a', types: [policy, eviction.done]}}",
             "sinks.webhook.types",
