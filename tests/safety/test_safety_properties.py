@@ -178,7 +178,7 @@ HELD_BY = {
     "moving per zone": f"{MOVES}::test_every_scope_has_its_limit[zone]",
     "moving per cluster": f"{MOVES}::test_every_scope_has_its_limit[cluster]",
     "follow-up": f"{MOVES}::test_a_replacement_on_another_node_has_moved_and_is_timed",
-    "cool-down": f"{MEMORY}::test_a_replacement_stays_for_the_cooldown_which_doubles",
+    "cool-down": f"{MEMORY}::test_a_pod_that_stayed_twice_as_long_as_necessary_begins_anew",
     "who ended a terminating pod": (
         "eviction/test_read_back.py::test_reading_the_pod_shows_what_became_of_it"
     ),
