@@ -110,7 +110,7 @@ FOUND_BY = {
     "guard YoungPods": 8,
     "guard NewlyReadyPods": 5,
     "guard DrainedNodes": 3,
-    "guard Rollouts": 48,
+    "guard Rollouts": 132,
     "guard UnreadyWorkloads": 11,
     "guard StatefulSetOrder": 63,
     "guard SingleReplicas": 15,
