@@ -145,7 +145,7 @@ class MigrationRunner:
         try:
             job = await self._writer.create(order)
         except (ClusterError, Malformed) as error:
-            message = str(error) or type(error).__name__
+            message = _text_of(error)
             self._log.warning("a migration job was not made", pod=str(order.pod), message=message)
             self._notes.job_order_ended(order.pod.uid, message)
             self._answers.not_made(order, message)
@@ -163,7 +163,7 @@ class MigrationRunner:
             ):
                 self._store(written)
         except (ClusterError, Malformed) as error:
-            message = str(error) or type(error).__name__
+            message = _text_of(error)
             if isinstance(step, CreatePlaceholder | CreateReservation):
                 self._log.warning(
                     "no room was kept for a pod's replacement", job=job.name, message=message
@@ -210,6 +210,11 @@ class MigrationRunner:
         for passed, note in steps.items():
             is_warning = is_failed and passed == code
             self._record(KubeEvent(about, passed, "Migrating", note, is_warning=is_warning))
+
+
+def _text_of(error: Exception) -> str:
+    """Return the text of an error, or its type where it has none."""
+    return str(error) or type(error).__name__
 
 
 def build_migration(

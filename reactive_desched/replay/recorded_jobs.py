@@ -81,7 +81,8 @@ class RecordedJobs:
         if item.error:
             self._answers.not_made(order, item.error)
         else:
-            self._answers.made(order, MigrationJob(name=order.name, uid="", pod=_named(order)))
+            pod = PodReference.to(order.pod)
+            self._answers.made(order, MigrationJob(name=order.name, uid="", pod=pod))
 
     def _end_step(self, item: JobStepEnded) -> None:
         if (step := self._under_way.pop(item.name, None)) is None:
@@ -95,7 +96,3 @@ class RecordedJobs:
     def _announce(self, change: Change) -> None:
         if self._controller.apply((change,)):
             self._controller.next_due(self._clock.now)  # as the worker asks, which it counts from
-
-
-def _named(order: NewJob) -> PodReference:
-    return PodReference.to(order.pod)

@@ -43,8 +43,6 @@ MAX_LABELS: Final = 1000
 Clock = Callable[[], float]
 
 _NO_GAIN: Final = (NodeCapacityDecreased, NodeConditionsChanged)
-
-
 _ROUNDING_S: Final = 0.001
 """What rounding may leave of a time that has passed."""
 
