@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field, create_model
 
-from reactive_desched.api.args import NEEDS_RESTART, Section, file_key
+from reactive_desched.api.args import NEEDS_RESTART, Path, Section, file_key
 from reactive_desched.api.installed import Offers
 from reactive_desched.api.sink import SinkPlugin, SinkSection
 from reactive_desched.api.usage_source import (
@@ -25,7 +25,13 @@ from reactive_desched.errors import PluginError, ReactiveDeschedError
 from reactive_desched.policy.settings.controller_settings import UsageSettings
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.policy.settings.recording import SinkName, SinkSettings
-from reactive_desched.policy.yaml.decode import Decoder, FieldAdvice, FieldHints, fields_by_key
+from reactive_desched.policy.yaml.decode import (
+    Decoder,
+    FieldAdvice,
+    FieldHints,
+    fields_by_key,
+    places_of_field,
+)
 from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import MappingEntry, MappingNode
@@ -43,6 +49,9 @@ _KIND_OF: Final[Mapping[str, str]] = {"additionalWebhooks": "webhook"}
 """The kind of a key that does not say it."""
 
 _NOT_INSTALLED: Final = "remove it, or install the package that offers it"
+
+
+_MAX_PLACES_NAMED: Final = 3
 
 
 class ConfiguredSink(Struct, frozen=True):
@@ -79,7 +88,7 @@ def decode_settings(
     kinds = {kind_of(key) for key in _other_keys(at.below("sinks"), SinkSettings)}
     keys = _other_keys(at.below("usage"), UsageSettings)
     if not kinds and not keys:
-        return Decoder(diagnostics, FieldHints()).decode(ReactiveSettings, at, skip)
+        return Decoder(diagnostics, SettingsHints()).decode(ReactiveSettings, at, skip)
     sinks, sources = sink_offers(), usage_offers()
     names = [name for name in sources if section_key(name) in keys]
     model = settings_of(filter(sinks.__contains__, sorted(kinds)), sinks, names, sources)
@@ -215,20 +224,30 @@ def _with_fields(
 class SettingsHints(FieldHints):
     """Hints by the fields of settings, and by the sinks and sources that are installed."""
 
-    def __init__(self, sinks: Offers, sources: Offers) -> None:
-        self._known = {("sinks",): {*sinks}, ("usage",): set(map(section_key, sources))}
+    def __init__(self, sinks: Offers | None = None, sources: Offers | None = None) -> None:
+        self._installed: dict[Path, set[str]] = {}
+        if sinks is not None:
+            self._installed["sinks",] = {*sinks}
+        if sources is not None:
+            self._installed["usage",] = set(map(section_key, sources))
 
     def unknown_field(
         self, entry: MappingEntry, at: SourceLocation, known_fields: frozenset[str]
     ) -> FieldAdvice:
-        """Say what the field may mean; it may be of a package that is not installed."""
-        if at.path not in self._known:
-            return super().unknown_field(entry, at, known_fields)
-        known = known_fields | self._known[at.path]
+        """Say what the field may mean, or where else settings have one of its name.
+
+        Below `sinks` and `usage` it may be of a package that is not installed.
+        """
+        known = known_fields | self._installed.get(at.path, set())
         advice = FieldAdvice.near(entry.key, known)
         if nearest_name(entry.key, known) is not None:
             return advice
-        return replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
+        if at.path in self._installed:
+            return replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
+        places = tuple(places_of_field(ReactiveSettings, entry.key))
+        if not 0 < len(places) <= _MAX_PLACES_NAMED:
+            return advice
+        return FieldAdvice.misplaced(f"settings have it as {' and '.join(places)}")
 
 
 def _field_name(key: str) -> str:

@@ -1,7 +1,7 @@
 """Decodes trees to models strictly: unknown fields and wrong types are errors."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Final, TypeVar, get_args, get_origin
 
@@ -234,6 +234,20 @@ def fields_by_key(model: type[BaseModel]) -> dict[str, object]:
         )
         for name, info in model.model_fields.items()
     }
+
+
+def places_of_field(model: type[BaseModel], key: str, above: str = "") -> Iterator[str]:
+    """Yield where a model and those inside it have a field of this name, as `budgets.schedules`."""
+    for name, annotation in fields_by_key(model).items():
+        place = f"{above}{name}"
+        if name == key:
+            yield place
+        shape, lists = _inner_shape(annotation), ""
+        while shape is not None and shape[0] in (Mapping, Sequence):
+            lists += "[]" if shape[0] is Sequence else ".*"
+            shape = _inner_shape(shape[1])
+        if shape is not None and shape[0] is BaseModel:
+            yield from places_of_field(shape[1], key, f"{place}{lists}.")
 
 
 def _go_zero_value(annotation: object) -> object:

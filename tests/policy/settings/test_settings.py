@@ -124,6 +124,11 @@ def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
         "budgets: {zones: {}}",
         "budgets: {warmUp: {fromPercent: 0}}",
         "budgets: {window: 0s}",
+        "schedules: [{close: [tue]}]",
+        "minPodAge: 3m",
+        "budgets: {guards: {minPodAge: 3m}}",
+        "brakes: {health: [{name: a, moves: {}, query: vector(1)}]}",
+        "percent: 10",
         "budgets: {schedules: [{schedule: 0 9 * * mo-fr, duration: 8h, evictions: 0}]}",
         "budgets: {schedules: [{schedule: 0 9 * * *, duration: 0s, evictions: 0}]}",
         (
