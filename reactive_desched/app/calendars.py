@@ -37,6 +37,7 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 from reactive_desched.text.ages import format_age
+from reactive_desched.text.causes import NO_ANSWER_YET
 from reactive_desched.text.times import utc_time
 from reactive_desched.usage.calendars import ReadText, read_times
 from reactive_desched.web.health import CheckResult
@@ -71,14 +72,22 @@ class CalendarState(Struct, frozen=True, rename="camel"):
 
 
 class _Reading:
-    """One calendar: when it is due, when it was read, by an earlier process, and what was wrong."""
+    """One calendar: when it is due, when it was read, by an earlier process, and what was wrong.
+
+    `fault` is None until this process has tried to read it, and empty where it was read.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.due_at = 0.0
         self.read_at: float | None = None
         self.is_kept = False
-        self.problem = ""
+        self.fault: str | None = None
+
+    @property
+    def problem(self) -> str:
+        """Return why it could not be read, or that it was not; empty where it was."""
+        return NO_ANSWER_YET if self.fault is None else self.fault
 
 
 class CalendarPolling:
@@ -119,8 +128,10 @@ class CalendarPolling:
 
     def check(self) -> CheckResult:
         """Say what is wrong with each calendar."""
-        texts = [f"{each.name}: {each.problem or 'ok'}" for each in self._readings.values()]
-        is_ok = not any(each.problem for each in self._readings.values())
+        problems = dict.fromkeys(self._wanted().values(), NO_ANSWER_YET)
+        problems |= {each.name: each.problem for each in self._readings.values()}
+        texts = [f"{name}: {problem or 'ok'}" for name, problem in problems.items()]
+        is_ok = not any(problems.values())
         return CheckResult(is_ok, "; ".join(texts) or "no schedule has one", is_well=is_ok)
 
     def states(self) -> tuple[CalendarState, ...]:
@@ -166,16 +177,12 @@ class CalendarPolling:
 
     async def poll(self) -> None:
         """Read the calendars that are due."""
-        wanted = {
-            (each.calendar, each.time_zone): each
-            for each in self._schedules()
-            if each.calendar is not None
-        }
+        wanted = self._wanted()
         self._readings = {
-            key: self._readings.get(key) or _Reading(each.name) for key, each in wanted.items()
+            key: self._readings.get(key) or _Reading(name) for key, name in wanted.items()
         }
         for key, reading in list(self._readings.items()):
-            reading.name = wanted[key].name
+            reading.name = wanted[key]
             if reading.read_at is None and (kept := self._kept.get(digest_of(*key))) is not None:
                 self._take_kept(key, kept, reading)
             if self._clock.now() >= reading.due_at:
@@ -226,7 +233,7 @@ class CalendarPolling:
         self._results[reading.name, "failed" if problem else "ok"] += 1
         if problem:
             reading.due_at = self._clock.now() + min(RETRY_S, calendar.refresh_s)
-        before, reading.problem = reading.problem, problem
+        before, reading.fault = reading.fault, problem
         if problem and problem != before:
             counts = "what was read last counts"
             if reading.read_at is None:
@@ -239,6 +246,14 @@ class CalendarPolling:
             )
         elif before and not problem:
             self._log.info("the calendar can be read again", calendar=reading.name)
+
+    def _wanted(self) -> dict[_Key, str]:
+        """Return the calendars of the schedules in force, each with its schedule's name."""
+        return {
+            (each.calendar, each.time_zone): each.name
+            for each in self._schedules()
+            if each.calendar is not None
+        }
 
     def _schedules(self) -> tuple[EvictionSchedule, ...]:
         return self._active.configuration.controller.budgets.schedules

@@ -16,6 +16,7 @@ from reactive_desched.policy.settings.health import HealthCheckSettings
 from reactive_desched.recording.items import NO_TIME, HealthAnswered
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter
+from reactive_desched.text.causes import NO_ANSWER_YET
 from reactive_desched.usage.health_poller import HealthPoller, HealthTimes
 from reactive_desched.usage.health_sources import open_health_source
 from reactive_desched.web.health import CheckResult
@@ -59,8 +60,9 @@ class HealthChecks:
         """Say what is wrong with the last answer to each check."""
         if not self._checks:
             return CheckResult(ok=True, message="none asks a server")
-        problems = {name: each.problem for name, each in self._pollers.items()}
-        texts = [f"{each.name}: {problems.get(each.name) or 'ok'}" for each in self._checks]
+        asked = {name: each.problem for name, each in self._pollers.items()}
+        problems = {each.name: asked.get(each.name, NO_ANSWER_YET) for each in self._checks}
+        texts = [f"{name}: {problem or 'ok'}" for name, problem in problems.items()]
         return CheckResult(not any(problems.values()), "; ".join(texts))
 
     async def run(self) -> None:

@@ -26,6 +26,7 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.controller_settings import UsageSettings
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
+from reactive_desched.text.causes import NO_ANSWER_YET
 from reactive_desched.usage.poller import PollTimes, UsagePoller
 from reactive_desched.usage.smoothing import Levels, Smoother, SmoothingRule
 from reactive_desched.usage.sources import levels_by_source, open_sources, wanted_sources
@@ -57,6 +58,7 @@ class UsagePolling:
         self._levels_of: Policy | None = None
         self._levels: Mapping[str, Mapping[str, Levels]] = {}
         self._pollers: list[UsagePoller] = []
+        self._opening_problem = ""
         self._ended: Counter[tuple[str, ...]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
@@ -72,10 +74,14 @@ class UsagePolling:
         yield SAMPLES.by_label({p.source.name: by_source[p.source.name] for p in self._pollers})
 
     def check(self) -> CheckResult:
-        """Say what is wrong with each source that is polled."""
-        texts = [f"{poller.source.name}: {poller.problem or 'ok'}" for poller in self._pollers]
-        is_ok = not any(poller.problem for poller in self._pollers)
-        return CheckResult(is_ok, "; ".join(texts) or "no plugin goes by it")
+        """Say what is wrong with each source that the policy in force needs."""
+        polled = {each.source.name: each.problem for each in self._pollers}
+        problems = {
+            name: polled.get(name, self._opening_problem or NO_ANSWER_YET)
+            for name in wanted_sources(self._active.configuration.policy)
+        }
+        texts = [f"{name}: {problem or 'ok'}" for name, problem in problems.items()]
+        return CheckResult(not any(problems.values()), "; ".join(texts) or "no plugin goes by it")
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -85,6 +91,7 @@ class UsagePolling:
             try:
                 await self._poll_until_reload(configuration)
             except UsageUnavailable as error:
+                self._opening_problem = str(error)
                 self._log.warning("usage cannot be measured", message=str(error))
                 await self._clock.sleep(configuration.settings.usage.prometheus.interval_s)
 
@@ -153,6 +160,7 @@ class UsagePolling:
         async with open_sources(
             policy, settings, self._session, self._clock, self.pods_on
         ) as sources:
+            self._opening_problem = ""
             self._pollers = [self.make_poller(source, settings) for source in sources]
             await run_while(
                 lambda: _same_usage(configuration, self._active.configuration),

@@ -16,12 +16,13 @@ from reactive_desched.model.brakes import CLUSTER, BrakeLifted, BrakeNotice, Bra
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.health import HELD_KEYS, NOT_ASKED, HealthAnswer, Symptom
+from reactive_desched.model.health import HELD_KEYS, HealthAnswer, Symptom
 from reactive_desched.model.moves import FAILED_RESULTS, NOT_REPLACED, MoveEnd
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.health import HealthCheckSettings
 from reactive_desched.primitives.timers import earliest
 from reactive_desched.text.ages import format_age
+from reactive_desched.text.causes import NO_ANSWER_YET
 
 SERVICE_SUFFERS: Final = GateReason(
     "HealthBrake",
@@ -62,7 +63,7 @@ class HealthCheck:
     def __init__(self, settings: HealthCheckSettings, now: float) -> None:
         self.settings = settings
         self._moves = None if settings.moves is None else JudgedMoves(settings.moves)
-        self.answer = HealthAnswer(settings.name, problem="" if self._moves else NOT_ASKED)
+        self.answer = HealthAnswer(settings.name, problem="" if self._moves else NO_ANSWER_YET)
         self._unknown_since = now
         self._keys: dict[str, _Held] = {}
         self._holding: dict[str, None] = {}
@@ -245,7 +246,7 @@ class HealthCheck:
     @property
     def _is_first(self) -> bool:
         """Say whether it was never answered."""
-        return self.answer.problem == NOT_ASKED
+        return self.answer.problem == NO_ANSWER_YET
 
     def _changes_at(self, held: _Held) -> float | None:
         if not held.is_engaged:
@@ -320,7 +321,7 @@ class HealthBrake(EvictionParticipant):
     def answer_to(self, name: str) -> HealthAnswer:
         """Return the answer to a check that counts now."""
         check = self.checks.get(name)
-        return HealthAnswer(name, problem=NOT_ASKED) if check is None else check.answer
+        return HealthAnswer(name, problem=NO_ANSWER_YET) if check is None else check.answer
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
         """Count a move that has ended; a pod that was to have no replacement shows nothing."""

@@ -310,7 +310,7 @@ class StatusScreen:
 
     def _calendar(self, each: Answer) -> str:
         """Say how old a calendar is, which process read it, and its problem."""
-        said = f"read {self._age(each['read'])} ago" if each.get("read") else "not read yet"
+        said = f"read {self._age(each['read'])} ago" if each.get("read") else "never read"
         if each["isKept"]:
             said += ", by an earlier process"
         return f"{each['name']}: {said}" + (f"; {each['problem']}" if each["problem"] else "")

@@ -5,9 +5,6 @@ from typing import Final
 
 from msgspec import Struct
 
-NOT_ASKED: Final = "it was not asked yet"
-"""Why a check has no answer after a start, or after other settings came into force."""
-
 HELD_KEYS: Final = 1000
 """A check holds at most so many namespaces, profiles or plugins by name; beyond that, all."""
 

@@ -18,6 +18,7 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.telemetry.logs import DebugLogger, Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
+from reactive_desched.text.causes import NO_ANSWER_YET
 
 INITIAL_WAIT_S: Final = 0.2
 MAX_WAIT_S: Final = 30.0
@@ -119,7 +120,9 @@ LAG_SECONDS: Final = gauge(
     "Age of the oldest record that the sink does not have yet; 0 when it has all.",
     "sink",
 )
-UP: Final = gauge("sink_up", "1 while the sink accepts records.", "sink")
+UP: Final = gauge(
+    "sink_up", "1 while the sink accepts records; 0 until it has taken or rejected one.", "sink"
+)
 
 
 class SinkRunner:
@@ -192,8 +195,13 @@ class SinkRunner:
 
     @property
     def error(self) -> str:
-        """Return what keeps the sink from getting its records; empty when nothing does."""
-        return self._backoff.current_error
+        """Return what keeps the sink from getting its records; empty when nothing does.
+
+        It is no answer until the sink has taken or rejected one.
+        """
+        if self._backoff.current_error or self.delivered or self.dead_letters:
+            return self._backoff.current_error
+        return NO_ANSWER_YET
 
     def collect(self) -> Iterator[Metric]:
         """Yield the sink's metrics."""

@@ -1,10 +1,13 @@
-"""Says what several requests met once, with the names of all that it stops."""
+"""Says what requests met: what several met once, with the names of all that it stops."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["cause_of", "shared_causes"]
+__all__ = ["NO_ANSWER_YET", "cause_of", "shared_causes"]
+
+NO_ANSWER_YET: Final = "no answer yet"
+"""What is said of a server, file or sink that has neither answered nor failed since the start."""
 
 _REQUEST: Final = re.compile(r"^(?:GET|list|watch) /\S+: ")
 """How a text begins that is about one request."""

@@ -6,6 +6,7 @@ from random import Random
 from typing import Final
 
 from reactive_desched.kube.client.clock import Clock
+from reactive_desched.text.causes import NO_ANSWER_YET
 
 __all__ = ["JITTER", "RepeatedPoll"]
 
@@ -32,8 +33,8 @@ class RepeatedPoll(ABC):
 
     @property
     def problem(self) -> str:
-        """Return what was wrong with the last poll; empty for nothing."""
-        return self._problem
+        """Return what was wrong with the last poll, or that there was none; empty for nothing."""
+        return self._problem if any(self._results.values()) else NO_ANSWER_YET
 
     async def run(self) -> None:
         """Poll until cancelled."""

@@ -25,7 +25,7 @@ from reactive_desched.usage.calendars import read_calendar
 from tests.support.authority import CertificateAuthority
 from tests.support.golden import Golden
 from tests.support.http_proxy import HttpProxy
-from tests.support.manual_clock import ManualClock
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.recording_logger import RecordingLogger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -104,6 +104,18 @@ async def test_a_calendar_is_put_in_force_once_and_read_again_when_it_is_due() -
     await polling.poll()
     assert polling.known == {0: 2}
     assert len(polling.put) == 2
+
+
+async def test_one_that_was_never_read_is_not_well() -> None:
+    polling = Polling()
+    assert polling.check() == (False, "freezes: no answer yet", False)
+    polling.texts["a.ics"] = 5.0
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(polling.poll)
+        await wait_until(lambda: bool(polling.reads))
+        assert polling.check() == (False, "freezes: no answer yet", False)
+        assert [each.problem for each in polling.states()] == ["no answer yet"]
+        tasks.cancel_scope.cancel()
 
 
 async def test_one_that_cannot_be_read_keeps_what_was_read_last_and_says_so(

@@ -1,7 +1,7 @@
 """What the policy's plugins go by is polled into the controller, and follows a reload."""
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,10 +11,13 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from reactive_desched.api.usage_source import UsageSource
+from reactive_desched.app import usage
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.run_while import CHECK_INTERVAL_S
 from reactive_desched.app.usage import UsagePolling, watch_while_followed
 from reactive_desched.controller.turn_clocks import TurnClocks
+from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.model.changes import Change
@@ -69,9 +72,12 @@ class Session:
         self._clock = clock
         self.cpu = "100m"
         self.asked = 0
+        self.answers = anyio.Event()
+        self.answers.set()
 
     async def request(self, _method: str, path: str, **_: object) -> ApiResponse:
         self.asked += 1
+        await self.answers.wait()
         moment = msgspec.json.encode(_time(self._clock.wall())).decode()
         head = '{"metadata":{},"items":[{"metadata":{"name":"%s","namespace":"default"},'
         if path.endswith("/nodes"):
@@ -180,7 +186,7 @@ async def test_the_check_names_what_is_wrong_with_a_source() -> None:
     bench = Bench(configuration())
     bench.state.remove(node("n1"))
     bench.state.upsert(node("n2"))
-    found: list[CheckResult] = [bench.polling.check()]
+    found: list[CheckResult] = []
 
     async def steps() -> None:
         await wait_until(lambda: bool(bench.samples()))
@@ -188,10 +194,50 @@ async def test_the_check_names_what_is_wrong_with_a_source() -> None:
         found.append(bench.polling.check())
 
     await bench.run(steps)
-    assert found[0] == CheckResult(ok=True, message="no plugin goes by it")
-    assert not found[1].ok
-    assert 'such as "n1"' in found[1].message
+    assert not found[0].ok
+    assert 'such as "n1"' in found[0].message
     assert bench.log.values_of("usage cannot be measured")[0]["source"] == "KubernetesMetrics"
+
+
+async def test_a_source_is_not_well_before_it_has_answered() -> None:
+    bench = Bench(configuration())
+    bench.session.answers = anyio.Event()
+    unanswered = CheckResult(ok=False, message="KubernetesMetrics: no answer yet")
+    assert bench.polling.check() == unanswered
+
+    async def steps() -> None:
+        await wait_until(lambda: bool(bench.session.asked))
+        assert bench.polling.check() == unanswered
+        bench.session.answers.set()
+        await wait_until(lambda: bench.polling.check().ok)
+        assert bench.polling.check().message == "KubernetesMetrics: ok"
+
+    await bench.run(steps)
+
+
+def test_without_a_source_nothing_is_waited_for() -> None:
+    check = Bench(configuration(provider="", args="")).polling.check()
+    assert check == CheckResult(ok=True, message="no plugin goes by it")
+
+
+@pytest.mark.parametrize(("problem", "fault"), [("no file", UsageUnavailable("no file"))])
+async def test_a_source_that_cannot_be_opened_says_why(
+    problem: str, fault: UsageUnavailable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(configuration())
+
+    @asynccontextmanager
+    async def unopened(*_: object) -> AsyncIterator[list[UsageSource]]:
+        raise fault
+        yield []
+
+    monkeypatch.setattr(usage, "open_sources", unopened)
+
+    async def steps() -> None:
+        await wait_until(lambda: bool(bench.log.values_of("usage cannot be measured")))
+        assert bench.polling.check().message == f"KubernetesMetrics: {problem}"
+
+    await bench.run(steps)
 
 
 async def test_a_reload_that_changes_how_is_followed() -> None:

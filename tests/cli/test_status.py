@@ -418,7 +418,7 @@ def test_a_calendar_shows_when_it_was_read_by_whom_and_what_is_wrong(golden: Gol
     answer = deepcopy(QUIET)
     read = {"name": "a", "read": "2026-05-01T11:58:00Z", "isKept": False, "problem": ""}
     kept = {"name": "b", "read": "2026-05-01T09:00:00Z", "isKept": True, "problem": "answers 503"}
-    unread = {"name": "c", "read": None, "isKept": False, "problem": ""}
+    unread = {"name": "c", "read": None, "isKept": False, "problem": "no answer yet"}
     answer["calendars"] = [read, kept, unread]
 
     shown = [line for line in screen(answer) if line.startswith("calendar")]

@@ -7,7 +7,9 @@ import pytest
 import trio
 
 from reactive_desched.errors import SinkUnavailable
+from reactive_desched.sinks.sink_runner import UP, SinkRunner
 from reactive_desched.telemetry.registry import MetricsRegistry
+from reactive_desched.text.causes import NO_ANSWER_YET
 from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import eviction_entries
 from tests.support.scripted_sink import SinkRunnerHarness, wait_until
@@ -116,6 +118,32 @@ async def test_flushing_ends_when_time_is_up(here: SinkRunnerHarness) -> None:
         began = trio.current_time()
         assert not await here.runner.drained(8)
         assert trio.current_time() - began == pytest.approx(8)
+
+
+async def test_a_sink_that_has_answered_nothing_yet_is_not_well(here: SinkRunnerHarness) -> None:
+    """Its first attempt may take as long as its time-outs: connections that nothing answers."""
+    here.sink.always_take_s = 60
+    here.record(1)
+    async with here.running():
+        await anyio.sleep(30)
+        assert (here.runner.error, ups_of(here.runner)) == (NO_ANSWER_YET, [0])
+        await here.caught_up()
+        assert (here.runner.error, ups_of(here.runner)) == ("", [1])
+
+
+async def test_a_sink_that_rejects_its_first_record_has_answered(here: SinkRunnerHarness) -> None:
+    here.sink.poison_seq = 1
+    here.record(1)
+    async with here.running():
+        await here.caught_up()
+
+    assert (here.runner.error, here.runner.dead_letters) == ("", 1)
+
+
+def ups_of(runner: SinkRunner) -> list[object]:
+    return [
+        value for each in runner.collect() if each.family is UP for value in each.samples.values()
+    ]
 
 
 async def test_metrics_show_the_state_of_each_sink(here: SinkRunnerHarness) -> None:

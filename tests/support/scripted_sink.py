@@ -40,6 +40,7 @@ class ScriptedSink:
         self.from_start = from_start
         self.script: list[Exception | int] = []
         self.always_raise: Exception | None = None
+        self.always_take_s = 0.0
         self.poison_seq: int | None = None
         self.delivered: list[int] = []
         self.attempts: list[tuple[float, int]] = []
@@ -47,7 +48,7 @@ class ScriptedSink:
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:
         """Take as many as the script says, up to the poisonous one; fail if it says so."""
-        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(self.always_take_s)
         self.attempts.append((trio.current_time(), entries[0].seq))
         step = self.always_raise or (self.script.pop(0) if self.script else len(entries))
         if isinstance(step, Exception):

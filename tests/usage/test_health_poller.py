@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from reactive_desched.errors import UsageUnavailable
-from reactive_desched.model.health import NOT_ASKED, HealthAnswer, Symptom
+from reactive_desched.model.health import HealthAnswer, Symptom
+from reactive_desched.text.causes import NO_ANSWER_YET
 from reactive_desched.usage.health_poller import HealthPoller, HealthTimes
 from tests.support.manual_clock import ManualClock
 from tests.support.recording_logger import RecordingLogger
@@ -40,7 +41,7 @@ class Polled:
         self.taken: list[HealthAnswer] = []
         self.log = RecordingLogger()
         self.poller = HealthPoller(
-            known or HealthAnswer("x", problem=NOT_ASKED),
+            known or HealthAnswer("x", problem=NO_ANSWER_YET),
             source,
             self.taken.append,
             HealthTimes(interval_s=30.0, timeout_s=10.0, keep_answer_s=120.0),

@@ -189,8 +189,9 @@ function jobItems(now) {
 }
 
 function sinkItems() {
+  const marks = { "": "", "no answer yet": "warn" };
   const found = status.sinks.map((each) =>
-    item(`${each.name}: ${each.error || `${each.lagRecords} records behind`}`, each.error ? "bad" : ""));
+    item(`${each.name}: ${each.error || `${each.lagRecords} records behind`}`, marks[each.error] ?? "bad"));
   if (past) return [item("a recording has nothing of the journal and the sinks", "faint")];
   if (!status.journal) {
     const why = status.leadership === "standby" ? "this process does not lead" : "the controller starts or stops";
