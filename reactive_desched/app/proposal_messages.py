@@ -24,6 +24,7 @@ from reactive_desched.sinks.webhook.responses import classify_response
 from reactive_desched.sinks.webhook.signing import WebhookSigner
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter
+from reactive_desched.text.ages import describe_asked_wait
 from reactive_desched.text.counts import format_count
 
 CHAT_MESSAGES: Final = counter(
@@ -91,8 +92,9 @@ class ProposalMessages:
         try:
             await self._post(encode(self._settings.form, title, [*map(_proposed, new)]))
         except SinkUnavailable as error:
-            self._note("failed", str(error))
-            return min(error.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
+            asked_s = error.retry_after_s
+            self._note("failed", f"{error}{describe_asked_wait(asked_s, MAX_RETRY_AFTER_S)}")
+            return min(asked_s or 0.0, MAX_RETRY_AFTER_S)
         except EventRejected as error:
             self._note("rejected", str(error))
         else:

@@ -166,6 +166,8 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         if self._kind.holds_evictions:
             is_asked = self._kind.optional or self._readiness.asks_for(self._resource)
             right = self._missing_right(reason) if is_asked else None
+            if remedy := remedy_for(reason, None):
+                reason = f"{reason}; {remedy}"
             self._readiness.pause(self._pause_name, reason, right)
 
     def _resume(self) -> None:

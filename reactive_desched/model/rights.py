@@ -27,7 +27,11 @@ _DENIAL: Final = (
 """How the API server words a denial; an admission plugin that forbids a request has other words."""
 
 _FORBIDDEN: Final = r"^(?:GET|list|watch) /\S+: 403\b"
-_NOT_SERVED: Final = r"^(?:GET|list|watch) /\S+: 404\b"
+_NOT_SERVED: Final = (
+    r"^(?:GET|list|watch) /apis?/(?P<api>(?:[^/\s]+/)?v[^/\s]+)/\S+: (?:404|405|501)\b"
+)
+_CORE_API: Final = "v1"
+_BUILT_IN: Final = re.compile(r"(?:apps|batch|policy|[a-z.]+\.k8s\.io)/")
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _USED_TOGETHER: Final = {
     "leases": ("get", "create", "update"),
@@ -87,9 +91,25 @@ def right_to_read(
 
 def remedy_for(refusal: str, right: Right | None) -> str:
     """Return what ends a refusal to list or watch a kind; empty where that is not known."""
-    if re.match(_NOT_SERVED, refusal):
-        return "the API server does not serve the kind: install its CustomResourceDefinition"
+    if (found := re.match(_NOT_SERVED, refusal)) is not None:
+        return _how_to_serve(found["api"])
     return "" if right is None else how_to_grant((right,))
+
+
+def _how_to_serve(api: str) -> str:
+    """Return what makes a server serve the kinds of a group and version."""
+    if api == _CORE_API:
+        return (
+            "every API server serves the kind: check that the server's address in the kubeconfig,"
+            " its path included, is that of one"
+        )
+    if _BUILT_IN.match(api):
+        return (
+            f"the API server does not serve {api}: `kubectl api-versions` lists what it serves; its"
+            f" flag --runtime-config={api}=true switches it on, and Kubernetes before 1.21 lacks"
+            " some"
+        )
+    return "the API server does not serve the kind: install its CustomResourceDefinition"
 
 
 def how_to_grant(rights: Iterable[Right]) -> str:

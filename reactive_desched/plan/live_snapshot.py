@@ -14,7 +14,7 @@ from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
-from reactive_desched.model.rights import Right, how_to_grant, right_to_read
+from reactive_desched.model.rights import Right, how_to_grant, remedy_for, right_to_read
 from reactive_desched.plan.measured_use import with_measured_use
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
@@ -143,10 +143,7 @@ def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
     if any(error.is_web_page for error in missing.values()):
         remedy = "check that the kubeconfig names the address of the API server itself"
     elif denied:
-        remedy = f"give this account the right to list {', '.join(denied)} in all namespaces"
-        rights = (_right_to_list(resource, missing[resource]) for resource in denied)
-        if grant := how_to_grant(right for right in rights if right is not None):
-            remedy += f": {grant}"
+        remedy = "; ".join(_denial_remedies({resource: missing[resource] for resource in denied}))
     elif any(error.retryable and not error.is_unauthorized for error in missing.values()):
         remedy = "check that the API server runs, and that the kubeconfig names its address"
     else:
@@ -155,6 +152,19 @@ def _refused_message(missing: Mapping[str, RequestRejected]) -> str:
         f"the cluster cannot be read completely, so nothing is decided:\n{lines}\n"
         f"{remedy}; `plan` can also read files: -f FILE with what kubectl get … -A -o json wrote"
     )
+
+
+def _denial_remedies(denied: Mapping[str, RequestRejected]) -> Iterator[str]:
+    """Yield what to do about kinds that are not served, and about rights that are missing."""
+    unserved = {resource: remedy_for(str(error), None) for resource, error in denied.items()}
+    yield from dict.fromkeys(filter(None, unserved.values()))
+    forbidden = [resource for resource, remedy in unserved.items() if not remedy]
+    if not forbidden:
+        return
+    remedy = f"give this account the right to list {', '.join(forbidden)} in all namespaces"
+    rights = (_right_to_list(resource, denied[resource]) for resource in forbidden)
+    grant = how_to_grant(right for right in rights if right is not None)
+    yield f"{remedy}: {grant}" if grant else remedy
 
 
 def _right_to_list(resource: str, error: RequestRejected) -> Right | None:

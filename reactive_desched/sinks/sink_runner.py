@@ -18,6 +18,7 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.telemetry.logs import DebugLogger, Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
+from reactive_desched.text.ages import describe_asked_wait
 from reactive_desched.text.causes import NO_ANSWER_YET
 
 INITIAL_WAIT_S: Final = 0.2
@@ -53,7 +54,7 @@ class RetryBackoff:
         if not self._failures:
             self._since = now
         self._failures += 1
-        self.current_error = error
+        self.current_error = error + describe_asked_wait(retry_after_s, MAX_RETRY_AFTER_S)
         if self._log_is_due(now):
             self._log_failure(now)
         await anyio.sleep(self._wait_s(retry_after_s))

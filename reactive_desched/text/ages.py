@@ -8,6 +8,7 @@ from reactive_desched.text.counts import NO_FIGURE
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _MS_IN_S: Final = 1000
 _S_IN_MIN: Final = 60
+_USUAL_WAIT_S: Final = 30.0
 _LONG_UNITS: Final = (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1))
 
 
@@ -50,6 +51,18 @@ def format_left(left_s: float) -> str:
 def left_until(time: str, now: datetime) -> str:
     """Say when a time comes that an answer holds, as `format_left` does."""
     return format_left((datetime.fromisoformat(time) - now).total_seconds())
+
+
+def describe_asked_wait(asked_s: float | None, at_most_s: float) -> str:
+    """Say in how long a server is asked again that asks to wait longer than we do by ourselves.
+
+    Empty for a wait of half a minute or less, and for none.
+    """
+    if asked_s is None or asked_s <= _USUAL_WAIT_S:
+        return ""
+    if asked_s <= at_most_s:
+        return f"; asked again after {format_age(asked_s)}, as the server wants"
+    return f"; asked again after {format_age(at_most_s)}, though the server wants {format_age(asked_s)}"
 
 
 def format_duration(seconds: float) -> str:

@@ -31,7 +31,7 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.rights import Right
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.indexes.node_loads import NodeLoads
-from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC
+from reactive_desched.state.resources import RESOURCES, RESOURCES_TO_SYNC, WATCHED_KINDS
 from reactive_desched.testing.builders import node, pod
 from tests.support.assembly_bench import make_config, make_profile
 from tests.support.flow import MemoryIntentStore, never_suspended
@@ -374,6 +374,17 @@ def test_the_pause_for_a_right_that_is_missing_names_it_from_the_first_denial_on
 
     right = bench.controller.readiness.pauses["sync/poddisruptionbudgets"].right
     assert right == Right("policy", "poddisruptionbudgets", ("list", "watch"))
+
+
+@pytest.mark.parametrize("resource", ["poddisruptionbudgets", "pods"])
+def test_a_needed_resource_that_is_not_served_says_what_serves_it(
+    resource: str, golden: Golden
+) -> None:
+    bench = Bench()
+    path = WATCHED_KINDS[resource].path
+    bench.handlers[resource].mark_stale(f"list {path}: 404 not found")
+
+    assert bench.reason(resource) == golden()
 
 
 def test_a_resource_that_is_needed_is_waited_for_however_often_it_is_denied(golden: Golden) -> None:

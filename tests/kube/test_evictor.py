@@ -37,7 +37,7 @@ from reactive_desched.model.outcomes import (
     ServerError,
     TooManyRequests,
 )
-from tests.support.golden import verbatim
+from tests.support.golden import Golden, verbatim
 from tests.support.manual_clock import ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
@@ -288,6 +288,17 @@ async def test_every_reply_is_distinguished(
     api: ScriptedApi, session: Session, reply: ScriptedReply, answer: EvictionResponse
 ) -> None:
     assert await evict(api, session, reply) == answer
+
+
+async def test_an_absurd_wait_is_cut_to_ten_minutes_and_said(
+    api: ScriptedApi, session: Session, golden: Golden
+) -> None:
+    reply = ScriptedReply(429, b"slow down", {"Retry-After": "99999"})
+    answer = await evict(api, session, reply)
+
+    assert isinstance(answer, TooManyRequests)
+    assert answer.message == golden()
+    assert answer.retry_after_s == 600.0
 
 
 async def test_a_broken_line_leaves_the_effect_unknown(api: ScriptedApi, session: Session) -> None:

@@ -4,6 +4,7 @@ from email.utils import formatdate
 
 import pytest
 
+from tests.support.golden import Golden
 from tests.support.reflector_harness import ReflectorHarness
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, error_line, failing
 
@@ -26,6 +27,7 @@ async def test_retry_after_in_seconds_is_obeyed(
         await (mirror.wait_until_fresh() if kind == "list" else mirror.wait_until_confirmed())
         assert api.count(kind) == before + 1
     assert "Too many requests" in mirror.handler.reason
+    assert "asked again" not in mirror.handler.reason, "short waits differ, and would fill logs"
 
 
 async def test_retry_after_as_a_date_is_obeyed(api: ScriptedApi, mirror: ReflectorHarness) -> None:
@@ -45,11 +47,22 @@ async def test_a_senseless_retry_after_still_means_a_pause(
 
 
 async def test_an_absurd_retry_after_is_cut_to_ten_minutes(
-    api: ScriptedApi, mirror: ReflectorHarness
+    api: ScriptedApi, mirror: ReflectorHarness, golden: Golden
 ) -> None:
     api.answer_next("list", failing(503, **{"Retry-After": "999999999"}))
     async with mirror.running():
         assert await mirror.wait_for_backoff() == pytest.approx(600.0)
+    assert mirror.handler.reason.partition("; ")[2] == golden()
+
+
+@pytest.mark.parametrize("kind", ["list", "watch"])
+async def test_a_long_retry_after_is_obeyed_and_said(
+    api: ScriptedApi, mirror: ReflectorHarness, kind: str, golden: Golden
+) -> None:
+    api.answer_next(kind, failing(429, **{"Retry-After": "300"}))
+    async with mirror.running():
+        assert await mirror.wait_for_backoff() == pytest.approx(300.0)
+    assert mirror.handler.reason.partition("; ")[2] == golden()
 
 
 async def test_a_throttling_event_pauses_as_asked_and_resumes_without_a_list(

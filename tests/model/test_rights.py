@@ -1,5 +1,7 @@
 """The rule that a denial of the API server asks for, and the command that adds it."""
 
+import itertools
+
 import pytest
 
 from reactive_desched.model.rights import (
@@ -77,9 +79,24 @@ def test_a_forbidden_list_or_watch_asks_for_the_right_to_read(
         assert right == Right("policy", "poddisruptionbudgets", ("list", "watch"), user)
 
 
-def test_of_a_kind_that_is_not_served_the_definition_is_missing(golden: Golden) -> None:
-    assert remedy_for("GET /apis/x/v1/things: 404 not found", None) == golden()
-    assert remedy_for("GET /apis/x/v1/things: 500 no", None) == ""
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/apis/slo.koordinator.sh/v1alpha1/nodemetrics", id="of a definition"),
+        pytest.param("/apis/policy/v1/poddisruptionbudgets", id="of a built-in group"),
+        pytest.param("/apis/storage.k8s.io/v1/csinodes", id="of another built-in group"),
+        pytest.param("/api/v1/pods", id="of every API server"),
+    ],
+)
+def test_of_a_kind_that_is_not_served_it_is_said_what_serves_it(path: str, golden: Golden) -> None:
+    remedies = {
+        remedy_for(f"{verb} {path}: {code} no", None)
+        for verb, code in itertools.product(("GET", "list", "watch"), (404, 405, 501))
+    }
+
+    [remedy] = remedies
+    assert remedy == golden()
+    assert remedy_for(f"GET {path}: 500 no", None) == ""
 
 
 def test_several_rights_are_granted_by_one_command(golden: Golden) -> None:

@@ -110,6 +110,15 @@ async def test_every_right_that_lacks_is_named_and_nothing_is_answered(golden: G
     assert not caught.value.retryable
 
 
+async def test_a_kind_that_is_not_served_asks_for_no_right(golden: Golden) -> None:
+    server = Server(pods=[POD])
+    server.answers = {"poddisruptionbudgets": [said_no(404)], "nodes": [said_no(403)]}
+    with pytest.raises(SnapshotUnavailable) as caught:
+        await list_snapshot(server, ["poddisruptionbudgets", "nodes", "pods"], Progress())
+
+    assert str(caught.value).splitlines()[3] == golden()
+
+
 async def test_what_is_dispensable_is_done_without_where_it_is_refused() -> None:
     server = Server(pods=[POD], jobs=[{"metadata": {"uid": "j"}}])
     server.answers = {"replicasets": [said_no(403)]}

@@ -8,6 +8,7 @@ import pytest
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.sinks.sink_runner import MAX_RETRY_AFTER_S
+from tests.support.golden import Golden
 from tests.support.scripted_sink import SinkRunnerHarness, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -152,3 +153,16 @@ async def test_stopping_closes_the_sink_and_keeps_the_position_in_the_middle_of_
 
     assert here.sink.closed == 1
     assert here.cursors.last_seq == 2
+
+
+@pytest.mark.parametrize("asked_s", [7.0, 600.0, 99_999.0])
+async def test_a_long_wait_that_the_other_side_asks_for_is_said(
+    here: SinkRunnerHarness, asked_s: float, golden: Golden
+) -> None:
+    here.sink.always_raise = SinkUnavailable("away", asked_s)
+    here.record(1)
+    async with here.running():
+        await wait_until(lambda: bool(here.sink.attempts))
+        await anyio.sleep(0.1)
+
+    assert here.runner.error == golden()

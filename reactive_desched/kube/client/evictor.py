@@ -134,16 +134,17 @@ class ApiEvictor:
         error = reply.error
         message = error.advice or error.reason or "the server gave no reason"
         pdb = _pdb_message(error)
+        now = self._clock.wall()
         match reply.status:
             case HTTPStatus.TOO_MANY_REQUESTS if _IN_BACKGROUND in message:
                 return LeavesLater(message)
             case status if pdb is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-                return PdbRefused(pdb or message, reply.retry_after_s(self._clock.wall()))
+                return PdbRefused(pdb or message, reply.retry_after_s(now))
             case HTTPStatus.SERVICE_UNAVAILABLE | HTTPStatus.REQUEST_TIMEOUT if not error.reason:
                 # No Status: a proxy that lost the API server, perhaps after it sent the request.
                 return EffectUnknown(f"{reply.status}: {message}")
             case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
-                return TooManyRequests(message, reply.retry_after_s(self._clock.wall()))
+                return TooManyRequests(message + reply.wait_text(now), reply.retry_after_s(now))
             case HTTPStatus.NOT_FOUND if error.reason == "NotFound":
                 return NotFound()
             case HTTPStatus.CONFLICT:

@@ -14,6 +14,7 @@ from reactive_desched.errors import RequestRejected
 from reactive_desched.model.rights import with_grant
 from reactive_desched.primitives import retry_after
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.text.ages import describe_asked_wait
 
 __all__ = [
     "ApiResponse",
@@ -22,7 +23,6 @@ __all__ = [
     "StatusCause",
     "StatusDetails",
     "parse_status",
-    "retry_after_s",
 ]
 
 Body = bytes | bytearray
@@ -69,9 +69,19 @@ class ApiStatus(Struct, frozen=True, gc=False):
 
     @property
     def retry_after_s(self) -> float | None:
-        """The wait that the Status asks for, if any."""
+        """The wait that the Status asks for, if any; at most ten minutes."""
+        return _bounded(self.asked_wait_s)
+
+    @property
+    def asked_wait_s(self) -> float | None:
+        """The wait that the Status asks for, however long."""
         seconds = self.details.retry_after_seconds if self.details else 0
-        return min(float(seconds), _MAX_RETRY_AFTER_S) if seconds > 0 else None
+        return float(seconds) if seconds > 0 else None
+
+    @property
+    def wait_text(self) -> str:
+        """In how long the server is asked again; empty where that is soon."""
+        return describe_asked_wait(self.asked_wait_s, _MAX_RETRY_AFTER_S)
 
 
 class ApiResponse(Struct, frozen=True, gc=False):
@@ -92,8 +102,16 @@ class ApiResponse(Struct, frozen=True, gc=False):
         return parse_status(self.body, self.status)
 
     def retry_after_s(self, wall_now: float) -> float | None:
-        """Return the wait that the server asks for, by header or by Status."""
-        return retry_after_s(self.headers, wall_now) or self.error.retry_after_s
+        """Return the wait that the server asks for, by header or by Status; ten minutes at most."""
+        return _bounded(self._asked_wait_s(wall_now))
+
+    def wait_text(self, wall_now: float) -> str:
+        """Say in how long the server is asked again; empty where that is soon."""
+        return describe_asked_wait(self._asked_wait_s(wall_now), _MAX_RETRY_AFTER_S)
+
+    def _asked_wait_s(self, wall_now: float) -> float | None:
+        asked_s = retry_after.parse_retry_after_s(self.headers.get("Retry-After", ""), wall_now)
+        return asked_s or self.error.asked_wait_s
 
 
 def accepted_body(reply: ApiResponse, about: str, transient: Collection[int] = ()) -> bytes:
@@ -125,10 +143,8 @@ def parse_status(body: Body | msgspec.Raw, code: int = 0) -> ApiStatus:
     return status if status.code else msgspec.structs.replace(status, code=code)
 
 
-def retry_after_s(headers: Mapping[str, str], wall_now: float) -> float | None:
-    """Read Retry-After, seconds or an HTTP date; at most ten minutes, None if unusable."""
-    seconds = retry_after.parse_retry_after_s(headers.get("Retry-After", ""), wall_now)
-    return min(seconds, _MAX_RETRY_AFTER_S) if seconds else None
+def _bounded(asked_s: float | None) -> float | None:
+    return min(asked_s, _MAX_RETRY_AFTER_S) if asked_s else None
 
 
 _STATUS = msgspec.json.Decoder(ApiStatus)

@@ -88,6 +88,7 @@ _BY_CODE = {
     HTTPStatus.FORBIDDEN: StopReason.DENIED,
     HTTPStatus.NOT_FOUND: StopReason.DENIED,
     HTTPStatus.METHOD_NOT_ALLOWED: StopReason.DENIED,
+    HTTPStatus.NOT_IMPLEMENTED: StopReason.DENIED,
     HTTPStatus.REQUEST_TIMEOUT: StopReason.BROKEN,  # of a proxy: the API server has 504 for it
     HTTPStatus.TOO_EARLY: StopReason.BROKEN,
     HTTPStatus.GONE: StopReason.GONE,
@@ -101,6 +102,7 @@ def end_from_response(response: ApiResponse, call: str, wall_now: float) -> Watc
     error = response.error
     reason = _stop_reason(response.status, error, default=StopReason.BROKEN)
     message = f"{call}: {response.status} {error.message or error.reason}".rstrip()
+    message += response.wait_text(wall_now)
     is_page = is_web_page(response.body)
     return WatchEnd(reason, message, response.retry_after_s(wall_now), is_page)
 
@@ -111,7 +113,7 @@ def end_from_status(status: ApiStatus | None, call: str) -> WatchEnd:
         return WatchEnd(StopReason.FAILED, f"{call}: an ERROR event without a Status")
     reason = _stop_reason(status.code, status, default=StopReason.FAILED)
     message = f"{call}: ERROR event {status.code} {status.message or status.reason}".rstrip()
-    return WatchEnd(reason, message, status.retry_after_s)
+    return WatchEnd(reason, message + status.wait_text, status.retry_after_s)
 
 
 def end_from_error(error: Unreachable | RateLimited) -> WatchEnd:
