@@ -4,9 +4,9 @@ Tests hold all of it equal to the code. `--freeze` also keeps a copy of the sche
 of each type, as those of this release.
 """
 
+import argparse
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -77,15 +77,25 @@ def freeze(release: Path) -> None:
     (release / WORDS).write_text(_format_json(words()), encoding="utf-8")
 
 
-def main() -> None:
-    """Write every schema, the page and the list of the example."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write every schema, the page and the list of the example; raises SystemExit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--freeze", action="store_true", help="keep what the version of this tree publishes"
+    )
+    release = PAST / __version__ if parser.parse_args(argv).freeze else None
+    if release is not None and release.exists():
+        parser.error(
+            f"{release} is kept already, and stays as it was published; `make version"
+            " VERSION=…` writes the next version"
+        )
     SCHEMAS.mkdir(exist_ok=True)
     for name, text in file_texts().items():
         (SCHEMAS / name).write_text(text, encoding="utf-8")
     PAGE.write_text(fill_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     EXAMPLE.write_text(fill_kinds(EXAMPLE.read_text(encoding="utf-8")), encoding="utf-8")
-    if "--freeze" in sys.argv[1:]:
-        freeze(PAST / __version__)
+    if release is not None:
+        freeze(release)
 
 
 def _one_sample_per_type(entries: Iterable[JournalRecord]) -> list[JournalRecord]:

@@ -9,9 +9,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 from jsonschema import Draft202012Validator
 
+from reactive_desched._version import __version__
 from reactive_desched.api.event import DATA_TYPES, EVENT_TYPES, schema_name
 from reactive_desched.journal.events import decode_event
 from tests.support.golden import Golden
+from tools import write_event_schemas
 from tools.event_schemas import ENVELOPE, envelope, index, type_schemas
 from tools.schema_compatibility import breaking_changes, revision_errors
 from tools.write_event_schemas import PAST, SAMPLES, freeze, words
@@ -132,6 +134,20 @@ def test_a_release_is_never_written_over(tmp_path: Path) -> None:
 
     with pytest.raises(FileExistsError):
         freeze(tmp_path / "0.1.0")
+
+
+def test_a_release_that_is_kept_already_is_named_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(write_event_schemas, "PAST", tmp_path)
+    monkeypatch.setattr(write_event_schemas, "SCHEMAS", tmp_path / "schemas")
+    release = tmp_path / __version__
+    release.mkdir()
+    with pytest.raises(SystemExit):
+        write_event_schemas.main(["--freeze"])
+
+    assert f"{release} is kept already" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [release]
 
 
 def test_what_is_kept_of_a_release_goes_together_with_its_own_schemas(tmp_path: Path) -> None:
