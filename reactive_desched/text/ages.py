@@ -62,7 +62,8 @@ def describe_asked_wait(asked_s: float | None, at_most_s: float) -> str:
         return ""
     if asked_s <= at_most_s:
         return f"; asked again after {format_age(asked_s)}, as the server wants"
-    return f"; asked again after {format_age(at_most_s)}, though the server wants {format_age(asked_s)}"
+    wants = format_age(asked_s)
+    return f"; asked again after {format_age(at_most_s)}, though the server wants {wants}"
 
 
 def format_duration(seconds: float) -> str:

@@ -9,7 +9,6 @@ from reactive_desched.kube.client.responses import (
     ApiResponse,
     ApiStatus,
     parse_status,
-    retry_after_s,
 )
 
 NOW = 1_800_000_000.0
@@ -68,12 +67,12 @@ def test_a_deeply_nested_body_is_a_text() -> None:
     ],
 )
 def test_retry_after_is_seconds_or_a_date_in_the_future(text: str, wait: float | None) -> None:
-    assert retry_after_s({"Retry-After": text}, NOW) == wait
+    assert ApiResponse(429, {"Retry-After": text}, b"").retry_after_s(NOW) == wait
 
 
 @given(st.text(max_size=60))
 def test_no_retry_after_breaks_the_reading(text: str) -> None:
-    wait = retry_after_s({"Retry-After": text}, NOW)
+    wait = ApiResponse(429, {"Retry-After": text}, b"").retry_after_s(NOW)
     assert wait is None or 0 < wait <= 600
 
 
