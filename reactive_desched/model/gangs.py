@@ -112,6 +112,16 @@ GANG_SYSTEMS: Final = (
         ("yunikorn.apache.org/app-id", "applicationId"),
     ),
     GangSystem(
+        "Armada",
+        "armadaproject.io/gangId",
+        "armada, internal/server/configuration: GangIdAnnotation",
+    ),
+    GangSystem(
+        "Gödel",
+        "godel.bytedance.com/pod-group-name",
+        "godel-scheduler, pkg/util/pod: PodGroupNameAnnotationKey",
+    ),
+    GangSystem(
         "KAI Scheduler",
         KAI_GROUP,
         "KAI-Scheduler, pkg/common/constants: PodGroupAnnotationForPod",
@@ -127,6 +137,21 @@ GANG_SYSTEMS: Final = (
         "training-operator, pkg/apis/kubeflow.org/v1: JobNameLabel",
     ),
     GangSystem(
+        "Kubeflow's MPI operator before",
+        "mpi_job_name",
+        "mpi-operator before v2beta1: labelMPIJobName",
+    ),
+    GangSystem(
+        "Kubeflow's PyTorch operator before",
+        "pytorch-job-name",
+        "pytorch-operator, and training-operator before 1.3: labelPyTorchJobName",
+    ),
+    GangSystem(
+        "Kubeflow's TensorFlow operator before",
+        "tf-job-name",
+        "tf-operator, and training-operator before 1.3: labelTFJobName",
+    ),
+    GangSystem(
         "KubeRay",
         "ray.io/cluster",
         "kuberay, ray-operator/controllers/ray/utils: RayClusterLabelKey",
@@ -135,6 +160,9 @@ GANG_SYSTEMS: Final = (
 """The known systems; of two that a pod has, the first one counts."""
 
 _KEYS: Final = frozenset(system.key for system in GANG_SYSTEMS)
+
+GANG_KEYS: Final = _KEYS | {VOLCANO_MIN_MEMBER, KUEUE_SERVING}
+"""The keys of labels or annotations that say whether a pod is in a gang, and in which."""
 
 
 def gang_of(pod: Pod) -> Gang | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reactive_desched.model.gangs import KUEUE_SERVING, VOLCANO_MIN_MEMBER, gang_of
 from reactive_desched.model.job_tries import UNLIMITED, FailureRule, JobTries
 from reactive_desched.model.objects import Job, Pod
 from reactive_desched.state.kinds.interning import InternTables
@@ -211,6 +212,38 @@ def test_the_annotations_of_groups_and_failures_of_an_index_are_read() -> None:
     assert found.groups == (("scheduling.k8s.io/group-name", "g"), ("pod-group-name", "k"))
     count = "batch.kubernetes.io/job-index-failure-count"
     assert pod({}, annotations={count: "many"}).annotations.job_index_failures == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "scheduling.volcano.sh/group-name",
+        "scheduling.k8s.io/group-name",
+        "gang.scheduling.koordinator.sh/name",
+        "kueue.x-k8s.io/pod-group-name",
+        "yunikorn.apache.org/task-group-name",
+        "armadaproject.io/gangId",
+        "godel.bytedance.com/pod-group-name",
+        "pod-group-name",
+    ],
+)
+def test_what_a_system_writes_into_annotations_names_a_gang(key: str) -> None:
+    found = gang_of(pod({}, annotations={key: "g"}))
+
+    assert found is not None
+    assert found.name == "g"
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"scheduling.k8s.io/group-name": "podgroup-1", VOLCANO_MIN_MEMBER: "1"},
+        {"kueue.x-k8s.io/pod-group-name": "g", KUEUE_SERVING: "true"},
+    ],
+    ids=["Volcano's groups of one", "replicas that serve"],
+)
+def test_what_makes_a_group_one_in_name_only_is_read_as_well(mark: dict[str, str]) -> None:
+    assert gang_of(pod({}, annotations=mark)) is None
 
 
 def test_a_claim_that_the_scheduler_made_is_seen_in_the_status() -> None:

@@ -8,7 +8,7 @@ from msgspec.json import Decoder
 from msgspec.structs import fields, replace
 
 from reactive_desched.model.approvals import ANSWER
-from reactive_desched.model.gangs import KUEUE_SERVING, VOLCANO_MIN_MEMBER
+from reactive_desched.model.gangs import GANG_KEYS, KUEUE_SERVING, VOLCANO_MIN_MEMBER
 from reactive_desched.model.objects import Annotations, OwnerReference, Pod, PodSpec
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
@@ -72,6 +72,8 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
     yunikorn_task_group: str | None = field(
         name="yunikorn.apache.org/task-group-name", default=None
     )
+    armada_gang: str | None = field(name="armadaproject.io/gangId", default=None)
+    godel_group: str | None = field(name="godel.bytedance.com/pod-group-name", default=None)
     kai_group: str | None = field(name="pod-group-name", default=None)
     answer: str | None = field(name=ANSWER, default=None)
 
@@ -80,7 +82,7 @@ NO_ANNOTATIONS: Final = PodAnnotations()
 _GROUPS: Final = tuple(
     (each.name, each.encode_name)
     for each in fields(PodAnnotations)
-    if each.name.startswith(("volcano_", "kube_", "koordinator_", "kueue_", "yunikorn_", "kai_"))
+    if each.encode_name in GANG_KEYS
 )
 """The fields with the annotations by which schedulers know groups of pods, and their keys."""
 
