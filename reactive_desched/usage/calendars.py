@@ -11,12 +11,13 @@ import anyio
 import anyio.to_thread
 
 from reactive_desched._version import __version__
-from reactive_desched.kube.client.failures import describe_error, proxy_refusal
+from reactive_desched.kube.client.failures import describe_error
 from reactive_desched.policy.freeze_calendar import MAX_BYTES, CalendarError, read_freezes
 from reactive_desched.policy.settings.limits import CalendarSettings
 from reactive_desched.policy.wall_windows import Span
 from reactive_desched.primitives.client_tls import client_tls_context
-from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
+from reactive_desched.primitives.proxies import ProxyError
+from reactive_desched.usage.secret_request import NoReply, SecretRequest
 
 ReadText = Callable[[CalendarSettings], Awaitable[bytes]]
 """Returns the text of a calendar, MAX_BYTES + 1 at most; raises CalendarError."""
@@ -49,47 +50,27 @@ async def read_calendar(
     """
     if settings.file:
         return await anyio.to_thread.run_sync(_read_file, settings.file, abandon_on_cancel=True)
-    proxy: Proxy | None = None
     try:
-        proxy = environment_proxy(settings.url, environ)
         read_tls = partial(client_tls_context, settings.ca_file or None)
         tls = await anyio.to_thread.run_sync(read_tls, abandon_on_cancel=True)
-        headers = {"User-Agent": f"reactive-desched/{__version__}", "Accept": "text/calendar"}
-        if settings.token_file:
-            token = await anyio.to_thread.run_sync(_read_file, settings.token_file)
-            headers["Authorization"] = f"Bearer {token.decode('ascii', 'ignore').strip()}"
-        async with (
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=1, ssl=tls),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            ) as session,
-            session.get(
-                settings.url,
-                headers=headers,
-                allow_redirects=False,  # the token goes nowhere else
-                proxy=None if proxy is None else proxy.url,
-            ) as answer,
-        ):
-            if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-                raise proxy_refusal(answer)
-            if answer.status != HTTPStatus.OK:
-                message = f"the server answers {answer.status} {answer.reason or ''}".rstrip()
-                raise CalendarError(message)
-            return await _read_body(answer.content)
-    except ProxyError as error:
+    except OSError as error:
+        raise CalendarError(describe_error(error)) from None
+    headers = {"User-Agent": f"reactive-desched/{__version__}", "Accept": "text/calendar"}
+    if settings.token_file:
+        token = await anyio.to_thread.run_sync(_read_file, settings.token_file)
+        headers["Authorization"] = f"Bearer {token.decode('ascii', 'ignore').strip()}"
+    try:
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=1, ssl=tls),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        ) as session:
+            request = SecretRequest("GET", settings.url, headers)
+            reply = await request.send(session, environ, MAX_BYTES)
+    except (ProxyError, NoReply) as error:
         raise CalendarError(str(error)) from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        if isinstance(error, CalendarError):
-            raise
-        raise CalendarError(describe_error(error, proxy)) from None
-
-
-async def _read_body(content: aiohttp.StreamReader) -> bytes:
-    parts, size = [], 0
-    while size <= MAX_BYTES and (part := await content.readany()):
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)[: MAX_BYTES + 1]
+    if reply.status != HTTPStatus.OK:
+        raise CalendarError(f"the server answers {reply.status_line}")
+    return reply.body
 
 
 def _read_file(path: str) -> bytes:

@@ -5,18 +5,13 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 import aiohttp
-from msgspec import Struct
 from yarl import URL
 
 from reactive_desched.errors import MonitoringUnavailable
-from reactive_desched.kube.client.failures import (
-    CONNECTION_ERRORS,
-    describe_error,
-    proxy_refusal,
-)
-from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
+from reactive_desched.primitives.proxies import ProxyError
+from reactive_desched.usage.secret_request import NoReply, Reply, SecretRequest
 
-__all__ = ["MonitoringServer", "Reply", "TokenSource"]
+__all__ = ["MonitoringServer", "TokenSource"]
 
 _JSON: Final = "application/json"
 
@@ -27,13 +22,6 @@ class TokenSource(Protocol):
     async def token(self, url: URL) -> str:
         """Return the token to show to this address, empty for none; raises UsageUnavailable."""
         ...
-
-
-class Reply(Struct, frozen=True, gc=False):
-    """An answer of the server: with JSON, or with status 200."""
-
-    status: int
-    body: bytes
 
 
 class MonitoringServer:
@@ -64,43 +52,16 @@ class MonitoringServer:
     async def _ask(self, method: str, url: URL, form: Mapping[str, str] | None) -> Reply:
         token = await self._tokens.token(self.url)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        proxy = self._proxy()
+        request, most = SecretRequest(method, url, headers, form), self._max_bytes
         try:
-            async with self._http.request(
-                method,
-                url,
-                data=form,
-                headers=headers,
-                allow_redirects=False,  # our token goes nowhere else
-                proxy=None if proxy is None else proxy.url,
-            ) as answer:
-                if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-                    raise proxy_refusal(answer)
-                body = await self._read_body(answer)
-                if answer.status == HTTPStatus.OK or answer.content_type == _JSON:
-                    return Reply(answer.status, body)
-                said = f"{answer.status} {answer.reason or ''}".rstrip()
-                raise MonitoringUnavailable(f"{self.url.origin()}: {said}")
-        except (*CONNECTION_ERRORS, ValueError) as error:
-            # Not raised from the client's own error, which holds our headers.
-            reason = describe_error(error, proxy)
-            raise MonitoringUnavailable(f"{self.url.origin()}: {reason}") from None
-
-    def _proxy(self) -> Proxy | None:
-        """Return the environment's proxy; raises MonitoringUnavailable for a bad one."""
-        try:
-            return environment_proxy(str(self.url), self._environ)
+            reply = await request.send(self._http, self._environ, most)
         except ProxyError as error:
             raise MonitoringUnavailable(str(error)) from None
-
-    async def _read_body(self, answer: aiohttp.ClientResponse) -> bytes:
-        parts, size = [], 0
-        while part := await answer.content.readany():
-            parts.append(part)
-            size += len(part)
-            if size > self._max_bytes:
-                answer.close()
-                raise aiohttp.ClientPayloadError(
-                    f"the reply is longer than {self._max_bytes} bytes"
-                )
-        return b"".join(parts)
+        except NoReply as error:
+            raise MonitoringUnavailable(f"{self.url.origin()}: {error}") from None
+        if len(reply.body) > most:
+            text = f"{self.url.origin()}: the reply is longer than {most} bytes"
+            raise MonitoringUnavailable(text)
+        if reply.status == HTTPStatus.OK or reply.content_type == _JSON:
+            return reply
+        raise MonitoringUnavailable(f"{self.url.origin()}: {reply.status_line}")
