@@ -157,7 +157,7 @@ def _build_calendars(
 ) -> CalendarPolling:
     """Build what reads the calendars of schedules, and puts them in force."""
     controller = pipeline.controller
-    noted = NotedConfigurable(controller, notes, controller.clocks, dry_run=deps.dry_run)
+    noted = NotedConfigurable(controller, notes, dry_run=deps.dry_run)
     calendars = CalendarPolling(active, noted, SystemClock(), deps.log, read_calendar)
     health.add_info_check("calendars", calendars.check)
     return calendars

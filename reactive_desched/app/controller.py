@@ -294,8 +294,7 @@ def _start_tasks(
     # files -> controller.reconfigure
     if deps.reload is not None:
         files, initial = deps.reload.files, deps.reload.initial_fingerprint
-        clocks = controller.clocks
-        noted = NotedConfigurable(controller, parts.notes, clocks, dry_run=deps.dry_run)
+        noted = NotedConfigurable(controller, parts.notes, dry_run=deps.dry_run)
         reloader = ConfigReloader(files, initial, parts.active, noted, recorder, log)
         tasks.start_soon(reloader.run)
     # state -> log

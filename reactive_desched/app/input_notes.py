@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -228,20 +228,26 @@ def _kept(lookup: PodLookup) -> PodLookup:
     return replace(lookup, annotations=read)
 
 
+class ConfigurableAtAMoment(Configurable, Protocol):
+    """A part that takes each configuration, and the clocks by which it does."""
+
+    @property
+    def clocks(self) -> TurnClocks:
+        """The clocks that stand still meanwhile."""
+        ...
+
+
 class NotedConfigurable:
     """Has another part take each configuration, and notes that it is in force."""
 
-    def __init__(
-        self, part: Configurable, notes: InputNotes, clocks: TurnClocks, *, dry_run: bool
-    ) -> None:
+    def __init__(self, part: ConfigurableAtAMoment, notes: InputNotes, *, dry_run: bool) -> None:
         self._part = part
-        self._clocks = clocks
         self._notes = notes
         self._dry_run = dry_run
 
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration."""
-        with self._clocks.still():
+        with self._part.clocks.still():
             self._part.reconfigure(config)
             self._notes.note(in_force(NO_TIME, config, dry_run=self._dry_run))
 

@@ -257,19 +257,17 @@ class Controller(IntentOwner):
     def _may_end_moves(self) -> bool:
         return self.readiness.is_paused_on_purpose and self.evaluator.started
 
-    def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
+    def work(self, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate due subjects and yield an intent for each pod to evict, until `should_yield`.
 
-        After that, record how pods ended that nothing explained in time. All of it is at `now`.
+        After that, record how pods ended that nothing explained in time. All of it is at one
+        moment of the controller's clocks.
         """
-        self.clocks.stop_at(now)
-        try:
+        with self.clocks.still() as now:
             yield from self._evaluate(now, should_yield)
             if self.disruptions.is_due(now):
                 is_in_sync = self.readiness.is_in_sync(CAUSES_READ)
                 self.disruptions.expire(now, should_yield, is_in_sync=is_in_sync)
-        finally:
-            self.clocks.go_on()
 
     def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()

@@ -52,13 +52,3 @@ class TurnClocks:
     ) -> None:
         """Show the time again."""
         self._blocks -= 1
-
-    def stop_at(self, now: float) -> None:
-        """Show this moment up to `go_on`, which has just begun, in monotonic seconds."""
-        if not self._blocks:
-            self._stopped, self._stopped_wall = now, self._wall_clock()
-        self._blocks += 1
-
-    def go_on(self) -> None:
-        """Show the time again, unless a block around this one stands still."""
-        self._blocks -= 1

@@ -208,7 +208,7 @@ class Worker:
         time_slice = _TimeSlice(self._clock, began + TIME_SLICE_S)
         self._is_processing = True
         try:
-            for intent in self._controller.work(now, time_slice.is_over):
+            for intent in self._controller.work(time_slice.is_over):
                 self._evictions.submit(intent)
         finally:
             self._is_processing = False

@@ -247,7 +247,7 @@ class _ControllerRun:
     ) -> tuple[Controller, PreviewClock]:
         """Evaluate everything once, at the beginning; no request is sent."""
         self._controller.restore(past, ends)
-        for _ in self._controller.work(self._clock.now, lambda: False):
+        for _ in self._controller.work(lambda: False):
             pass
         return self._controller, self._clock
 
@@ -279,7 +279,7 @@ class _ControllerRun:
 
     def _work(self) -> None:
         """Evaluate what is due; requests take a moment, and so many at once as a run sends."""
-        for intent in self._controller.work(self._clock.now, lambda: False):
+        for intent in self._controller.work(lambda: False):
             answered_at = max(self._clock.now, self._sender_free_at[0]) + REQUEST_S
             heapreplace(self._sender_free_at, answered_at)
             self._requests.append((answered_at, intent))

@@ -302,7 +302,7 @@ class DrivenController:
             return
         now = self._clock.now = max(now, due)
         asked, ends_after = count(1), item.interrupted_after or inf
-        for intent in self.controller.work(now, lambda: next(asked) >= ends_after):
+        for intent in self.controller.work(lambda: next(asked) >= ends_after):
             self._surroundings.send(intent)
         self._adopt()
         self.controller.next_due(now)
@@ -378,7 +378,7 @@ class DrivenController:
             if due is None or due > now:
                 break
             before = controller.evaluator.evaluations
-            intents = list(controller.work(now, lambda: False))
+            intents = list(controller.work(lambda: False))
             for intent in intents:
                 self._surroundings.send(intent)
             self._adopt()

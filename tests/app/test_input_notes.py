@@ -94,12 +94,14 @@ async def test_an_order_is_noted_before_it_is_carried_out(taken: Taken) -> None:
 
 async def test_a_configuration_is_noted_once_it_is_applied(taken: Taken) -> None:
     class Part:
+        clocks = TurnClocks(lambda: 2.0, lambda: 5.0)
+
         def reconfigure(self, config: Configuration) -> None:
             assert not taken.items
 
-    configuration, clocks = make_configuration(()), TurnClocks(lambda: 2.0, lambda: 5.0)
+    configuration = make_configuration(())
     with taken.notes.taken_by(taken.take):
-        NotedConfigurable(Part(), taken.notes, clocks, dry_run=True).reconfigure(configuration)
+        NotedConfigurable(Part(), taken.notes, dry_run=True).reconfigure(configuration)
 
     [item] = taken.items
     assert isinstance(item, ConfigurationInForce)

@@ -90,7 +90,8 @@ class Bench:
     def next_due(self, now: float) -> float | None:
         return self.evaluator.next_due(now)
 
-    def work(self, now: float, should_yield: object) -> Iterator[Evaluation]:
+    def work(self, should_yield: object) -> Iterator[Evaluation]:
+        now = self.clocks.monotonic()
         for _ in self.evaluator.process_due(now, should_yield):  # type: ignore[arg-type]  # a callable
             yield from ()
 

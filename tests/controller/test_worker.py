@@ -45,7 +45,8 @@ class Work:
         self.asked += 1
         return min(self.due, default=None) if self.may_work else None
 
-    def work(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
+    def work(self, should_yield: Callable[[], bool]) -> Iterator[Intent]:
+        now = self.clocks.monotonic()
         self.slices.append(0)
         while self.due and min(self.due) <= now:
             self.due.remove(min(self.due))

@@ -79,7 +79,7 @@ def test_jobs_are_made_for_the_pods_that_koordinator_evicted(
     for _ in range(expected.get("passes", 1) - 1):
         ordered(controller)
         controller.evaluator.resync(0.0)
-        assert not list(controller.work(0.0, lambda: False))
+        assert not list(controller.work(lambda: False))
 
     assert check().compare(expected, {"decisions": ordered(controller)}, 0, "") == []
 
