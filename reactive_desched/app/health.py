@@ -21,19 +21,11 @@ from reactive_desched.controller.readiness import (
     USUAL_BEFORE_A_TERM,
 )
 from reactive_desched.model.brakes import HEALTH_PREFIX, PENDING, STORM, ZONE
+from reactive_desched.model.modes import controller_mode_text
 from reactive_desched.web.health import CheckResult, Health
 
 CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
 """The brakes with a line of their own; the manual brake has the line of its pause."""
-
-MODES: Final = {False: "live: evicts pods", True: "dry run: sends no eviction request"}
-"""What /readyz and the log say of the mode, by whether it is a dry run."""
-
-NO_PLUGIN_ACTS: Final = "live: evicts no pod by itself: each plugin observes or proposes"
-"""What they say instead of the first one where the settings let no plugin act by itself."""
-
-_ONCE_IT_LEADS: Final = " once it leads"
-"""What follows the mode of a standby."""
 
 _SAID_BY_CHECKS: Final = (
     ControllerState.FAULT,
@@ -148,10 +140,13 @@ def _state_check(controller: Controller, description: ControllerDescription) -> 
 
 
 def _mode_check(controller: Controller, *, dry_run: bool) -> CheckResult:
-    if not dry_run and is_watched_only(controller.config):
-        return CheckResult(ok=False, message=NO_PLUGIN_ACTS)
-    once = "" if dry_run or not controller.pauses.leadership.is_standby else _ONCE_IT_LEADS
-    return CheckResult(not dry_run, f"{MODES[dry_run]}{once}")
+    no_plugin_acts = is_watched_only(controller.config)
+    text = controller_mode_text(
+        is_dry_run=dry_run,
+        no_plugin_acts=no_plugin_acts,
+        is_standby=controller.pauses.leadership.is_standby,
+    )
+    return CheckResult(not (dry_run or no_plugin_acts), text)
 
 
 def _warm_up_check(description: ControllerDescription) -> CheckResult:

@@ -16,6 +16,7 @@ from reactive_desched.cli.pending import (
     group_row,
     headline,
 )
+from reactive_desched.model.modes import controller_mode_text
 from reactive_desched.text.ages import age_of, format_age, format_span, time_until
 from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
@@ -30,8 +31,6 @@ _STANDBY: Final = "standby"
 _PAUSES_OF_STANDBY: Final = ("startup", "journal")
 """What a replica that stands by does not begin with: it is no trouble, and ends when it leads."""
 
-_MODES: Final = {"dry_run": "dry run: sends no eviction request", "live": "live: evicts pods"}
-_NO_PLUGIN_ACTS: Final = "live: evicts no pod by itself: each plugin observes or proposes"
 _EVICTED: Final = frozenset({"evicted", "dry_run"})
 _ENDED: Final = ("Succeeded", "Failed", "Aborted")
 _LARGE: Final = 1000
@@ -122,13 +121,12 @@ class StatusScreen:
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
             yield from self._line("credentials", f"not renewed: {credentials}", RED)
-        waits = answer["state"]["name"] == _STANDBY and answer["mode"] == "live"
-        once = " once it leads" if waits else ""
-        mode = f"{_MODES[answer['mode']]}{once}"
-        if answer["mode"] == "live" and answer.get("noPluginActs"):
-            mode = _NO_PLUGIN_ACTS
-        mode = f"{mode}; {answer['leadership']}"
-        yield from self._line("mode", mode, style)
+        mode = controller_mode_text(
+            is_dry_run=answer["mode"] == "dry_run",
+            no_plugin_acts=answer.get("noPluginActs", False),
+            is_standby=answer["state"]["name"] == _STANDBY,
+        )
+        yield from self._line("mode", f"{mode}; {answer['leadership']}", style)
         yield from self._modes(answer.get("modes", ()))
         policy = answer["policy"]
         profiles = ", ".join(policy["profiles"]) or "none"
