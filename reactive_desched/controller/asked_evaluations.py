@@ -6,7 +6,6 @@ What is asked for is evaluated as after a change, at once, and passes the same g
 from collections import deque
 from collections.abc import Collection, Generator, Hashable, Iterator, Sequence
 from datetime import datetime
-from enum import StrEnum
 from itertools import islice
 from typing import Final
 
@@ -20,6 +19,7 @@ from reactive_desched.controller.pending import (
     PendingFinding,
     PendingReason,
     PendingSummary,
+    PodState,
     summarize_pending,
 )
 from reactive_desched.controller.subscriptions import PluginInstance
@@ -156,19 +156,7 @@ def _explain_none(scope: EvaluationScope) -> None:
         raise ConfigError(f"namespace {quote(scope.namespace)} has no pod")
 
 
-class FoundState(StrEnum):
-    """Names the state of a pod that was found."""
-
-    WAITS = "waits"
-    STAYS = "stays"
-    NOT_FOUND = "not_found"
-    EVICTING = "evicting"
-    LEAVES = "leaves"
-    ENDED = "ended"
-    DRY_RUN = "dry_run"
-
-
-_UNFINISHED: Final = frozenset({FoundState.WAITS, FoundState.EVICTING, FoundState.LEAVES})
+_UNFINISHED: Final = frozenset({PodState.WAITS, PodState.EVICTING, PodState.LEAVES})
 
 
 class AskedPod(Struct, rename="camel"):
@@ -179,26 +167,21 @@ class AskedPod(Struct, rename="camel"):
     node: str
     profile: str
     plugin: str
-    state: FoundState = FoundState.WAITS
+    state: PodState = PodState.WAITS
     message: str = ""
 
     def wait_by(self, finding: PendingFinding, now: float) -> None:
         """Take what a gate says of it now, in monotonic seconds."""
-        decision = finding.decision
-        if decision.pod_leaves:
-            state = FoundState.LEAVES
-        else:
-            state = FoundState.STAYS if decision.keeps else FoundState.WAITS
-        self.turn(state, finding.message(now))
+        self.turn(finding.pod_state, finding.message(now))
 
     def end_waiting(self) -> None:
         """Note that no gate holds it, and that no eviction of it is under way."""
-        if self.state is FoundState.LEAVES:
-            self.turn(FoundState.ENDED, "it has left")
-        elif self.state in (FoundState.WAITS, FoundState.STAYS):
-            self.turn(FoundState.NOT_FOUND, "no plugin finds it any more")
+        if self.state is PodState.LEAVES:
+            self.turn(PodState.ENDED, "it has left")
+        elif self.state in (PodState.WAITS, PodState.STAYS):
+            self.turn(PodState.NOT_FOUND, "no plugin finds it any more")
 
-    def turn(self, state: FoundState, message: str = "") -> None:
+    def turn(self, state: PodState, message: str = "") -> None:
         """Take another state."""
         self.state, self.message = state, message
 
@@ -235,11 +218,11 @@ class AskedEvaluation(Struct, eq=False):
                 pod.namespace, pod.name, pod.node, evaluation.profile, evaluation.plugin
             )
         if isinstance(decision, Evict):
-            found.turn(FoundState.EVICTING)
+            found.turn(PodState.EVICTING)
         elif decision.pod_leaves:
-            found.turn(FoundState.LEAVES)
+            found.turn(PodState.LEAVES)
         else:
-            found.turn(FoundState.WAITS)
+            found.turn(PodState.WAITS)
 
 
 class AskedEvaluations(EvictionParticipant):
@@ -293,18 +276,18 @@ class AskedEvaluations(EvictionParticipant):
         """Note the outcome of an eviction."""
         for found in self._found(eviction.pod_uid):
             if outcome.result == DRY_RUN:
-                found.turn(FoundState.DRY_RUN, "it would be evicted")
+                found.turn(PodState.DRY_RUN, "it would be evicted")
             elif outcome.result not in POD_LEAVES:
-                found.turn(FoundState.WAITS, outcome.message)
+                found.turn(PodState.WAITS, outcome.message)
             elif eviction.accepted_at is not None and eviction.is_followed:
-                found.turn(FoundState.LEAVES)
+                found.turn(PodState.LEAVES)
             else:
-                found.turn(FoundState.ENDED, outcome.message)
+                found.turn(PodState.ENDED, outcome.message)
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
         """Note how the move of a pod ended."""
         for found in self._found(eviction.pod_uid):
-            found.turn(FoundState.ENDED, end_in_words(end.result, end.message))
+            found.turn(PodState.ENDED, end_in_words(end.result, end.message))
 
 
 class AskedStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -357,7 +340,7 @@ def status_of(
     waits = [each for each in held.values() if not each.decision.pod_leaves]
     summary = yield from _summary(waits, moment)
     asked.has_ended = asked.evaluated and not is_evaluating and not _UNFINISHED & counts.keys()
-    order = list(FoundState)
+    order = list(PodState)
     listed = sorted(asked.found.values(), key=lambda each: order.index(each.state))
     selected = asked.selected.uids
     yield AskedStatus(

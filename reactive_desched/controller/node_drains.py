@@ -15,6 +15,7 @@ from reactive_desched.controller.pending import (
     PendingContext,
     PendingFinding,
     PendingReason,
+    PodState,
     summarize_pending,
 )
 from reactive_desched.controller.slices import at_once
@@ -35,22 +36,11 @@ MAX_LISTED: Final = 100
 """Pods of one node that are listed in one answer; the others are only counted."""
 
 
-class PodLeft(StrEnum):
-    """Says what becomes of a pod that is still on its node."""
-
-    WAITS = "waits"
-    EVICTING = "evicting"
-    LEAVES = "leaves"
-    STAYS = "stays"
-    DRY_RUN = "dry_run"
-    LEFT_OUT = "left_out"
-
-
 _LEFT_OUT: Final = (
     "no profile takes it: the arguments of DrainNodes, or a nodeSelector, leave it out"
 )
 
-_MOVE_BY_THEMSELVES: Final = frozenset({PodLeft.WAITS, PodLeft.EVICTING, PodLeft.LEAVES})
+_MOVE_BY_THEMSELVES: Final = frozenset({PodState.WAITS, PodState.EVICTING, PodState.LEAVES})
 
 
 class DrainState(StrEnum):
@@ -73,7 +63,7 @@ class LeftPod(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     namespace: str
     pod: str
-    state: PodLeft
+    state: PodState
     message: str = ""
     until: datetime | None = None
     is_least: bool = False
@@ -176,7 +166,7 @@ def _drain(
     for each in left:
         counts[each.state] = counts.get(each.state, 0) + 1
     state, message = unseen or _state(counts)
-    order = list(PodLeft)
+    order = list(PodState)
     left.sort(key=lambda each: (order.index(each.state), each.namespace, each.pod))
     found = (held[uid] for uid in info.active if uid in held)
     waits = [each for each in found if not each.decision.pod_leaves]
@@ -200,25 +190,24 @@ def _left(
     name = pod.namespace, pod.name
     now, moment = inputs.moment.now, inputs.moment
     if (finding := held.get(pod.uid)) is not None:
-        decision = finding.decision
-        if decision.pod_leaves:
-            return LeftPod(*name, PodLeft.LEAVES, finding.message(now))
-        state = PodLeft.STAYS if decision.keeps else PodLeft.WAITS
+        state, gate = finding.pod_state, finding.decision.gate
+        if state is PodState.LEAVES:
+            return LeftPod(*name, state, finding.message(now))
         at = finding.until if finding.turn is None else finding.turn.at
         until = None if at is None else moment.time(at)
-        return LeftPod(*name, state, finding.message(now), until, finding.is_least, decision.gate)
+        return LeftPod(*name, state, finding.message(now), until, finding.is_least, gate)
     if pod.is_terminating:
-        return LeftPod(*name, PodLeft.LEAVES, "it terminates")
+        return LeftPod(*name, PodState.LEAVES, "it terminates")
     if (eviction := inputs.ledgers[0].current(pod.uid)) is not None:
         if eviction.accepted_at is None:
-            return LeftPod(*name, PodLeft.EVICTING, "its eviction is under way")
-        return LeftPod(*name, PodLeft.LEAVES, "it was evicted")
+            return LeftPod(*name, PodState.EVICTING, "its eviction is under way")
+        return LeftPod(*name, PodState.LEAVES, "it was evicted")
     latest = [found for each in inputs.ledgers if (found := each.latest(pod.uid)) is not None]
     if any(each.outcome is not None and each.outcome.result == DRY_RUN for each in latest):
-        return LeftPod(*name, PodLeft.DRY_RUN, "it would be evicted, and is only observed")
+        return LeftPod(*name, PodState.DRY_RUN, "it would be evicted, and is only observed")
     if inputs.evaluator.queued or inputs.evaluator.is_evaluating:
-        return LeftPod(*name, PodLeft.WAITS, "it is evaluated soon")
-    return LeftPod(*name, PodLeft.LEFT_OUT, left_out)
+        return LeftPod(*name, PodState.WAITS, "it is evaluated soon")
+    return LeftPod(*name, PodState.LEFT_OUT, left_out)
 
 
 def _not_begun(node: Node) -> tuple[DrainState, str]:

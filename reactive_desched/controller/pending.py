@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from itertools import islice
 from math import inf
 from typing import Final
@@ -29,6 +30,19 @@ PODS_PER_SLICE: Final = 64
 """So many findings are counted or listed before the event loop may have its turn."""
 
 
+class PodState(StrEnum):
+    """Names what becomes of a pod that is drained, or that an evaluation found, in order."""
+
+    WAITS = "waits"
+    EVICTING = "evicting"
+    LEAVES = "leaves"
+    STAYS = "stays"
+    DRY_RUN = "dry_run"
+    LEFT_OUT = "left_out"
+    NOT_FOUND = "not_found"
+    ENDED = "ended"
+
+
 class PendingFinding(Struct, frozen=True, gc=False):
     """A finding that a gate blocks; `since` and `until` are monotonic seconds.
 
@@ -50,6 +64,13 @@ class PendingFinding(Struct, frozen=True, gc=False):
     def message(self, now: float) -> str:
         """Say why it waits, and of one in a queue its place and when its turn is, as of now."""
         return self.decision.says(now) if self.turn is None else self.turn.message(now)
+
+    @property
+    def pod_state(self) -> PodState:
+        """The state of its pod: it leaves all the same, stays for good, or waits."""
+        if self.decision.pod_leaves:
+            return PodState.LEAVES
+        return PodState.STAYS if self.decision.keeps else PodState.WAITS
 
     @property
     def setting(self) -> str:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from reactive_desched.api.event import NodeDrained
 from reactive_desched.app.node_drains import BEGIN_S, RETRY_S, Draining, NodeWrites
-from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains, PodLeft
+from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains
+from reactive_desched.controller.pending import PodState
 from reactive_desched.errors import ConfigError, RequestRejected
 from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import ZONE_LABEL, Annotations, Node, OwnerReference, Pod
@@ -118,7 +119,7 @@ class DrainingController(FakeEdgesController):
         return row
 
 
-def left(row: NodeDrain) -> dict[str, PodLeft]:
+def left(row: NodeDrain) -> dict[str, PodState]:
     return {each.pod: each.state for each in row.pods}
 
 
@@ -133,10 +134,10 @@ async def test_pods_leave_at_the_pace_of_the_limits_and_the_page_says_when() -> 
         row = await controller.read_one()
 
         assert (row.state, row.wish) == (DrainState.DRAINING, WISH)
-        assert sorted(left(row).values()) == [PodLeft.LEAVES, PodLeft.WAITS]
+        assert sorted(left(row).values()) == [PodState.LEAVES, PodState.WAITS]
         [reason] = row.reasons
         assert (reason.reason, reason.last_turn is not None) == ("EvictionRateLimited", True)
-        assert next(each.until for each in row.pods if each.state is PodLeft.WAITS) is not None
+        assert next(each.until for each in row.pods if each.state is PodState.WAITS) is not None
         assert controller.marks == []
 
 
@@ -200,7 +201,7 @@ async def test_a_dry_run_writes_nothing_and_says_what_it_would_do() -> None:
         await anyio.sleep(1)
         row = await controller.read_one()
 
-    assert left(row) == {"web": PodLeft.DRY_RUN}
+    assert left(row) == {"web": PodState.DRY_RUN}
     assert row.state is DrainState.BLOCKED
 
 
@@ -255,7 +256,7 @@ async def test_what_stays_for_good_blocks_the_node_and_is_named() -> None:
         row = await controller.read_one()
 
     assert row.state is DrainState.BLOCKED
-    assert left(row) == {"critical": PodLeft.STAYS, "other": PodLeft.LEFT_OUT}
+    assert left(row) == {"critical": PodState.STAYS, "other": PodState.LEFT_OUT}
 
 
 async def test_a_disruption_budget_is_named_and_holds_the_pod_until_it_allows() -> None:
@@ -265,7 +266,7 @@ async def test_a_disruption_budget_is_named_and_holds_the_pod_until_it_allows() 
     controller.sync_and_resume(to_be_drained("n1"), node("n2"), web)
     async with controller.following():
         row = await controller.read_one()
-        assert (row.state, left(row)) == (DrainState.DRAINING, {"web": PodLeft.WAITS})
+        assert (row.state, left(row)) == (DrainState.DRAINING, {"web": PodState.WAITS})
         await anyio.sleep(120)
 
     assert controller.evicted_names == ["web", "web"]
@@ -484,4 +485,4 @@ async def test_a_profile_that_observes_begins_no_drain_and_says_what_would_leave
 
     assert controller.requests == []
     assert controller.evicted_names == []
-    assert left(row) == {"web": PodLeft.DRY_RUN}
+    assert left(row) == {"web": PodState.DRY_RUN}
