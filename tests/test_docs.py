@@ -69,6 +69,40 @@ def anchors(page: Path) -> set[str]:
     }
 
 
+_PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|ya?ml|json|toml|html|js|svg|sh|txt))`")
+PACKAGE = ROOT / "reactive_desched"
+
+
+def missing_files(text: str) -> list[str]:
+    """Return the files of our folders that a page names and that there are not.
+
+    A name with a word in capitals, as `tests/ROOM/test_x.py`, stands for many. A decision that is
+    superseded names what was.
+    """
+    if re.search(r"^Superseded by ", text, re.MULTILINE):
+        return []
+    folders = {each.name for base in (ROOT, PACKAGE) for each in base.iterdir() if each.is_dir()}
+    return [
+        name
+        for name in _PATH.findall(text)
+        if name.split("/")[0] in folders
+        and not re.search(r"\b[A-Z]{2}", name)
+        and not ((ROOT / name).is_file() or (PACKAGE / name).is_file())
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    assert missing_files(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_file_that_moved_is_found_unless_the_decision_is_superseded() -> None:
+    text = "Clocks are in `controller/clocks.py`, as `tests/ROOM/test_x.py` and `gate/gate.py` say."
+
+    assert missing_files(text) == ["controller/clocks.py"]
+    assert missing_files(f"Superseded by [ADR 1](x.md).\n\n{text}") == []
+
+
 def test_the_ten_pages_of_the_first_day_have_6000_words_at_most() -> None:
     section = (ROOT / "docs/README.md").read_text("utf-8").partition("## In a day")[2]
     pages = re.findall(r"^\d+\. \[.*?\]\((.*?)\)", section.partition("\n## ")[0], re.MULTILINE)

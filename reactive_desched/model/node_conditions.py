@@ -4,7 +4,7 @@ The kubelet, the node-problem-detector, agents of devices and of storage report 
 what they report every so often; only another status is a change here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 READY: Final = "Ready"
@@ -47,12 +47,3 @@ def with_change(
 ) -> tuple[StatusChange, ...]:
     """Add a status change, and forget the oldest beyond the bound."""
     return (*changes, (at, status))[-MAX_STATUS_CHANGES:]
-
-
-def kept_conditions(
-    reported: Iterable[tuple[str, str, int | None]],
-) -> Iterator[tuple[str, str, int | None]]:
-    """Yield the conditions that are kept, in order of their types, each type once."""
-    by_type = {each[0]: each for each in reported if each[0] != READY}
-    for kind in sorted(by_type)[:MAX_CONDITIONS]:
-        yield by_type[kind]

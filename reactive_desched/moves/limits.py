@@ -13,7 +13,7 @@ from reactive_desched.model.objects import OwnerReference
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.tracker import MoveTracker
-from reactive_desched.policy.settings.moves import MoveSettings, count_of
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
@@ -166,3 +166,10 @@ class MovingLimits:
             if key in self._awaited:
                 del self._awaited[key]
                 yield MoveEnded(*key)
+
+
+def count_of(limit: int | str, pods: int) -> int:
+    """Return a number of pods; of a percentage that share of `pods`, rounded down, at least 1."""
+    if isinstance(limit, int):
+        return limit
+    return max(1, pods * int(limit.removesuffix("%")) // 100)

@@ -22,8 +22,8 @@ from reactive_desched.journal.events import decode_event, read_events
 from reactive_desched.journal.follower import JournalFollower
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import EVICTED, EvictionRequest
+from reactive_desched.moves.limits import count_of
 from reactive_desched.moves.tracker import CREATION_TIMEOUT_S
-from reactive_desched.policy.settings.moves import count_of
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status

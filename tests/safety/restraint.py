@@ -15,8 +15,8 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.outcomes import EvictionRequest
+from reactive_desched.moves.limits import count_of
 from reactive_desched.policy.settings.guards import GuardName
-from reactive_desched.policy.settings.moves import count_of
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.objects import Obj
 from tests.safety.knowledge import Knowledge, controller_uid, is_rolling_out, opted_out_until

@@ -35,13 +35,6 @@ CountOrPercent = Annotated[
 PodCount = Annotated[int, Field(ge=1, le=_MAX_COUNT)]
 
 
-def count_of(limit: int | str, pods: int) -> int:
-    """Return a number of pods; of a percentage that share of `pods`, rounded down, at least 1."""
-    if isinstance(limit, int):
-        return limit
-    return max(1, pods * int(limit.removesuffix("%")) // _PERCENT)
-
-
 class MaxMovingSettings(Section):
     """The most pods that move at once: evicted, and not yet replaced by a Ready pod.
 

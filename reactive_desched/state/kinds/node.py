@@ -8,7 +8,7 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from reactive_desched.errors import QuantityError
-from reactive_desched.model.node_conditions import READY, Condition, kept_conditions
+from reactive_desched.model.node_conditions import MAX_CONDITIONS, READY, Condition
 from reactive_desched.model.node_drains import DRAIN, DRAINED
 from reactive_desched.model.objects import Node
 from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT
@@ -150,12 +150,14 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
 def _conditions(
     reported: tuple[NodeCondition, ...], intern: Callable[[str], str]
 ) -> tuple[tuple[Condition, ...], tuple[int | None, ...]]:
-    """Return the conditions other than Ready, and when the status of each last changed."""
-    kept = list(
-        kept_conditions((c.type, c.status, _seconds(c.last_transition_time)) for c in reported)
-    )
-    conditions = tuple((intern(kind), intern(status)) for kind, status, _ in kept)
-    return conditions, tuple(changed_s for _, _, changed_s in kept)
+    """Return the conditions other than Ready, and when the status of each last changed.
+
+    They are in order of their types, each type once.
+    """
+    by_type = {each.type: each for each in reported if each.type != READY}
+    kept = [by_type[kind] for kind in sorted(by_type)[:MAX_CONDITIONS]]
+    conditions = tuple((intern(each.type), intern(each.status)) for each in kept)
+    return conditions, tuple(_seconds(each.last_transition_time) for each in kept)
 
 
 def _has_times(taints: tuple[NodeTaint, ...]) -> bool:

@@ -15,6 +15,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.migration.limits import workload_limit
 from reactive_desched.migration.settings import arbitration_settings
 from reactive_desched.model.migration_jobs import Mode, SkipGate
+from reactive_desched.moves.limits import count_of
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.convert.rewriting import ConvertOptions, ConvertResult, convert_policy
@@ -22,7 +23,6 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.load import check_source, load_files, load_runnable, load_sources
 from reactive_desched.policy.protections import Protection
-from reactive_desched.policy.settings.moves import count_of
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from tests.support.golden import Golden
 from tests.support.koordinator_files import KOORDINATOR_HEAD, migration_controller
