@@ -21,9 +21,9 @@ import msgspec
 from bench.generate import Dataset, cache_folder, ensure
 from bench.measure import poll
 from bench.measure.machine import Stopwatch
-from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
+from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.gate.eviction_controls import ChangeFollowers, EvictionControls
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.ledger.ledger import EvictionLedger

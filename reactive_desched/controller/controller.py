@@ -15,7 +15,6 @@ from reactive_desched.controller.asked_evaluations import (
     SelectedPods,
 )
 from reactive_desched.controller.asked_kinds import asked_kinds
-from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.declared_drains import nodes_to_begin
 from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
@@ -27,6 +26,7 @@ from reactive_desched.controller.readiness import Readiness
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.turn_plan import TurnPlan
+from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.eviction.client import IntentOwner
 from reactive_desched.eviction.recorder import DecisionRecorder
 from reactive_desched.gate.approval import proposal_id

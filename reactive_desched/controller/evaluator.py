@@ -10,7 +10,6 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from reactive_desched.api.plugin import Opinions, next_opinion
-from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
 from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.plugin_faults import (
@@ -31,6 +30,7 @@ from reactive_desched.controller.work_queue import (
     FLAPPING_FIELDS,
     FlapDetector,
     FlappingConfig,
+    PodBackoff,
     WorkQueue,
 )
 from reactive_desched.errors import EvaluationEndless

@@ -1,7 +1,7 @@
 import pytest
 
-from reactive_desched.controller import backoff as backoff_module
-from reactive_desched.controller.backoff import BACKOFF_PODS, PodBackoff
+from reactive_desched.controller import work_queue as work_queue_module
+from reactive_desched.controller.work_queue import BACKOFF_PODS, PodBackoff
 from reactive_desched.model.outcomes import (
     CANCELLED,
     DENIED,
@@ -118,7 +118,7 @@ def test_a_budget_that_refuses_again_makes_the_wait_longer() -> None:
 
 
 def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff_module, "MAX_BACKOFF_ENTRIES", 3)
+    monkeypatch.setattr(work_queue_module, "MAX_BACKOFF_ENTRIES", 3)
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     for pod in ("old", "a", "b", "c"):
         backoff.record_failure(pod, NO, 0)
@@ -128,7 +128,7 @@ def test_the_oldest_failure_is_forgotten_at_the_bound(monkeypatch: pytest.Monkey
 
 
 def test_failing_again_makes_a_pod_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff_module, "MAX_BACKOFF_ENTRIES", 2)
+    monkeypatch.setattr(work_queue_module, "MAX_BACKOFF_ENTRIES", 2)
     backoff = PodBackoff(RetrySettings(initial_s=5, max_s=300, jitter=0))
     for pod in ("a", "b", "a", "c"):
         backoff.record_failure(pod, NO, 0)

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.api import DeschedulePlugin, PluginArgs, View
-from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.decisions import Decision, Evict, Refuse

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from reactive_desched.api import BalancePlugin, PluginArgs, View
 from reactive_desched.api.balance_plugin import Plan
-from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import EVALUATION_TTL_S, POD_GONE, Evaluator
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_clocks import TurnClocks
+from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.controller.worker import TIME_SLICE_S, Worker
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced

@@ -7,10 +7,10 @@ import json
 from collections import Counter
 from typing import Any, Final
 
-from reactive_desched.controller.backoff import PodBackoff
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
 from reactive_desched.controller.subscriptions import AnyPlugin
+from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.gate.eviction_controls import ChangeFollowers, EvictionControls
 from reactive_desched.kube.codec import ResourceCodec
