@@ -21,7 +21,7 @@ from reactive_desched.controller.readiness import (
     USUAL_BEFORE_A_TERM,
 )
 from reactive_desched.model.brakes import HEALTH_PREFIX, PENDING, STORM, ZONE
-from reactive_desched.model.modes import controller_mode_text
+from reactive_desched.model.modes import mode_text
 from reactive_desched.web.health import CheckResult, Health
 
 CHECKED_BRAKES: Final = (ZONE, STORM, PENDING)
@@ -141,7 +141,7 @@ def _state_check(controller: Controller, description: ControllerDescription) -> 
 
 def _mode_check(controller: Controller, *, dry_run: bool) -> CheckResult:
     no_plugin_acts = is_watched_only(controller.config)
-    text = controller_mode_text(
+    text = mode_text(
         is_dry_run=dry_run,
         no_plugin_acts=no_plugin_acts,
         is_standby=controller.pauses.leadership.is_standby,

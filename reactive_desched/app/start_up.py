@@ -23,7 +23,7 @@ from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.recovery import OpenIntent
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.session import Session
-from reactive_desched.model.modes import controller_mode_text
+from reactive_desched.model.modes import MODE_TEXTS, process_mode
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.moves import MaxMovingSettings
 from reactive_desched.primitives.shortage import lacking
@@ -151,10 +151,8 @@ def log_identity(configuration: Configuration, log: Logger, *, dry_run: bool) ->
     policy = configuration.policy
     plugins = dict.fromkeys(plugin.name for each in policy.profiles for plugin in each.plugins)
     log.info("reactive-desched starts", version=__version__, python=platform.python_version())
-    no_plugin_acts = is_watched_only(configuration)
-    log.info(
-        controller_mode_text(is_dry_run=dry_run, no_plugin_acts=no_plugin_acts, is_standby=False)
-    )
+    mode = process_mode(is_dry_run=dry_run, no_plugin_acts=is_watched_only(configuration))
+    log.info(MODE_TEXTS[mode])
     log.info(
         "the policy is in force",
         revision=policy.revision,

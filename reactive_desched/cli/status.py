@@ -16,7 +16,7 @@ from reactive_desched.cli.pending import (
     group_row,
     headline,
 )
-from reactive_desched.model.modes import controller_mode_text
+from reactive_desched.model.modes import mode_text
 from reactive_desched.text.ages import age_of, format_age, format_span, time_until
 from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
@@ -121,7 +121,7 @@ class StatusScreen:
         yield from self._line("cluster", f"{cluster}: {_size(answer)}")
         if credentials:
             yield from self._line("credentials", f"not renewed: {credentials}", RED)
-        mode = controller_mode_text(
+        mode = mode_text(
             is_dry_run=answer["mode"] == "dry_run",
             no_plugin_acts=answer.get("noPluginActs", False),
             is_standby=answer["state"]["name"] == _STANDBY,

@@ -19,7 +19,7 @@ from reactive_desched.controller.pending import (
     PendingFinding,
     PendingReason,
     PendingSummary,
-    PodState,
+    PodProgress,
     summarize_pending,
 )
 from reactive_desched.controller.subscriptions import PluginInstance
@@ -156,7 +156,7 @@ def _explain_none(scope: EvaluationScope) -> None:
         raise ConfigError(f"namespace {quote(scope.namespace)} has no pod")
 
 
-_UNFINISHED: Final = frozenset({PodState.WAITS, PodState.EVICTING, PodState.LEAVES})
+_UNFINISHED: Final = frozenset({PodProgress.WAITS, PodProgress.EVICTING, PodProgress.LEAVES})
 
 
 class AskedPod(Struct, rename="camel"):
@@ -167,7 +167,7 @@ class AskedPod(Struct, rename="camel"):
     node: str
     profile: str
     plugin: str
-    state: PodState = PodState.WAITS
+    state: PodProgress = PodProgress.WAITS
     message: str = ""
 
     def wait_by(self, finding: PendingFinding, now: float) -> None:
@@ -176,12 +176,12 @@ class AskedPod(Struct, rename="camel"):
 
     def end_waiting(self) -> None:
         """Note that no gate holds it, and that no eviction of it is under way."""
-        if self.state is PodState.LEAVES:
-            self.turn(PodState.ENDED, "it has left")
-        elif self.state in (PodState.WAITS, PodState.STAYS):
-            self.turn(PodState.NOT_FOUND, "no plugin finds it any more")
+        if self.state is PodProgress.LEAVES:
+            self.turn(PodProgress.ENDED, "it has left")
+        elif self.state in (PodProgress.WAITS, PodProgress.STAYS):
+            self.turn(PodProgress.NOT_FOUND, "no plugin finds it any more")
 
-    def turn(self, state: PodState, message: str = "") -> None:
+    def turn(self, state: PodProgress, message: str = "") -> None:
         """Take another state."""
         self.state, self.message = state, message
 
@@ -218,11 +218,11 @@ class AskedEvaluation(Struct, eq=False):
                 pod.namespace, pod.name, pod.node, evaluation.profile, evaluation.plugin
             )
         if isinstance(decision, Evict):
-            found.turn(PodState.EVICTING)
+            found.turn(PodProgress.EVICTING)
         elif decision.pod_leaves:
-            found.turn(PodState.LEAVES)
+            found.turn(PodProgress.LEAVES)
         else:
-            found.turn(PodState.WAITS)
+            found.turn(PodProgress.WAITS)
 
 
 class AskedEvaluations(EvictionParticipant):
@@ -276,18 +276,18 @@ class AskedEvaluations(EvictionParticipant):
         """Note the outcome of an eviction."""
         for found in self._found(eviction.pod_uid):
             if outcome.result == DRY_RUN:
-                found.turn(PodState.DRY_RUN, "it would be evicted")
+                found.turn(PodProgress.DRY_RUN, "it would be evicted")
             elif outcome.result not in POD_LEAVES:
-                found.turn(PodState.WAITS, outcome.message)
+                found.turn(PodProgress.WAITS, outcome.message)
             elif eviction.accepted_at is not None and eviction.is_followed:
-                found.turn(PodState.LEAVES)
+                found.turn(PodProgress.LEAVES)
             else:
-                found.turn(PodState.ENDED, outcome.message)
+                found.turn(PodProgress.ENDED, outcome.message)
 
     def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
         """Note how the move of a pod ended."""
         for found in self._found(eviction.pod_uid):
-            found.turn(PodState.ENDED, end_in_words(end.result, end.message))
+            found.turn(PodProgress.ENDED, end_in_words(end.result, end.message))
 
 
 class AskedStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -340,7 +340,7 @@ def status_of(
     waits = [each for each in held.values() if not each.decision.pod_leaves]
     summary = yield from _summary(waits, moment)
     asked.has_ended = asked.evaluated and not is_evaluating and not _UNFINISHED & counts.keys()
-    order = list(PodState)
+    order = list(PodProgress)
     listed = sorted(asked.found.values(), key=lambda each: order.index(each.state))
     selected = asked.selected.uids
     yield AskedStatus(

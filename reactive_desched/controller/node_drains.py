@@ -15,7 +15,7 @@ from reactive_desched.controller.pending import (
     PendingContext,
     PendingFinding,
     PendingReason,
-    PodState,
+    PodProgress,
     summarize_pending,
 )
 from reactive_desched.controller.slices import at_once
@@ -40,7 +40,9 @@ _LEFT_OUT: Final = (
     "no profile takes it: the arguments of DrainNodes, or a nodeSelector, leave it out"
 )
 
-_MOVE_BY_THEMSELVES: Final = frozenset({PodState.WAITS, PodState.EVICTING, PodState.LEAVES})
+_MOVE_BY_THEMSELVES: Final = frozenset(
+    {PodProgress.WAITS, PodProgress.EVICTING, PodProgress.LEAVES}
+)
 
 
 class DrainState(StrEnum):
@@ -63,7 +65,7 @@ class LeftPod(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     namespace: str
     pod: str
-    state: PodState
+    state: PodProgress
     message: str = ""
     until: datetime | None = None
     is_least: bool = False
@@ -166,7 +168,7 @@ def _drain(
     for each in left:
         counts[each.state] = counts.get(each.state, 0) + 1
     state, message = unseen or _state(counts)
-    order = list(PodState)
+    order = list(PodProgress)
     left.sort(key=lambda each: (order.index(each.state), each.namespace, each.pod))
     found = (held[uid] for uid in info.active if uid in held)
     waits = [each for each in found if not each.decision.pod_leaves]
@@ -191,23 +193,23 @@ def _left(
     now, moment = inputs.moment.now, inputs.moment
     if (finding := held.get(pod.uid)) is not None:
         state, gate = finding.pod_state, finding.decision.gate
-        if state is PodState.LEAVES:
+        if state is PodProgress.LEAVES:
             return LeftPod(*name, state, finding.message(now))
         at = finding.until if finding.turn is None else finding.turn.at
         until = None if at is None else moment.time(at)
         return LeftPod(*name, state, finding.message(now), until, finding.is_least, gate)
     if pod.is_terminating:
-        return LeftPod(*name, PodState.LEAVES, "it terminates")
+        return LeftPod(*name, PodProgress.LEAVES, "it terminates")
     if (eviction := inputs.ledgers[0].current(pod.uid)) is not None:
         if eviction.accepted_at is None:
-            return LeftPod(*name, PodState.EVICTING, "its eviction is under way")
-        return LeftPod(*name, PodState.LEAVES, "it was evicted")
+            return LeftPod(*name, PodProgress.EVICTING, "its eviction is under way")
+        return LeftPod(*name, PodProgress.LEAVES, "it was evicted")
     latest = [found for each in inputs.ledgers if (found := each.latest(pod.uid)) is not None]
     if any(each.outcome is not None and each.outcome.result == DRY_RUN for each in latest):
-        return LeftPod(*name, PodState.DRY_RUN, "it would be evicted, and is only observed")
+        return LeftPod(*name, PodProgress.DRY_RUN, "it would be evicted, and is only observed")
     if inputs.evaluator.queued or inputs.evaluator.is_evaluating:
-        return LeftPod(*name, PodState.WAITS, "it is evaluated soon")
-    return LeftPod(*name, PodState.LEFT_OUT, left_out)
+        return LeftPod(*name, PodProgress.WAITS, "it is evaluated soon")
+    return LeftPod(*name, PodProgress.LEFT_OUT, left_out)
 
 
 def _not_begun(node: Node) -> tuple[DrainState, str]:

@@ -30,7 +30,7 @@ PODS_PER_SLICE: Final = 64
 """So many findings are counted or listed before the event loop may have its turn."""
 
 
-class PodState(StrEnum):
+class PodProgress(StrEnum):
     """Names what becomes of a pod that is drained, or that an evaluation found, in order."""
 
     WAITS = "waits"
@@ -66,11 +66,11 @@ class PendingFinding(Struct, frozen=True, gc=False):
         return self.decision.says(now) if self.turn is None else self.turn.message(now)
 
     @property
-    def pod_state(self) -> PodState:
+    def pod_state(self) -> PodProgress:
         """The state of its pod: it leaves all the same, stays for good, or waits."""
         if self.decision.pod_leaves:
-            return PodState.LEAVES
-        return PodState.STAYS if self.decision.keeps else PodState.WAITS
+            return PodProgress.LEAVES
+        return PodProgress.STAYS if self.decision.keeps else PodProgress.WAITS
 
     @property
     def setting(self) -> str:

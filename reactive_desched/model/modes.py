@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-__all__ = ["ACT", "OBSERVE", "PROPOSE", "Mode", "controller_mode_text"]
+__all__ = ["ACT", "MODE_TEXTS", "OBSERVE", "PROPOSE", "Mode", "mode_text", "process_mode"]
 
 Mode = Literal["observe", "propose", "act"]
 
@@ -16,13 +16,23 @@ ACT: Final = "act"
 """What is decided is carried out."""
 
 
-def controller_mode_text(*, is_dry_run: bool, no_plugin_acts: bool, is_standby: bool) -> str:
-    """Say whether the controller evicts pods: /readyz, `status` and the log say it alike.
+MODE_TEXTS: Final = {
+    "dry run": "dry run: sends no eviction request",
+    "no plugin acts": "live: evicts no pod by itself: each plugin observes or proposes",
+    "live": "live: evicts pods",
+}
+"""What the log, /readyz and the command status say of what a process does, by `process_mode`."""
 
-    `no_plugin_acts` is whether the settings let no plugin act by itself.
-    """
+
+def process_mode(*, is_dry_run: bool, no_plugin_acts: bool) -> str:
+    """Name what a process does; `no_plugin_acts` is whether no plugin acts by itself."""
     if is_dry_run:
-        return "dry run: sends no eviction request"
-    if no_plugin_acts:
-        return "live: evicts no pod by itself: each plugin observes or proposes"
-    return f"live: evicts pods{' once it leads' if is_standby else ''}"
+        return "dry run"
+    return "no plugin acts" if no_plugin_acts else "live"
+
+
+def mode_text(*, is_dry_run: bool, no_plugin_acts: bool, is_standby: bool) -> str:
+    """Say what a process does, or will do once it leads."""
+    mode = process_mode(is_dry_run=is_dry_run, no_plugin_acts=no_plugin_acts)
+    waits = is_standby and mode == "live"
+    return f"{MODE_TEXTS[mode]}{' once it leads' if waits else ''}"

@@ -6,7 +6,7 @@ import pytest
 from reactive_desched.cli import main
 from reactive_desched.cli.status import MAX_ROWS, StatusScreen
 from reactive_desched.eviction.recorder import NOT_OPEN
-from reactive_desched.model.modes import controller_mode_text
+from reactive_desched.model.modes import mode_text
 from reactive_desched.text.layout import TextLayout
 from tests.support.golden import Golden
 
@@ -218,7 +218,7 @@ def test_what_no_plugin_does_is_not_said_of_the_process() -> None:
     text = "\n".join(screen(watched))
 
     assert "evicts pods" not in text
-    said = controller_mode_text(is_dry_run=False, no_plugin_acts=True, is_standby=True)
+    said = mode_text(is_dry_run=False, no_plugin_acts=True, is_standby=True)
     assert said in text
     assert "observe: default/NodeTaints" in text
 

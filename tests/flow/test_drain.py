@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reactive_desched.api.event import NodeDrained
 from reactive_desched.app.node_drains import BEGIN_S, RETRY_S, Draining, NodeWrites
 from reactive_desched.controller.node_drains import DrainState, NodeDrain, NodeDrains
-from reactive_desched.controller.pending import PodState
+from reactive_desched.controller.pending import PodProgress
 from reactive_desched.errors import ConfigError, RequestRejected
 from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import ZONE_LABEL, Annotations, Node, OwnerReference, Pod
@@ -119,7 +119,7 @@ class DrainingController(FakeEdgesController):
         return row
 
 
-def left(row: NodeDrain) -> dict[str, PodState]:
+def left(row: NodeDrain) -> dict[str, PodProgress]:
     return {each.pod: each.state for each in row.pods}
 
 
@@ -134,10 +134,10 @@ async def test_pods_leave_at_the_pace_of_the_limits_and_the_page_says_when() -> 
         row = await controller.read_one()
 
         assert (row.state, row.wish) == (DrainState.DRAINING, WISH)
-        assert sorted(left(row).values()) == [PodState.LEAVES, PodState.WAITS]
+        assert sorted(left(row).values()) == [PodProgress.LEAVES, PodProgress.WAITS]
         [reason] = row.reasons
         assert (reason.reason, reason.last_turn is not None) == ("EvictionRateLimited", True)
-        assert next(each.until for each in row.pods if each.state is PodState.WAITS) is not None
+        assert next(each.until for each in row.pods if each.state is PodProgress.WAITS) is not None
         assert controller.marks == []
 
 
@@ -201,7 +201,7 @@ async def test_a_dry_run_writes_nothing_and_says_what_it_would_do() -> None:
         await anyio.sleep(1)
         row = await controller.read_one()
 
-    assert left(row) == {"web": PodState.DRY_RUN}
+    assert left(row) == {"web": PodProgress.DRY_RUN}
     assert row.state is DrainState.BLOCKED
 
 
@@ -256,7 +256,7 @@ async def test_what_stays_for_good_blocks_the_node_and_is_named() -> None:
         row = await controller.read_one()
 
     assert row.state is DrainState.BLOCKED
-    assert left(row) == {"critical": PodState.STAYS, "other": PodState.LEFT_OUT}
+    assert left(row) == {"critical": PodProgress.STAYS, "other": PodProgress.LEFT_OUT}
 
 
 async def test_a_disruption_budget_is_named_and_holds_the_pod_until_it_allows() -> None:
@@ -266,7 +266,7 @@ async def test_a_disruption_budget_is_named_and_holds_the_pod_until_it_allows() 
     controller.sync_and_resume(to_be_drained("n1"), node("n2"), web)
     async with controller.following():
         row = await controller.read_one()
-        assert (row.state, left(row)) == (DrainState.DRAINING, {"web": PodState.WAITS})
+        assert (row.state, left(row)) == (DrainState.DRAINING, {"web": PodProgress.WAITS})
         await anyio.sleep(120)
 
     assert controller.evicted_names == ["web", "web"]
@@ -485,4 +485,4 @@ async def test_a_profile_that_observes_begins_no_drain_and_says_what_would_leave
 
     assert controller.requests == []
     assert controller.evicted_names == []
-    assert left(row) == {"web": PodState.DRY_RUN}
+    assert left(row) == {"web": PodProgress.DRY_RUN}

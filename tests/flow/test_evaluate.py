@@ -13,7 +13,7 @@ from reactive_desched.app.evaluating import AskedList, Evaluating
 from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.controller import asked_evaluations
 from reactive_desched.controller.asked_evaluations import AskedStatus
-from reactive_desched.controller.pending import PodState
+from reactive_desched.controller.pending import PodProgress
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ConfigError
 from reactive_desched.model.objects import Annotations
@@ -77,7 +77,7 @@ class Asked(FakeEdgesController):
         return await self.read(asked.number)
 
 
-def states(status: AskedStatus) -> dict[str, PodState]:
+def states(status: AskedStatus) -> dict[str, PodProgress]:
     return {each.pod: each.state for each in status.pods}
 
 

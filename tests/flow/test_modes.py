@@ -10,7 +10,7 @@ from reactive_desched.app.health import build_health
 from reactive_desched.app.start_up import log_identity
 from reactive_desched.controller.pipeline import build_pipeline
 from reactive_desched.model.decisions import Evict
-from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode, controller_mode_text
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode, mode_text
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
 from reactive_desched.policy.configuration import Configuration
@@ -91,7 +91,7 @@ async def test_a_process_whose_plugins_do_not_act_does_not_say_that_it_evicts(
     health = build_health(Moded(config).pipeline, ActiveConfig(config), dry_run=False)
     log_identity(config, log, dry_run=False)
 
-    text = controller_mode_text(is_dry_run=False, no_plugin_acts=is_said, is_standby=False)
+    text = mode_text(is_dry_run=False, no_plugin_acts=is_said, is_standby=False)
     assert ("no pod by itself" in text) == is_said
     assert health.readyz().info["mode"].message == text
     assert text in [line.event for line in log.lines]
