@@ -298,7 +298,10 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
 
     @abstractmethod
     def subjects(self, change: Change, view: View) -> Iterable[SubjectT]:
-        """Name the subjects a change may concern; too many is slow, too few is a bug."""
+        """Name the subjects a change may concern; too many is slow, too few is a bug.
+
+        Those of an `InPortions` are named a portion at a time: the cluster may change between two.
+        """
 
     @abstractmethod
     def evaluate(self, subject: SubjectT, view: View) -> Opinions:

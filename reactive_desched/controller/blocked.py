@@ -111,15 +111,15 @@ class BlockedFindings(Generic[K, G, C]):
         ]
 
     def waiting_for(self, wake: WakeOn) -> list[K]:
-        """Return the findings that wait for this."""
+        """Return the findings that wait for this, longest blocked first."""
         return list(self._by_wake.members(wake))
 
-    def candidates_for(self, hint: CapacityHint) -> Iterator[K]:
-        """Yield the findings that may use the capacity of a hint, longest blocked first."""
-        for key in list(self._by_wake.members(hint.wake)):
-            node = self._blocked[key].decision.finding.pod.node
-            if not hint.exclude_node or node != hint.exclude_node:
-                yield key
+    def may_use(self, key: K, hint: CapacityHint) -> bool:
+        """Say whether a finding is still blocked on another node than the hint's."""
+        blocked = self._blocked.get(key)
+        return blocked is not None and (
+            not hint.exclude_node or blocked.decision.finding.pod.node != hint.exclude_node
+        )
 
     def decision_of(self, key: K) -> BlockedDecision | None:
         """Return the decision a finding is blocked by."""

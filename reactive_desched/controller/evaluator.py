@@ -4,7 +4,8 @@ The evaluator is synchronous and reads no clock: callers pass the time in monoto
 works in small portions, so that the worker can yield to the event loop between two of them.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -56,7 +57,12 @@ from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
-from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
+from reactive_desched.primitives.long_answers import (
+    AnswerTakesLong,
+    InPortions,
+    LongAnswers,
+    portions,
+)
 from reactive_desched.primitives.timers import Timers
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
@@ -84,6 +90,13 @@ RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
 
 _END: Final = object()
+
+MAX_NAMINGS: Final = 100
+"""So many changes wait until all that they concern is enqueued; with one more, the first is seen to
+at once."""
+
+_Portions = Iterator[Collection[SubjectKey]]
+"""What a change concerns, in portions between which the cluster may change."""
 
 _OTHERS_PER_SLICE: Final = 1_000
 """So many subjects that were not asked for are passed over at once."""
@@ -201,6 +214,7 @@ class Evaluator:
         self._under_way: _EvaluationUnderWay | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
         self._capacity_trigger: ChangeTrigger | None = None
+        self._namings: deque[tuple[_Portions, ChangeTrigger]] = deque()
 
     @property
     def instances(self) -> tuple[PluginInstance, ...]:
@@ -311,7 +325,7 @@ class Evaluator:
         if changes:
             self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
         may_change_later |= self._capacity_trigger is not None
-        return may_change_later or self._queue.enqueued != enqueued
+        return may_change_later or bool(self._namings) or self._queue.enqueued != enqueued
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
         """Evaluate what is due and yield each decision, until nothing is due or it should yield.
@@ -322,7 +336,12 @@ class Evaluator:
         """
         self._update_evictability((), now)
         self._resume(now)
-        while self._under_way is not None or self._follows_capacity(now) or self._begin_due(now):
+        while (
+            self._under_way is not None
+            or self._goes_on_naming(now)
+            or self._follows_capacity(now)
+            or self._begin_due(now)
+        ):
             if (under_way := self._under_way) is not None:
                 evaluation = self._next_evaluation(under_way, now)
                 if evaluation is not None:
@@ -332,7 +351,9 @@ class Evaluator:
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._under_way is not None or self._resyncs or self._capacity_trigger is not None:
+        if self._under_way is not None or self._resyncs or self._namings:
+            return now
+        if self._capacity_trigger is not None:
             return now
         earliest = self._timers.next_due()
         due = self._queue.next_due()
@@ -427,19 +448,27 @@ class Evaluator:
                 continue
             may_change_later = True
             for change in view.apply_changes(changes):
-                self._enqueue_evictability(view, change, now)
+                self._enqueue_subjects(change, ChangeTrigger(change, now), now, view)
         return may_change_later
 
     @calls_foreign_code
-    def _enqueue_subjects(self, change: Change, trigger: ChangeTrigger, now: float) -> None:
-        """Enqueue what the plugins say that a change concerns."""
-        enqueue, clock = self._queue.enqueue, self._plugin_clock
+    def _enqueue_subjects(
+        self,
+        change: Change,
+        trigger: ChangeTrigger,
+        now: float,
+        only_in: ProfileView | None = None,
+    ) -> None:
+        """Enqueue what the plugins say that a change concerns; `only_in`, those of a profile."""
+        clock = self._plugin_clock
         began = clock()
-        for matters, instance in self._subscriptions.by_kind[type(change)]:
+        for matters, instance in self._subscriptions.by_kind.get(type(change), ()):
+            if only_in is not None and instance.view is not only_in:
+                continue
             try:
                 if matters is None or matters(change):
-                    for subject in instance.plugin.subjects(change, instance.view):
-                        enqueue((instance, subject), now, trigger)
+                    subjects = instance.plugin.subjects(change, instance.view)
+                    self._enqueue_named(instance, subjects, trigger, now)
             except BaseException as error:
                 if not is_fault(error):
                     raise
@@ -448,21 +477,64 @@ class Evaluator:
                 self._note_slow((instance, change), ended - began)
             began = ended
 
+    def _enqueue_named(
+        self,
+        instance: PluginInstance,
+        subjects: Iterable[Hashable],
+        trigger: ChangeTrigger,
+        now: float,
+    ) -> None:
+        if isinstance(subjects, InPortions):
+            self._enqueue_portions(self._named(instance, subjects, trigger, now), trigger, now)
+            return
+        enqueue = self._queue.enqueue
+        for subject in subjects:
+            enqueue((instance, subject), now, trigger)
+
     @calls_foreign_code
-    def _enqueue_evictability(self, view: ProfileView, change: Change, now: float) -> None:
-        """Enqueue what a changed evictability concerns, of this profile alone."""
-        trigger = ChangeTrigger(change, now)
-        for matters, instance in self._subscriptions.by_kind.get(type(change), ()):
-            if instance.view is not view:
-                continue
-            try:
-                if matters is None or matters(change):
-                    for subject in instance.plugin.subjects(change, view):
-                        self._queue.enqueue((instance, subject), now, trigger)
-            except BaseException as error:
-                if not is_fault(error):
-                    raise
-                self._missed(instance, trigger, error, now)
+    def _named(
+        self,
+        instance: PluginInstance,
+        subjects: InPortions[Hashable],
+        trigger: ChangeTrigger,
+        now: float,
+    ) -> _Portions:
+        """Yield what a plugin names in portions."""
+        began = self._plugin_clock()
+        try:
+            for number, portion in enumerate(subjects.portions):
+                if number:  # the first belongs to the call
+                    self._time_call((instance, trigger.change), began)
+                yield [(instance, subject) for subject in portion]
+                if self.faults.is_off(instance):
+                    return
+                began = self._plugin_clock()
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            self._missed(instance, trigger, error, now)
+
+    def _enqueue_portions(self, named: _Portions, trigger: ChangeTrigger, now: float) -> None:
+        """Enqueue a portion of subjects at once, and the others before what is evaluated next."""
+        self._namings.append((named, trigger))
+        self._name_portion(-1, now)
+        while len(self._namings) > MAX_NAMINGS:
+            self._name_portion(0, now)
+
+    def _name_portion(self, at: int, now: float) -> None:
+        named, trigger = self._namings[at]
+        if (portion := next(named, None)) is None:
+            del self._namings[at]
+            return
+        for key in portion:
+            self._queue.enqueue(key, now, trigger)
+
+    def _goes_on_naming(self, now: float) -> bool:
+        """Enqueue one more portion of what changes concern; say whether there was one."""
+        if not self._namings:
+            return False
+        self._name_portion(0, now)
+        return True
 
     @calls_foreign_code
     def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
@@ -600,7 +672,9 @@ class Evaluator:
 
     def _follow_capacity(self, trigger: ChangeTrigger, now: float) -> None:
         """Take a step of finding what may fit by now, and enqueue that; work is left for more."""
-        self._requeue_for_capacity(self._node_fit.take_capacity_hints(), trigger, now)
+        if hints := self._node_fit.take_capacity_hints():
+            evaluated = None if self._under_way is None else self._under_way.key
+            self._enqueue_portions(self._woken(hints, evaluated), trigger, now)
         self._capacity_trigger = trigger if self._node_fit.has_more_hints else None
 
     def _follows_capacity(self, now: float) -> bool:
@@ -610,23 +684,25 @@ class Evaluator:
         self._follow_capacity(trigger, now)
         return True
 
-    def _requeue_for_capacity(
-        self, hints: Iterable[CapacityHint], trigger: ChangeTrigger, now: float
-    ) -> None:
-        """Enqueue at most as many blocked subjects as the freed capacity holds."""
-        evaluated = None if self._under_way is None else self._under_way.key
+    def _woken(self, hints: Iterable[CapacityHint], evaluated: SubjectKey | None) -> _Portions:
+        """Yield at most as many blocked subjects as the freed capacity holds."""
         for hint in hints:
             left = hint.slots
-            for key in self._blocked.candidates_for(hint):
+            for keys in portions(self._blocked.waiting_for(hint.wake)):
+                woken: dict[SubjectKey, None] = {}
+                for key in keys:
+                    if len(woken) == left:
+                        break
+                    if hint.after_fit and key[:2] == evaluated:
+                        continue  # it would wake itself for ever
+                    if key[0].is_observed != hint.is_observed:
+                        continue  # its reservations are others
+                    if self._blocked.may_use(key, hint) and key[:2] not in self._queue:
+                        woken[key[:2]] = None
+                yield woken
+                left = None if left is None else left - len(woken)
                 if left == 0:
                     break
-                if hint.after_fit and key[:2] == evaluated:
-                    continue  # it would wake itself for ever
-                if key[0].is_observed != hint.is_observed:
-                    continue  # its reservations are others
-                if key[:2] not in self._queue:
-                    self._queue.enqueue(key[:2], now, trigger)
-                    left = None if left is None else left - 1
 
     def _begin_due(self, now: float) -> bool:
         """Begin the evaluation of the next subject that is due; say whether there was one."""

@@ -1,6 +1,6 @@
 """A pod sits near another that its own required anti-affinity keeps it away from."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from reactive_desched.api.plugin import DeschedulePlugin, View
@@ -19,6 +19,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.primitives.long_answers import InPortions, portions
 from reactive_desched.state.indexes.pod_affinity import (
     AntiAffinityResolved,
     ForbiddenPodsChanged,
@@ -87,7 +88,7 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
                     view.index(PodAffinity).violated_by(PodSubject(pod.key)), view
                 )
             case AntiAffinityResolved(pods=pods):
-                return map(PodSubject, pods)
+                return _in_portions(pods)
             case ForbiddenPodsChanged(pods=pods):
                 found = map(view.active_pod, pods)
                 return _by_importance((each[0] for each in found if each is not None), view)
@@ -173,13 +174,17 @@ def _all_subjects(view: View) -> Iterator[PodSubject]:
             yield from _by_importance(with_terms, view)
 
 
-def _by_importance(pods: Iterable[Pod], view: View) -> list[PodSubject]:
+def _by_importance(pods: Iterable[Pod], view: View) -> Iterable[PodSubject]:
     """Name pods, each once, least important first."""
     chosen = {pod.uid: pod for pod in pods}
     if len(chosen) <= 1:
-        return list(map(PodSubject, chosen))
+        return map(PodSubject, chosen)
     importance = pod_importance(view.prefers_no_eviction)
-    return [PodSubject(pod.uid) for pod in sorted(chosen.values(), key=importance)]
+    return _in_portions([pod.uid for pod in sorted(chosen.values(), key=importance)])
+
+
+def _in_portions(pods: Sequence[PodKey]) -> InPortions[PodSubject]:
+    return InPortions(list(map(PodSubject, portion)) for portion in portions(pods))
 
 
 def _details(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:

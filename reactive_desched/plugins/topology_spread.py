@@ -38,11 +38,16 @@ from reactive_desched.model.spread_moves import (
 )
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
-from reactive_desched.primitives.long_answers import portions
+from reactive_desched.primitives.long_answers import InPortions, portions
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
-from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGroup, SpreadGroups
+from reactive_desched.state.indexes.spread_groups import (
+    SpreadChanged,
+    SpreadGroup,
+    SpreadGroups,
+    SpreadNodesChanged,
+)
 
 REPLACEMENT_TIMEOUT_S: Final = 120.0
 """How long a plan may rest on a replacement that is expected and not bound yet."""
@@ -117,13 +122,21 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     name = "RemovePodsViolatingTopologySpreadConstraint"
     indexes = (SpreadGroups, NamespacePods, EmptiedNodes)
-    reacts_to = (Resynced, SpreadChanged, EmptiedNodesChanged, PodEvictabilityChanged)
+    reacts_to = (
+        Resynced,
+        SpreadChanged,
+        SpreadNodesChanged,
+        EmptiedNodesChanged,
+        PodEvictabilityChanged,
+    )
 
     def subjects(self, change: Change, view: View) -> Iterable[SpreadGroup]:
         """Name the constraints whose skew passed maxSkew, or exceeds it and can be planned now."""
         match change:
             case SpreadChanged(groups=groups):
                 return groups
+            case SpreadNodesChanged():
+                return InPortions(self._counts(view).groups_on(change))
             case PodEvictabilityChanged(pod=pod):
                 return self._counts(view).recount(pod)
             case _:

@@ -1,7 +1,8 @@
 """Answers that take longer than a turn of the event loop may: an evaluation has them in steps."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Final, Generic, TypeVar
 
 PORTION: Final = 100
 """So many pods, or labels, are looked at in a step: a few tenths of a millisecond."""
@@ -12,6 +13,19 @@ ItemT = TypeVar("ItemT")
 def portions(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
     """Yield items in portions of one step."""
     return (items[at : at + PORTION] for at in range(0, len(items), PORTION))
+
+
+class InPortions(Generic[ItemT]):
+    """Items that are found in portions, between which the cluster may change: iterate once.
+
+    Some portions may be empty.
+    """
+
+    def __init__(self, portions: Iterator[Collection[ItemT]]) -> None:
+        self.portions: Final = portions
+
+    def __iter__(self) -> Iterator[ItemT]:
+        return chain.from_iterable(self.portions)
 
 
 class AnswerTakesLong(BaseException):

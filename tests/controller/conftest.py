@@ -17,7 +17,7 @@ from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.policy.settings.controller_settings import RetrySettings
-from reactive_desched.primitives.long_answers import LongAnswers
+from reactive_desched.primitives.long_answers import InPortions, LongAnswers
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod
@@ -31,8 +31,8 @@ AT_ONCE = DebounceConfig(0, 0)
 class Wrong(PodPlugin[PluginArgs]):
     """Flags the pods it is told to, and asks to look again where it is told to.
 
-    It raises what it is to raise: on a subject, or when it is asked what a change concerns. Each
-    judgement and each such question takes `takes_s`, by `clock_s`.
+    It raises what it is to raise: on a subject, or when it is asked what a change concerns, which
+    it may name in `portions`. Each judgement and each such question takes `takes_s`, by `clock_s`.
     """
 
     name = "Wrong"
@@ -45,12 +45,15 @@ class Wrong(PodPlugin[PluginArgs]):
         self.judged: list[NodeOrPod] = []
         self.fails_on: dict[NodeOrPod, BaseException] = {}
         self.fails_to_name: BaseException | None = None
+        self.portions: Iterator[list[NodeOrPod]] | None = None
         self.clock_s = self.takes_s = 0.0
 
     def subjects(self, change: Change, view: View) -> Iterable[NodeOrPod]:
         self.clock_s += self.takes_s
         if self.fails_to_name is not None:
             raise self.fails_to_name
+        if self.portions is not None:
+            return InPortions(self.portions)
         return super().subjects(change, view)
 
     def judge(self, subject: NodeOrPod, view: View) -> Iterator[Finding | RequeueAfter]:

@@ -12,6 +12,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import DENIED
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.model.wakes import WakeOnGroupCapacity
+from reactive_desched.primitives import long_answers
 from reactive_desched.primitives.timers import DebounceConfig, DebounceQueue
 from reactive_desched.testing.builders import pod
 
@@ -115,12 +116,65 @@ def test_a_pod_that_is_due_anyway_takes_up_no_place() -> None:
     assert "a" not in dirty
 
 
-def test_those_that_may_be_woken_are_named_longest_waiting_first() -> None:
+def test_a_finding_may_use_room_on_another_node_while_it_is_blocked() -> None:
     parking: BlockedFindings[str, str, str] = BlockedFindings()
     for name, found in (("a", pod("a", on="n1")), ("b", pod("b", on="n2"))):
         verdict = Refuse(Finding(found, "Test", "why"), "Gate", "No", "no", (ROOM,))
         parking.add(name, verdict, 0.0, "", ())
 
-    assert list(parking.candidates_for(CapacityHint(ROOM))) == ["a", "b"]
-    assert list(parking.candidates_for(CapacityHint(ROOM, 1, "n1"))) == ["b"]
-    assert list(parking.candidates_for(CapacityHint(WakeOnGroupCapacity(2)))) == []
+    assert parking.waiting_for(ROOM) == ["a", "b"], "longest blocked first"
+    assert [parking.may_use(name, CapacityHint(ROOM)) for name in "abc"] == [True, True, False]
+    assert [parking.may_use(name, CapacityHint(ROOM, 1, "n1")) for name in "ab"] == [False, True]
+
+
+# --- many at once ---
+
+
+@pytest.fixture
+def by_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_answers, "PORTION", 1)
+
+
+@pytest.mark.usefixtures("by_ones")
+def test_a_group_is_woken_in_portions(make_bench: MakeBench) -> None:
+    bench = waiting(make_bench, "a", "b")
+    bench.rooms.append(CapacityHint(ROOM))
+
+    assert bench.evaluator.apply_changes([NEWS], 1)
+    assert bench.evaluator.queued == 1
+    assert not list(bench.evaluator.process_due(1, lambda: True))
+
+    assert bench.evaluator.queued == 2
+    bench.work(1)
+    assert bench.looked() == [PodSubject("a"), PodSubject("b")]
+    assert bench.evaluator.next_due(1) is None
+
+
+@pytest.mark.usefixtures("by_ones")
+@pytest.mark.parametrize("slots", [1, 2])
+def test_so_many_are_woken_as_there_is_room_for_however_many_portions(
+    make_bench: MakeBench, slots: int
+) -> None:
+    bench = waiting(make_bench, "a", "b")
+    bench.rooms.append(CapacityHint(ROOM, slots))
+
+    bench.see(NEWS, now=1)
+
+    assert bench.looked() == [PodSubject("a"), PodSubject("b")][:slots]
+
+
+@pytest.mark.usefixtures("by_ones")
+def test_a_pod_that_fits_does_not_wake_itself_in_a_later_portion(make_bench: MakeBench) -> None:
+    bench = waiting(make_bench, "a", "b")
+
+    def room_for_others(finding: Finding, _: float) -> Refuse:
+        if len(bench.plugin.judged) < 5:
+            bench.rooms.append(CapacityHint(ROOM, after_fit=True))
+        return Refuse(finding, "Gate", "No", "no", (ROOM,))
+
+    bench.gate.verdicts["b"] = room_for_others
+    bench.rooms.append(CapacityHint(ROOM))
+
+    bench.see(NEWS, now=1)
+
+    assert bench.looked() == [PodSubject("a"), PodSubject("b"), PodSubject("a")]

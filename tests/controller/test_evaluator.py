@@ -1,8 +1,9 @@
 """What a change, or time, makes the engine look at, and when."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from reactive_desched.controller.evaluator import MAX_NAMINGS
 from reactive_desched.model.changes import (
     NodeAdded,
     NodeTaintsChanged,
@@ -158,3 +159,62 @@ def test_what_is_asked_for_one_pod_rings_for_its_whole_node(make_bench: MakeBenc
     bench.work(52)
     assert bench.looked() == [NodeSubject("n1")]
     assert bench.evaluator.next_due(52) is None
+
+
+# --- what is named in portions ---
+
+
+def test_what_a_change_concerns_is_named_in_portions_between_which_others_have_turns(
+    make_bench: MakeBench,
+) -> None:
+    bench, named = make_bench().start(), []
+
+    def portions() -> Iterator[list[PodSubject]]:
+        for name in "abc":
+            named.append(name)
+            yield [PodSubject(name)]
+
+    bench.plugin.portions = portions()
+
+    assert bench.evaluator.apply_changes([TAINTED], 1)
+    assert named == ["a"]
+    for _ in range(2):
+        assert bench.evaluator.next_due(1) == 1
+        assert not list(bench.evaluator.process_due(1, lambda: True))
+
+    assert (named, bench.evaluator.queued, bench.looked()) == (["a", "b", "c"], 3, [])
+    bench.work(1)
+    assert bench.looked() == [PodSubject(name) for name in "abc"]
+    assert bench.evaluator.next_due(1) is None
+
+
+def test_portions_do_not_pile_up_while_nothing_is_evaluated(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    waiting = 0
+
+    def portions() -> Iterator[list[PodSubject]]:
+        nonlocal waiting
+        waiting += 1
+        yield [PodSubject("a")]
+        yield [PodSubject("b")]
+        waiting -= 1
+
+    for now in range(1, 2 * MAX_NAMINGS):
+        bench.plugin.portions = portions()
+        bench.evaluator.apply_changes([TAINTED], now)
+
+    assert waiting == MAX_NAMINGS
+    bench.work(now)
+    assert (waiting, bench.looked()) == (0, [PodSubject("a"), PodSubject("b")])
+
+
+def test_portions_for_plugins_that_were_replaced_are_dropped(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    bench.plugin.portions = iter([[PodSubject("a")], [PodSubject("b")]])
+    bench.evaluator.apply_changes([TAINTED], 1)
+
+    plugin, _ = bench.adopt(now=2)
+    bench.work(2)
+
+    assert bench.looked() == []
+    assert plugin.judged == [NodeSubject("n1"), NodeSubject("n2")]

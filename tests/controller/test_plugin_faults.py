@@ -148,6 +148,39 @@ def test_a_plugin_that_cannot_say_what_a_change_concerns_looks_at_everything_lat
     assert bench.evaluator.faults.standing() == []
 
 
+def test_a_plugin_that_fails_to_name_a_later_portion_looks_at_everything_later(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench().start()
+
+    def portions() -> Iterator[list[NodeSubject]]:
+        yield [N2]
+        raise BROKEN
+
+    bench.plugin.portions = portions()
+    bench.see(NodeTaintsChanged("n1"), now=1)
+    assert bench.looked() == [N2]
+    assert [what for what, _, _ in faults(bench)] == ["a change of node n1"]
+
+    bench.plugin.portions = None
+    bench.work(6)
+    assert bench.looked() == [N1, N2]
+
+
+def test_a_plugin_that_is_off_is_asked_for_no_further_portion(make_bench: MakeBench) -> None:
+    bench = make_bench().start()
+    portions = bench.plugin.portions = iter([[N1], [N2]])
+    bench.evaluator.apply_changes([NodeTaintsChanged("n1")], 1)
+    bench.plugin.portions, bench.plugin.fails_to_name = None, BROKEN
+    for now in range(MAX_IN_A_ROW):
+        bench.evaluator.apply_changes([NodeTaintsChanged(f"other-{now}")], now)
+
+    bench.work(MAX_IN_A_ROW)
+
+    assert faults(bench)[-1][2]
+    assert (bench.looked(), list(portions)) == ([], [[N2]])
+
+
 def test_a_plugin_that_cannot_name_its_subjects_does_not_end_the_resync_of_others(
     make_bench: MakeBench,
 ) -> None:

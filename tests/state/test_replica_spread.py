@@ -112,4 +112,4 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
     for each in (A, B):
         world.announced(each, "remove")
 
-    assert world.index.answers() == ({}, {}, 0, 0)
+    assert world.index.answers() == ({}, {}, 0, 0, 0)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -14,7 +15,12 @@ from reactive_desched.primitives import long_answers
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import selectors
 from reactive_desched.state.indexes.spread_counts import CountsPod, SpreadCounts
-from reactive_desched.state.indexes.spread_groups import SpreadChanged, SpreadGroups
+from reactive_desched.state.indexes.spread_groups import (
+    SpreadChanged,
+    SpreadGroup,
+    SpreadGroups,
+    SpreadNodesChanged,
+)
 from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.testing.topology_spread import (
     WEB,
@@ -47,14 +53,14 @@ class Spread:
 
         A label comes once for each group.
         """
-        changes: list[Change] = []
+        announced: list[str] = []
         for obj in objects:
-            changes = self.state.upsert(obj)
-        return _announced(changes)
+            announced = self._announced(self.state.upsert(obj))
+        return announced
 
     def remove(self, obj: ClusterObject) -> list[str]:
         """Remove an object; return the topology labels of the groups announced for it."""
-        return _announced(self.state.remove(obj))
+        return self._announced(self.state.remove(obj))
 
     def sizes(self) -> dict[str, int]:
         """Count the pods of the only group, by domain."""
@@ -62,14 +68,17 @@ class Spread:
         counted = Counter(at for found in self.counts.counted_pods(group) for at, _ in found)
         return {name: counted[name] for name in {*self.groups.domains(group), *counted}}
 
-
-def _announced(changes: Iterable[Change]) -> list[str]:
-    return [
-        group.topology_key.rpartition("/")[2]
-        for change in changes
-        if isinstance(change, SpreadChanged)
-        for group in change.groups
-    ]
+    def _announced(self, changes: Iterable[Change]) -> list[str]:
+        found: dict[SpreadGroup, None] = {}
+        for change in changes:
+            match change:
+                case SpreadChanged(groups=groups):
+                    found |= dict.fromkeys(groups)
+                case SpreadNodesChanged():
+                    found |= dict.fromkeys(chain.from_iterable(self.counts.groups_on(change)))
+                case _:
+                    pass
+        return [group.topology_key.rpartition("/")[2] for group in found]
 
 
 def web(name: str, on: str, **more: Any) -> Pod:  # any part of a pod

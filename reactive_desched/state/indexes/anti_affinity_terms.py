@@ -279,11 +279,9 @@ class AntiAffinityTerms:
         Those of the node itself may be among them.
         """
         shared = [key for key in topology_keys if self._is_shared(key, node_labels, node_info.name)]
-        found: list[PodKey] = []
-        for pod in node_info.active.values() if shared else ():
-            for term in self.forbidding(pod, shared):
-                found += self.owners_near(term, node_labels)
-        return found
+        pods = node_info.active.values() if shared else ()
+        terms = dict.fromkeys(term for pod in pods for term in self.forbidding(pod, shared))
+        return [uid for term in terms for uid in self.owners_near(term, node_labels)]
 
     def owners_near(self, term: AntiAffinityTerm, node_labels: Labels) -> Collection[PodKey]:
         """Return the pods on eligible nodes that declare a term and share a node's domain."""

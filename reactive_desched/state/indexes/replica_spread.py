@@ -57,6 +57,7 @@ class ReplicaSpread(Index):
         self._spreads: dict[ReplicaGroup, _Spread] = {}
         self._crowded: dict[ReplicaGroup, None] = {}
         self._destinations: dict[_DestinationKey, _Destinations] = {}
+        self._followed: dict[_DestinationKey, _Destinations] = {}  # those with nodes
         for pod in cluster.store(Pod):
             for group in _counted_groups(pod):
                 self._add(group, pod)
@@ -76,11 +77,13 @@ class ReplicaSpread(Index):
         It tolerates their NoSchedule and NoExecute taints, and its nodeSelector and required node
         affinity match; free capacity, cordons and other pods do not matter.
         """
-        destinations = self._destinations.get(_destination_key(spec))
-        if destinations is None:
-            destinations = _Destinations(spec)
-        if destinations.nodes is None:
-            destinations.nodes = {node.name for node in self._nodes() if destinations.accepts(node)}
+        key = _destination_key(spec)
+        if (known := self._followed.get(key)) is not None:
+            return known.nodes
+        destinations = self._destinations.get(key) or _Destinations(spec)
+        destinations.nodes = {node.name for node in self._nodes() if destinations.accepts(node)}
+        if key in self._destinations:
+            self._followed[key] = destinations
         return destinations.nodes
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
@@ -102,7 +105,7 @@ class ReplicaSpread(Index):
             return
         changed = {
             key
-            for key, destinations in self._destinations.items()
+            for key, destinations in self._followed.items()
             if destinations.update(node, is_eligible=after is not None)
         }
         came_or_went = (before is None) != (after is None)
@@ -124,9 +127,10 @@ class ReplicaSpread(Index):
         for group, spread in self._spreads.items():
             used: Counter[frozenset[str]] = Counter()
             for key, pods in spread.destinations.items():
-                used[frozenset(self._destinations[key].nodes or ())] += pods
+                used[frozenset(self._destinations[key].nodes)] += pods
             groups[group] = dict(spread.pods_by_node), used, group in self._crowded
-        return nodes, groups, len(self._crowded), sum(d.pods for d in self._destinations.values())
+        pods = sum(destinations.pods for destinations in self._destinations.values())
+        return nodes, groups, len(self._crowded), pods, len(self._followed)
 
     def _nodes(self) -> Iterator[Node]:
         for info in self._cluster.node_infos():
@@ -170,6 +174,7 @@ class ReplicaSpread(Index):
         destinations.pods -= 1
         if not destinations.pods:
             del self._destinations[key]
+            self._followed.pop(key, None)
         _subtract_one(spread.destinations, key)
         if spread.pods_by_node[pod.node] == _CROWD and pod.node != UNSCHEDULED:
             spread.crowded_nodes -= 1
@@ -214,7 +219,7 @@ class _Spread:
 class _Destinations:
     """The eligible nodes that pods with certain tolerations, selector and affinity may be on.
 
-    `pods` counts those pods. `nodes` is None until the first question: until then no node has
+    `pods` counts those pods. `nodes` is empty until the first question: until then no node has
     been looked at.
     """
 
@@ -228,7 +233,7 @@ class _Destinations:
         is_malformed = required is not None and required.is_malformed()
         self.affinity = None if is_malformed else affinity
         self.pods = 0
-        self.nodes: set[str] | None = None
+        self.nodes: set[str] = set()
 
     def accepts(self, node: Node) -> bool:
         """Say whether a pod may be on the node, be there room or not."""
@@ -241,8 +246,6 @@ class _Destinations:
 
     def update(self, node: Node, *, is_eligible: bool) -> bool:
         """Look at a node again; say whether pods may be on it now, or no longer."""
-        if self.nodes is None:
-            return False
         accepted = is_eligible and self.accepts(node)
         if accepted == (node.name in self.nodes):
             return False

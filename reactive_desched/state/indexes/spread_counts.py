@@ -1,7 +1,8 @@
 """Counts the pods of each topology spread constraint by domain, as one plugin counts them.
 
 A constraint is announced when its skew passed its maxSkew, either way, or while it exceeds it and
-its pods or nodes change.
+its pods change. Those that a change of nodes concerns are found in portions: a zone that is new to
+the cluster alters the skew of every constraint over zones.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
@@ -11,11 +12,13 @@ from typing import Final
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.indexes.spread_groups import (
     IncludedNodes,
     SpreadChanged,
     SpreadGroup,
     SpreadGroups,
+    SpreadNodesChanged,
 )
 from reactive_desched.state.indexes.topology_domains import NodeTopology, topology, topology_of
 
@@ -177,6 +180,21 @@ class SpreadCounts(Index):
             return []
         return self._to_announce([*self._leave(pod), *self._join(pod)])
 
+    def groups_on(self, changed: SpreadNodesChanged) -> Iterator[list[SpreadGroup]]:
+        """Yield the groups that a change of nodes alters, as announced.
+
+        Besides those whose domains changed they are all with a skew above its maxSkew that include
+        the node, or did: their pods may go there. They come in portions, between which the cluster
+        may change.
+        """
+        for nodes in changed.redomained:
+            for groups in portions(list(self._by_nodes.get(nodes, ()))):
+                yield self._to_announce(group for group in groups if group in self._tallies)
+        including = set(changed.nodes)
+        skewed = [group for group in self._skewed if group.nodes in including]
+        for groups in portions(skewed):
+            yield [group for group in groups if group in self._skewed]
+
     # --- following the cluster ---
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[Change, ...]:
@@ -192,50 +210,33 @@ class SpreadCounts(Index):
         return (SpreadChanged(tuple(groups)),) if groups else ()
 
     def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
-        """Move the pods of a node whose labels or eligibility changed; announce what it alters.
-
-        That is every group whose domains changed, and every one with a skew above its maxSkew that
-        includes the node, or did until now: its pods may go there.
-        """
+        """Move the pods of a node whose labels or eligibility changed; announce their groups."""
         state, before, after = new or old, topology(old), topology(new)
-        if state is None or not self._tallies or not (before.eligible or after.eligible):
+        if state is None or not self._tallies:
             return ()
-        touched: dict[SpreadGroup, None] = {}
-        for nodes in self._groups.redomained:
-            touched |= self._by_nodes.get(nodes, {})
         keys = {nodes.topology_key for nodes in self._by_nodes}
+        keys = {key for key in keys if _domain(before, key) != _domain(after, key)}
         info = self._cluster.node_info(state.node.name)
-        if info is not None and any(_domain(before, key) != _domain(after, key) for key in keys):
-            for pod in info.active.values():
-                for tally in self._tallies_matching(pod):
-                    key = tally.group.topology_key
+        touched: dict[SpreadGroup, None] = {}
+        for pod in info.active.values() if keys and info is not None else ():
+            for tally in self._tallies_matching(pod):
+                if (key := tally.group.topology_key) in keys:
                     tally.remove(pod.uid, _domain(before, key))
                     domain = _domain(after, key)
                     tally.add(pod.uid, domain, counts=domain is not None and self._counts(pod))
                     touched[tally.group] = None
-        seen = [each.node for each in (old, new) if each is not None and each.eligible]
-        including = {
-            nodes
-            for nodes in self._by_nodes
-            if any(nodes.domain_of(node) is not None for node in seen)
-        }
-        related = {other for group in touched for other in group.related}
-        was_skewed = [
-            g for g in self._skewed if g in touched or g in related or g.nodes in including
-        ]
-        is_skewed = filter(self._update_skewed, touched)
-        groups = tuple(dict.fromkeys([*was_skewed, *is_skewed]))
-        return (SpreadChanged(groups),) if groups else ()
+        groups = self._to_announce(touched)
+        return (SpreadChanged(tuple(groups)),) if groups else ()
 
     def answers(self) -> object:
-        """Return the counted pods of every group by domain, and the groups above their maxSkew."""
+        """Return the counted pods of every group by domain, and how far these differ."""
         for group in self._groups.groups():
             for _ in self.counted_pods(group):
                 pass
-        return (
-            {group.key: (tally.sizes, tally.uncounted) for group, tally in self._tallies.items()},
-            {group.key for group in self._skewed},
-        )
+        return {
+            group.key: (tally.sizes, tally.uncounted, tally.skew())
+            for group, tally in self._tallies.items()
+        }
 
     # --- inside ---
 

@@ -45,14 +45,17 @@ class IncludedNodes:
         value = node.labels.get(self.topology_key)
         return value if value is not None and self.inclusion.accepts(node) else None
 
-    def update(self, old: Node | None, new: Node | None) -> None:
-        """Follow a node that became eligible, ceased to be (None), or differs."""
+    def update(self, old: Node | None, new: Node | None) -> bool:
+        """Follow a node that became eligible, ceased to be (None), or differs.
+
+        Return whether it is, or was, one of those that are counted.
+        """
         if not self._built:
-            return
+            return False
         before = None if old is None else self.domain_of(old)
         after = None if new is None else self.domain_of(new)
         if before == after:
-            return
+            return before is not None
         if before is not None:
             self._counts[before] -= 1
             if not self._counts[before]:
@@ -61,6 +64,7 @@ class IncludedNodes:
         if after is not None:
             self._counts[after] += 1
             self.version += self._counts[after] == 1
+        return True
 
 
 class SpreadGroup:
@@ -107,6 +111,16 @@ class SpreadChanged(Change, frozen=True, gc=False):
     groups: tuple[SpreadGroup, ...]
 
 
+class SpreadNodesChanged(Change, frozen=True, gc=False):
+    """A node is one of these, or was: pods may go there or not, whichever constraint includes it.
+
+    Those that are `redomained` have a domain more or less by this.
+    """
+
+    nodes: tuple[IncludedNodes, ...]
+    redomained: tuple[IncludedNodes, ...]
+
+
 Declared = tuple[tuple[str, SpreadGroup], ...]
 """What a pod declares: whenUnsatisfiable, and the group that the constraint belongs to."""
 
@@ -134,7 +148,7 @@ class SpreadGroups(Index):
     out. A group is announced when a pod template begins to declare it, and when one ceases to.
     """
 
-    announces = (SpreadChanged,)
+    announces = (SpreadChanged, SpreadNodesChanged)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
@@ -144,7 +158,6 @@ class SpreadGroups(Index):
         self._by_query: dict[SelectorQuery, list[SpreadGroup]] = {}
         self._nodes: dict[Hashable, IncludedNodes] = {}
         self.ended: tuple[SpreadGroup, ...] = ()
-        self.redomained: list[IncludedNodes] = []
         for pod in cluster.store(Pod):
             if pod.is_active:
                 self._add_pod(pod)
@@ -210,21 +223,18 @@ class SpreadGroups(Index):
             changed |= dict.fromkeys(group for _, group in self._remove_pod(before))
         return (SpreadChanged(tuple(changed)),) if changed else ()
 
-    def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[()]:
-        """Count a node that became eligible, ceased to be, or has other labels or taints.
-
-        `redomained` are the included nodes that have a domain more or less by this.
-        """
+    def on_node(self, old: NodeState | None, new: NodeState | None) -> tuple[Change, ...]:
+        """Count a node that became eligible, ceased to be, or differs; announce where it counts."""
         before = old.node if old is not None and old.eligible else None
         after = new.node if new is not None and new.eligible else None
-        self.redomained = []
-        if before is None or after is None or _differs(before, after):
-            for nodes in self._nodes.values():
-                version = nodes.version
-                nodes.update(before, after)
-                if nodes.version != version:
-                    self.redomained.append(nodes)
-        return ()
+        including, redomained = list[IncludedNodes](), list[IncludedNodes]()
+        for nodes in self._nodes.values():
+            version = nodes.version
+            if nodes.update(before, after):
+                including.append(nodes)
+            if nodes.version != version:
+                redomained.append(nodes)
+        return (SpreadNodesChanged(tuple(including), tuple(redomained)),) if including else ()
 
     def answers(self) -> object:
         """Return the groups with their pods and domains, and what each pod declares and matches."""
@@ -342,8 +352,3 @@ def _template_key(pod: Pod) -> _TemplateKey:
         for key in constraint.match_label_keys
     )
     return pod.namespace, id(pod.spec), own
-
-
-def _differs(old: Node, new: Node) -> bool:
-    """Say whether another node may be included: by name, it is the same one."""
-    return (old.labels is not new.labels and old.labels != new.labels) or old.taints != new.taints
