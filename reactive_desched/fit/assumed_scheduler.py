@@ -5,11 +5,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.fit import bits
 from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.scores import NodeScores
 from reactive_desched.model.objects import Pod
+from reactive_desched.primitives import bits
 from reactive_desched.state.cluster import ClusterView
 
 

@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reactive_desched.fit.bits import slots_in, with_bit
 from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.host_ports import any_conflict
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
@@ -36,6 +35,7 @@ from reactive_desched.model.scheduling import (
     tolerates_cordon,
 )
 from reactive_desched.model.volumes import TOO_MANY_VOLUMES
+from reactive_desched.primitives.bits import slots_in, with_bit
 from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.state.cluster import ClusterView
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList
+from reactive_desched.primitives import bits
 
 MAX_CACHED_LEVELS: Final = 2_000
 """How many amounts have their nodes cached; at the bound the least recently used is dropped."""

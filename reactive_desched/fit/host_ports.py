@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from reactive_desched.fit import bits
 from reactive_desched.model.objects import HostPort
 from reactive_desched.model.scheduling import host_ports_conflict
+from reactive_desched.primitives import bits
 
 Ports = frozenset[HostPort]
 NO_PORTS: Ports = frozenset()

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.model.labels import Labels, Requirement, Selector
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Node, PodSpec
+from reactive_desched.primitives import bits
 
 MAX_INDEXED_LABELS: Final = 200
 """How many labels are indexed; at the bound the least recently used is dropped, and indexed again

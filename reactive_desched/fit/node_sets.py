@@ -7,7 +7,6 @@ from typing import Final
 from msgspec import Struct
 
 from reactive_desched.api.index import NodeInfo
-from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog, NodeChanges
 from reactive_desched.fit.free_amounts import FreeResources, remaining
 from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
@@ -19,6 +18,7 @@ from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import tolerates_all
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
+from reactive_desched.primitives import bits
 from reactive_desched.state.cluster import ClusterView
 
 MAX_CACHED_TOLERATIONS: Final = 1_000

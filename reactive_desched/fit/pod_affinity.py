@@ -112,7 +112,7 @@ class PodAffinityFilter:
         closed: _ClosedDomains = defaultdict(set)
         for key, values in self.closed_domains(pod, leaving):
             closed[key] |= values
-        for reservation in self._nodes.reservations:
+        for reservation in self._nodes.reservations.with_anti_affinity:
             for term in reservation.pod.spec.anti_affinity:
                 if reservation.pod.uid != pod.uid and self.matches(term, reservation.pod, pod):
                     values = self._domain_of(reservation.node, term.topology_key)

@@ -34,7 +34,7 @@ class CapacityReservation(Struct, frozen=True):
 
 
 class Reservations:
-    """Reservations by pod, by node and by owner.
+    """Reservations by pod, by node and by owner, and those of pods with anti-affinity.
 
     A reservation ends when the replacement of its own pod is bound, or is given up, when the
     eviction did not happen, or after two minutes. A pod without a controller needs none.
@@ -47,6 +47,8 @@ class Reservations:
             OrderedDict()
         )  # next to expire first
         self.pods: Final[Collection[PodKey]] = self._by_pod
+        self._apart: dict[PodKey, CapacityReservation] = {}
+        self.with_anti_affinity: Final[Collection[CapacityReservation]] = self._apart.values()
         self._by_node: dict[str, dict[PodKey, CapacityReservation]] = {}
         self._by_owner: dict[str, dict[PodKey, CapacityReservation]] = {}
 
@@ -97,6 +99,8 @@ class Reservations:
             self.release(next(iter(self._by_pod)))
         reservation = CapacityReservation(pod, node, now + RESERVATION_TTL_S)
         self._by_pod[pod.uid] = reservation
+        if pod.spec.anti_affinity:
+            self._apart[pod.uid] = reservation
         self._by_node.setdefault(node, {})[pod.uid] = reservation
         self._by_owner.setdefault(owner, {})[pod.uid] = reservation
         self._mark_dirty(node)
@@ -106,6 +110,7 @@ class Reservations:
         reservation = self._by_pod.pop(pod, None)
         if reservation is None:
             return
+        self._apart.pop(pod, None)
         _remove_from_index(self._by_node, reservation.node, pod)
         _remove_from_index(self._by_owner, controller_uid(reservation.pod) or "", pod)
         self._mark_dirty(reservation.node)

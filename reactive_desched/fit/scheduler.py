@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
-from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
@@ -44,6 +43,7 @@ from reactive_desched.model.wakes import (
     WakeOnPv,
     WakeOnPvc,
 )
+from reactive_desched.primitives import bits
 from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.fit import bits
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.spread import TopologySpreadFilter
@@ -25,6 +24,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
+from reactive_desched.primitives import bits
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pod_attraction import PodAttraction, preferred_terms

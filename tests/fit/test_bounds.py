@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_desched.fit import bits, change_log, free_amounts, labels, node_sets, unschedulable
+from reactive_desched.fit import change_log, free_amounts, labels, node_sets, unschedulable
 from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.free_amounts import FreeResources
 from reactive_desched.fit.labels import NodeLabels
@@ -18,6 +18,7 @@ from reactive_desched.model.labels import EVERYTHING, Requirement
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.taints import Toleration
 from reactive_desched.model.wakes import WakeOnGroupCapacity
+from reactive_desched.primitives import bits
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden
 

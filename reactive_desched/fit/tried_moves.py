@@ -1,0 +1,97 @@
+"""Moves that are tried: which nodes would fit a pod by the kube-scheduler's filters beside them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final
+
+from reactive_desched.api.index import Index
+from reactive_desched.fit.filters import NodeFilters
+from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.reservations import CapacityReservation
+from reactive_desched.fit.scheduler import NODES_PER_SYNC, SchedulerNodeFit
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.resources import CPU, MEMORY, PODS
+from reactive_desched.state.cluster import ClusterView
+
+_COMPARED: Final = (CPU, MEMORY, PODS)
+
+_FOR_EVER_S: Final = 0.0
+"""Tried moves do not expire: no time passes here."""
+
+
+class TriedMoves:
+    """Answers as `SchedulerNodeFit` would after some moves; nothing that is tried is reserved.
+
+    A pod of a tried move counts on the node that it moves to, as does one that was evicted: for
+    resources, ports, volumes, spread and anti-affinity. On its own node it takes up room as
+    before. A pod without a controller is not counted, as nothing would make it anew. Nodes are
+    numbered, and a set of nodes is an integer: bit n is node n. The numbers stay while the node is
+    there.
+    """
+
+    indexes: ClassVar[tuple[type[Index], ...]] = SchedulerNodeFit.indexes
+
+    def __init__(self, view: ClusterView) -> None:
+        self._nodes = NodeSets(view)
+        self._filters = NodeFilters(self._nodes, view)
+        self._usual: dict[str, float] = {}
+
+    def begin(self, reserved: Iterable[CapacityReservation]) -> Iterator[None]:
+        """Forget what was tried, count what is reserved, and follow the cluster, in steps."""
+        reservations = self._nodes.reservations
+        for uid in list(reservations.pods):
+            reservations.release(uid)
+        for each in reserved:
+            reservations.reserve(each.pod, each.node, _FOR_EVER_S)
+        while self._nodes.is_stale:
+            self._refresh(NODES_PER_SYNC)
+            yield
+        nodes = [node for slot in self._nodes.slots() if (node := self._nodes.node(slot))]
+        for resource in _COMPARED:
+            amount = sum(node.allocatable.get(resource, 0) for node in nodes)
+            self._usual[resource] = amount / len(nodes) if nodes else 0.0
+
+    def number_of(self, node: str) -> int | None:
+        """Return the number of a node; None where there is no Node of that name."""
+        return self._nodes.slot_of(node)
+
+    def name_of(self, number: int) -> str:
+        """Return the name of a node."""
+        return self._nodes.name(number)
+
+    def fitting(self, pod: Pod, among: int) -> int:
+        """Return which of these nodes, ready and not the pod's own, fit it beside what is tried."""
+        self._refresh()
+        own = self._nodes.slot_of(pod.node)
+        among &= self._nodes.ready & ~(0 if own is None else 1 << own)
+        return self._filters.fitting(pod, among)
+
+    def fullness(self, number: int) -> float:
+        """Return the share that is taken of the resource of which a node has least left."""
+        node = self._nodes.node(number)
+        has = {} if node is None else node.allocatable
+        return 1.0 - self._least_left(number, has)
+
+    def room(self, number: int) -> float:
+        """Return how much a node has left of its scarcest resource, as a share of a usual node."""
+        return self._least_left(number, self._usual)
+
+    def move(self, pod: Pod, number: int) -> None:
+        """Try a move on top of the others."""
+        self._nodes.reservations.reserve(pod, self._nodes.name(number), _FOR_EVER_S)
+        self._refresh()
+
+    def undo(self, pod: Pod) -> None:
+        """Take back a move that was tried."""
+        self._nodes.reservations.release(pod.uid)
+        self._refresh()
+
+    def _least_left(self, number: int, of: Mapping[str, float]) -> float:
+        free, least = self._nodes.free, 1.0
+        for resource in _COMPARED:
+            least = min(least, free.free_in(resource, number) / (of.get(resource) or 1))
+        return least
+
+    def _refresh(self, limit: int | None = None) -> None:
+        if self._nodes.is_stale:
+            for changed in self._nodes.sync(limit):
+                self._filters.volumes.invalidate(changed.slot)

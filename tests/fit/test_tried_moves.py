@@ -1,0 +1,152 @@
+"""What is tried counts by all of the kube-scheduler's rules, and nothing of it is left."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from reactive_desched.draining.emptying import Giver, plan_emptying
+from reactive_desched.fit.reservations import CapacityReservation
+from reactive_desched.fit.tried_moves import TriedMoves
+from reactive_desched.model.objects import (
+    ZONE_LABEL,
+    ClusterObject,
+    HostPort,
+    Node,
+    Pod,
+    TopologySpreadConstraint,
+)
+from reactive_desched.state.cluster import ClusterState, ClusterView
+from reactive_desched.testing.anti_affinity import anti_affinity_term, selector, with_anti_affinity
+from reactive_desched.testing.builders import node, pod, with_spec
+from tests.support.planned import planned
+
+ALL = (1 << 64) - 1
+
+
+class Trial:
+    """A cluster, and moves that are tried there; nodes by their names."""
+
+    def __init__(
+        self, *objects: ClusterObject, reserved: Iterable[CapacityReservation] = ()
+    ) -> None:
+        self.state = ClusterState()
+        for obj in objects:
+            self.state.upsert(obj)
+        self.tried = TriedMoves(ClusterView(self.state, lambda: 0.0))
+        self.reserved = tuple(reserved)
+        self.begin()
+
+    def begin(self) -> None:
+        for _ in self.tried.begin(self.reserved):
+            pass
+
+    def number(self, name: str) -> int:
+        found = self.tried.number_of(name)
+        assert found is not None
+        return found
+
+    def fitting(self, of: Pod) -> set[str]:
+        found = self.tried.fitting(of, ALL)
+        return {self.tried.name_of(n) for n in range(64) if found >> n & 1}
+
+    def move(self, of: Pod, to: str) -> None:
+        self.tried.move(of, self.number(to))
+
+
+def web(name: str, on: str, cpu: str = "1") -> Pod:
+    return pod(name, on=on, labels={"app": "web"}, requests={"cpu": cpu, "memory": "1Gi"})
+
+
+def small(name: str, zone: str | None = None, **more: Any) -> Node:
+    return node(name, zone=zone, allocatable={"cpu": "2", "memory": "4Gi", "pods": "10"}, **more)
+
+
+def apart(of: Pod) -> Pod:
+    return with_anti_affinity(of, anti_affinity_term("app=web"))
+
+
+def port(of: Pod) -> Pod:
+    return with_spec(of, host_ports=(HostPort(80),))
+
+
+def test_a_tried_move_takes_the_room_of_its_pod_until_it_is_taken_back() -> None:
+    first, second = web("first", "n1"), web("second", "n1")
+    trial = Trial(small("n1"), small("n2"), first, second, web("third", "n2"))
+    assert trial.fitting(second) == {"n2"}
+    assert trial.tried.fullness(trial.number("n2")) == 0.5
+
+    trial.move(first, "n2")
+    assert trial.fitting(second) == set()
+    assert trial.tried.fullness(trial.number("n2")) == 1.0
+
+    trial.tried.undo(first)
+    assert trial.fitting(second) == {"n2"}
+    assert trial.tried.room(trial.number("n2")) == 0.5
+
+
+@pytest.mark.parametrize(
+    "rule", [pytest.param(apart, id="anti-affinity"), pytest.param(port, id="host port")]
+)
+def test_two_pods_that_may_not_be_together_do_not_move_to_one_node(rule: Any) -> None:
+    first, second = (rule(web(name, "n1", "100m")) for name in ("first", "second"))
+    trial = Trial(small("n1"), small("n2"), small("n3"), first, second)
+
+    trial.move(first, "n2")
+
+    assert trial.fitting(second) == {"n3"}
+
+
+def test_spread_is_counted_after_all_tried_moves() -> None:
+    rule = TopologySpreadConstraint(1, ZONE_LABEL, label_selector=selector("app=web"))
+    pods = [
+        with_spec(web(name, on, "100m"), topology_spread_constraints=(rule,))
+        for name, on in (("a1", "n1"), ("a2", "n1"), ("b1", "n3"), ("b2", "n3"))
+    ]
+    zones = {"n1": "a", "n2": "a", "n3": "b", "n4": "b"}
+    trial = Trial(*(small(name, zone) for name, zone in zones.items()), *pods)
+    assert trial.fitting(pods[0]) == {"n2"}  # b would have three, and a one
+
+    trial.move(pods[2], "n2")  # a has three then, and b one
+    assert trial.fitting(pods[0]) == {"n3", "n4"}
+
+
+def test_what_is_reserved_for_evicted_pods_counts_and_is_not_tried_twice() -> None:
+    evicted, second = web("evicted", "n1"), web("second", "n1")
+    reserved = CapacityReservation(evicted, "n2", 120.0)
+    nodes = small("n1"), small("n2")
+    trial = Trial(*nodes, second, web("third", "n2"), reserved=[reserved])
+    assert trial.fitting(second) == set()
+
+    trial.reserved = ()
+    trial.begin()
+    assert trial.fitting(second) == {"n2"}
+
+
+def test_the_cluster_is_followed_while_moves_are_tried() -> None:
+    first, second = web("first", "n1"), web("second", "n1")
+    trial = Trial(small("n1"), small("n2"), small("n3"), first, second)
+    trial.move(first, "n2")
+
+    trial.state.upsert(small("n3", unschedulable=True))
+    trial.state.upsert(web("new", "n2"))
+
+    assert trial.fitting(second) == set()
+
+
+def test_the_search_empties_nodes_by_these_rules_and_leaves_nothing_tried() -> None:
+    a, b = apart(web("a", "n1", "100m")), apart(web("b", "n2", "100m"))
+    stays = web("stays", "n3", "100m")
+    other = pod("other", on="n4", requests={"cpu": "100m"})
+    trial = Trial(*map(small, ("n1", "n2", "n3", "n4")), a, b, stays, other)
+    givers = [Giver(trial.number(each.node), (each,), 1.0) for each in (a, b)]
+
+    plan = planned(plan_emptying(givers, ALL, trial.tried, {}))
+
+    moved = [
+        (each.name, trial.tried.name_of(to))
+        for emptied in plan.nodes
+        for each, to in emptied.places
+    ]
+    assert moved == [("a", "n4")]
+    assert trial.fitting(b) == {"n4"}
