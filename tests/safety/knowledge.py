@@ -17,6 +17,7 @@ from reactive_desched.sim.objects import Obj
 OPT_OUT: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 DRAIN: Final = "ToBeDeletedByClusterAutoscaler"
 ZONE: Final = "topology.kubernetes.io/zone"
+GANG: Final = "scheduling.x-k8s.io/pod-group"
 
 
 class Knowledge:
@@ -77,6 +78,19 @@ class Knowledge:
             and "deletionTimestamp" not in pod["metadata"]
             for pod in pods
         )
+
+    def gang_of(self, pod: Obj) -> dict[str, Obj]:
+        """Return the pods of a pod's gang that are on nodes and are to stay, by uid."""
+        gang = _gang(pod)
+        return {
+            uid: each
+            for uid, each in self.of("pods").items()
+            if gang is not None
+            and _gang(each) == gang
+            and uid in self.bound_at
+            and "deletionTimestamp" not in each["metadata"]
+            and (each.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
+        }
 
     def lost_pods(self, controller: str, wall_s: float, timeout_s: float) -> int:
         """Count the pods of a controller that are not Ready for so long, by a clock of the day."""
@@ -207,6 +221,12 @@ def controller_uid(obj: Obj) -> str:
     """Return the uid of an object's controller; empty where it has none."""
     owners: Iterable[Any] = obj["metadata"].get("ownerReferences") or ()
     return str(next((owner["uid"] for owner in owners if owner.get("controller")), ""))
+
+
+def _gang(pod: Obj) -> tuple[str, str] | None:
+    """Return the namespace and name of a pod's gang; None where it is in none."""
+    name = (pod["metadata"].get("labels") or {}).get(GANG)
+    return None if name is None else (pod["metadata"]["namespace"], name)
 
 
 def zone_of(node: Obj | None) -> str:

@@ -190,6 +190,15 @@ def drained_nodes(asked: Asked) -> Iterator[str]:
         yield f"an autoscaler empties node {asked.place.node}"
 
 
+def gangs(asked: Asked) -> Iterator[str]:
+    """No other pod of the pod's gang runs, as a process knew it when it decided."""
+    if not asked.is_on(GuardName.GANGS):
+        return
+    for uid, other in asked.told.gang_of(asked.pod).items():
+        if uid != asked.request.uid and asked.told.bound_at[uid] < asked.now - OLD_S:
+            yield f"{other['metadata']['name']} of its gang runs"
+
+
 def single_replicas(asked: Asked) -> Iterator[str]:
     """Of the workloads of a namespace that want one pod, one is moving at a time."""
     referee, place = asked.referee, asked.place
@@ -291,6 +300,7 @@ RULES: Final[tuple[Callable[[Asked], Iterator[str]], ...]] = (
     ages,
     stateful_sets,
     drained_nodes,
+    gangs,
     single_replicas,
     cooldowns,
     node_cooldowns,

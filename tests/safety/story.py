@@ -22,7 +22,7 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.sim.controllers.node_lifecycle import GRACE_S
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import StatusError
-from tests.safety.knowledge import DRAIN, OPT_OUT, ZONE
+from tests.safety.knowledge import DRAIN, GANG, OPT_OUT, ZONE
 from tests.safety.referee import FOLLOWED_S
 from tests.safety.restraint import CLOSED_EVERY_MINUTES, CLOSED_MINUTES
 from tests.safety.world import World, remove_quietly
@@ -175,6 +175,8 @@ NO_BRAKES: Final = "{zones: null, storm: null, pending: null}"
 BRAKES: Final = (
     "{storm: {pods: 8, percent: 5, releaseAfter: 5m}, pending: {pods: 3, percent: 1, after: 30s}}"
 )
+GANGS_IN, GANGS_AT = 24, 7
+"""One of so many workloads is a gang; none is in a story that is named for another rule."""
 OWN_MOVES_IN: Final = 3
 """One of so many stories with brakes has a health check by the controller's own moves."""
 OWN_MOVES: Final = (
@@ -218,6 +220,9 @@ class Story:
             replicas = rng.choice(sizes)
             resource = "statefulsets" if rng.random() < 0.4 else "deployments"
             spec = workload(app, replicas, cpu="100m")
+            drawn = crc32(f"{self._nodes()} {app} {replicas}".encode())  # nothing from `rng`
+            if replicas > 1 and drawn % GANGS_IN == GANGS_AT:
+                spec["template"]["metadata"]["labels"][GANG] = app
             spec |= {"serviceName": app} if resource == "statefulsets" else {}
             metadata = {"name": app, "namespace": namespace}
             world.store.create(resource, {"metadata": metadata, "spec": spec})

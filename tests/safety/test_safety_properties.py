@@ -3,11 +3,11 @@
 At each eviction request: one process sends it, which is synced, not paused and not braked, and no
 schedule forbids it; its intent is on disk; the pod was not evicted before; neither it nor what is
 above it has opted out; its node has a taint to leave it for; it is old enough, its StatefulSet is
-whole and its higher ordinals leave before it, no autoscaler empties its node, no other single
-replica is moving, and neither it nor its node cools down; in each of its scopes fewer
-pods are moving than may. Of all evictions of a world: no scope is above its rate or limit in any
-stretch of time, over all lives of the process, nor above a share of it after a start; none is
-repeated in vain for ever; each intent has one outcome, and each eviction one follow-up.
+whole and its higher ordinals leave before it, no autoscaler empties its node, no other pod of its
+gang runs, no other single replica is moving, and neither it nor its node cools down; in each of its
+scopes fewer pods are moving than may. Of all evictions of a world: no scope is above its rate or
+limit in any stretch of time, over all lives of the process, nor above a share of it after a start;
+none is repeated in vain for ever; each intent has one outcome, and each eviction one follow-up.
 `make simulate SEEDS=10000` plays more stories; a failure names its seed.
 """
 
@@ -107,6 +107,7 @@ FOUND_BY = {
     "guard DoNotEvict": 5,
     "guard SafeToEvict": 22,
     "guard DoNotDisrupt": 7,
+    "guard Gangs": 54,
     "guard YoungPods": 8,
     "guard NewlyReadyPods": 5,
     "guard DrainedNodes": 3,
@@ -156,7 +157,6 @@ HELD_BY = {
         f"{WORK}::test_a_pod_without_a_controller_is_held_also_one_that_has_another_owner"
     ),
     "guard JobTries": f"{WORK}::test_the_last_try_of_a_job_is_held_until_evictions_cost_none",
-    "guard Gangs": f"{WORK}::test_one_of_a_gang_is_held_until_no_other_pod_of_it_runs",
     "guard ScoredElsewhere": (
         "flow/test_scored_elsewhere.py"
         "::test_a_soft_taint_of_the_preferred_node_holds_the_pod_until_it_is_gone"
