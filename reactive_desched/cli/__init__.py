@@ -19,6 +19,8 @@ from reactive_desched.cli.commands import (
     with_hyphens,
 )
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
+from reactive_desched.primitives.bounded_text import MAX_NAME_CHARS, truncate
+from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.shortage import lacking, shortage_remedy
 from reactive_desched.text.terminal import wants_colours
 
@@ -59,6 +61,7 @@ _EPILOG = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     args = with_hyphens(sys.argv[1:] if argv is None else argv)
+    _require_text(args)
     if bare := begins_with_flag(args):
         _require_line_of_run(args)
         args = ["run", *args]
@@ -89,7 +92,13 @@ def _expected_error(error: Exception) -> Exception | None:
     """Return the error that is printed without a traceback; None for a fault of ours."""
     if isinstance(error, ExceptionGroup):
         return next(filter(None, map(_expected_error, error.exceptions)), None)
-    return error if isinstance(error, ReactiveDeschedError) or lacking(error) else None
+    is_expected = isinstance(error, ReactiveDeschedError) or _is_about_a_file(error)
+    return error if is_expected or lacking(error) else None
+
+
+def _is_about_a_file(error: Exception) -> bool:
+    """Say whether the system refuses a file or folder: a name that is too long, a loop of links."""
+    return isinstance(error, OSError) and bool(error.filename) and bool(error.strerror)
 
 
 def _names_no_command(described: CommandParser, args: Sequence[str]) -> bool:
@@ -98,6 +107,15 @@ def _names_no_command(described: CommandParser, args: Sequence[str]) -> bool:
         return True
     group = described.subcommands.get(args[0]) if len(args) == 1 else None
     return group is not None and bool(group.subcommands)
+
+
+def _require_text(words: Sequence[str]) -> None:
+    """End the process at a word that is no text: names and answers of the API are UTF-8."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            CommandParser(prog="reactive-desched").error(f"{quote(word)} is not UTF-8")
 
 
 def _require_line_of_run(words: Sequence[str]) -> None:
@@ -136,7 +154,10 @@ def _report_error(error: BaseException) -> int:
     if isinstance(error, ConfigError):
         sys.stderr.write(f"{_config_error_text(error)}\n")
         return INVALID_INPUT
-    sys.stderr.write(f"reactive-desched: {error}\n")
+    text = str(error)
+    if isinstance(error, OSError):
+        text = f"{truncate(str(error.filename), MAX_NAME_CHARS)}: {error.strerror}"
+    sys.stderr.write(f"reactive-desched: {text}\n")
     return FAILED
 
 

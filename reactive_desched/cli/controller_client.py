@@ -112,7 +112,7 @@ class ControllerClient(NamedTuple):
             ) from error
 
     def _connection(self) -> HTTPConnection:
-        address = _address(self.server)
+        address = split_address(self.server)
         assert address.hostname is not None, "it was checked"
         if address.scheme == "http":
             return HTTPConnection(address.hostname, address.port or 80, timeout=self.timeout_s)
@@ -127,7 +127,7 @@ class ControllerClient(NamedTuple):
         """Return what to check where the controller does not answer."""
         if getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
             return "does it serve plain HTTP? Then write http://"
-        if isinstance(error, ConnectionResetError) and _address(self.server).scheme == "http":
+        if isinstance(error, ConnectionResetError) and split_address(self.server).scheme == "http":
             return "does it serve TLS? Then write https://"
         return _IN_A_CLUSTER
 
@@ -172,7 +172,9 @@ class ControllerClient(NamedTuple):
         """Return the status of the answer, the cluster that it names, and its body."""
         connection = self._connection()
         try:
-            connection.request(method, _address(self.server).path.rstrip("/") + path, body, headers)
+            connection.request(
+                method, split_address(self.server).path.rstrip("/") + path, body, headers
+            )
             response = connection.getresponse()
             cluster = unquote(response.getheader(_CLUSTER_HEADER, ""))
             return response.status, cluster, response.read()
@@ -187,7 +189,7 @@ class ControllerClient(NamedTuple):
 
         from reactive_desched.cli.proxied_request import request_through
 
-        address = _address(self.server)
+        address = split_address(self.server)
         tls = self.tls_context() if address.scheme == "https" else None
         url = address.geturl().rstrip("/") + path
         try:
@@ -205,7 +207,7 @@ class ControllerClient(NamedTuple):
     def proxy(self) -> Proxy | None:
         """Return the environment's proxy to the controller; raises ConfigError for a wrong one."""
         try:
-            return environment_proxy(_address(self.server).geturl(), os.environ)
+            return environment_proxy(split_address(self.server).geturl(), os.environ)
         except ProxyError as error:
             raise ConfigError(str(error)) from error
 
@@ -270,13 +272,14 @@ def add_trust(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _address(server: str) -> SplitResult:
+def split_address(server: str) -> SplitResult:
     """Split the address of a controller; raises ConfigError for what is none."""
     hint = f"write for example {DEFAULT_SERVER}"
     try:
         address = urlsplit(server if "://" in server else f"http://{server}")
         is_valid = address.scheme in ("http", "https") and address.hostname and address.port != 0
-    except ValueError:  # the port is no number
+        (address.hostname or "").encode("idna")
+    except ValueError:  # the port is no number, or the host can be none
         is_valid = False
     if not is_valid or address.query:
         raise ConfigError(f"--server {quote(server)} is not the address of a controller: {hint}")

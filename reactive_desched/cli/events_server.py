@@ -8,13 +8,17 @@ from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
-from urllib.parse import urlsplit
 
 import aiohttp
 from msgspec import Struct
 
 from reactive_desched.cli.commands import print_warning
-from reactive_desched.cli.controller_client import UNAUTHORIZED, ControllerClient, os_error_text
+from reactive_desched.cli.controller_client import (
+    UNAUTHORIZED,
+    ControllerClient,
+    os_error_text,
+    split_address,
+)
 from reactive_desched.cli.proxied_request import cut_off_on_error, proxy_failure
 from reactive_desched.cli.record_filters import FilterValues
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
@@ -78,12 +82,7 @@ def tail_server(options: TailOptions, record_filter: EventFilter, printer: Print
 
 def stream_url(server: str) -> str:
     """Return the address of the stream; raises ConfigError for what is no address."""
-    url = server if "://" in server else f"http://{server}"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ConfigError(
-            f"--server {server!r} is not an address: write for example http://HOST:10258"
-        )
+    url = split_address(server).geturl()
     return f"{url.rstrip('/').removesuffix('/events')}/events"
 
 
