@@ -11,7 +11,14 @@ from reactive_desched.cli.commands import Commands
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pydantic.fields import FieldInfo
+
+    from reactive_desched.api.installed import Offers
+
 FORMATS: Final = ("any", "v1alpha2", "v1alpha1", "settings")
+_NAMES_A_SOURCE: Final = ("MetricsProvider", "MetricsUtilization")
+"""The sections of policies that name a source of measured use."""
+
 _DESCRIPTION = """\
 Print a JSON Schema (draft 07). An editor that has it completes names, explains fields and marks
 mistakes while a policy is written; what it cannot know, `policy check` says."""
@@ -26,6 +33,7 @@ def add(commands: Commands) -> None:
             "reactive-desched policy schema > policy.schema.json",
             "reactive-desched policy schema settings",
             "reactive-desched policy schema settings --sink spool",
+            "reactive-desched policy schema any --source NodeFile",
         ),
     )
     command.add_argument(
@@ -42,6 +50,13 @@ def add(commands: Commands) -> None:
         default=[],
         help="with the section of this installed sink; may be repeated",
     )
+    command.add_argument(
+        "--source",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with this installed source of measured use; may be repeated",
+    )
     command.set_defaults(command=_print, usage_error=command.error)
 
 
@@ -54,12 +69,15 @@ def text(name: str) -> str:
 def _print(arguments: argparse.Namespace) -> int:
     from reactive_desched.errors import ConfigError
 
-    if not arguments.sink:
+    if not (arguments.sink or arguments.source):
         sys.stdout.write(text(arguments.format))
         return 0
     schema = json.loads(text(arguments.format))
     try:
-        _add_sinks(schema, arguments.sink)
+        if arguments.sink:
+            _add_sinks(schema, arguments.sink)
+        if arguments.source:
+            _add_sources(schema, arguments.source)
     except ConfigError as error:
         arguments.usage_error(str(error))
     sys.stdout.write(json.dumps(schema, indent=2, ensure_ascii=False) + "\n")
@@ -70,18 +88,52 @@ def _add_sinks(schema: dict[str, Any], names: "Iterable[str]") -> None:  # Any: 
     """Put the sections of installed sinks into a schema; raises ConfigError."""
     from reactive_desched.errors import ConfigError
     from reactive_desched.policy.settings.installed_sections import settings_of, sink_offers
+
+    offers = sink_offers()
+    if "SinkSettings" not in schema["definitions"]:
+        raise ConfigError("--sink: this format has no sinks; take any or settings")
+    _refuse_unknown("--sink", names, offers)
+    _add_sections(schema, "SinkSettings", settings_of(names, offers).model_fields["sinks"])
+
+
+def _add_sources(schema: dict[str, Any], names: "Iterable[str]") -> None:  # as above
+    """Put installed sources of measured use into a schema; raises ConfigError.
+
+    Settings have a section of each, and policies name it as a source.
+    """
+    from reactive_desched.api.usage_source import usage_offers
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.policy.settings.installed_sections import settings_of, sink_offers
+
+    offers, definitions = usage_offers(), schema["definitions"]
+    named = [definitions[each] for each in _NAMES_A_SOURCE if each in definitions]
+    if "UsageSettings" not in definitions and not named:
+        raise ConfigError("--source: this format has none; take any, v1alpha2 or settings")
+    _refuse_unknown("--source", names, offers)
+    if "UsageSettings" in definitions:
+        model = settings_of((), sink_offers(), names, offers)
+        _add_sections(schema, "UsageSettings", model.model_fields["usage"])
+    for each in named:
+        known = each["properties"]["source"]["enum"]
+        known += [name for name in names if name not in known]
+
+
+def _refuse_unknown(flag: str, names: "Iterable[str]", offers: "Offers") -> None:
+    """Raise ConfigError for a name that no installed package offers."""
+    from reactive_desched.errors import ConfigError
     from reactive_desched.primitives.hints import not_one_of
 
-    offers, definitions = sink_offers(), schema["definitions"]
-    if "SinkSettings" not in definitions:
-        raise ConfigError("--sink: this format has no sinks; take any or settings")
     for name in names:
         if name not in offers:
-            raise ConfigError(f"--sink {not_one_of(name, offers)}")
-    model = settings_of(names, offers).model_fields["sinks"].annotation
+            raise ConfigError(f"{flag} {not_one_of(name, offers)}")
+
+
+def _add_sections(schema: dict[str, Any], section: str, field: "FieldInfo") -> None:  # as above
+    """Put what the model of a field has more than a schema into that."""
+    model, definitions = field.annotation, schema["definitions"]
     assert model is not None, "every field has a type"
     made = model.model_json_schema(ref_template="#/definitions/{model}")
     for key, shape in made["properties"].items():
-        definitions["SinkSettings"]["properties"].setdefault(key, shape)
+        definitions[section]["properties"].setdefault(key, shape)
     for key, shape in made.get("$defs", {}).items():
         definitions.setdefault(key, shape)

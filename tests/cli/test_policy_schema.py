@@ -94,15 +94,55 @@ def test_the_section_of_an_installed_sink_can_be_among_the_others(
         settings["sinks"]["additionalSpool"] = [{"name": "b"}]
 
 
-@pytest.mark.parametrize("words", [("v1alpha2", "--sink", "stdout"), ("any", "--sink", "none")])
-def test_a_sink_that_has_no_place_there_is_refused(
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("v1alpha2", "--sink", "stdout"),
+        ("any", "--sink", "none"),
+        ("v1alpha1", "--source", "Prometheus"),
+        ("any", "--source", "none"),
+    ],
+)
+def test_what_has_no_place_there_is_refused(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
         printed(capsys, *words)
 
     assert stopped.value.code == 2
-    assert "--sink" in capsys.readouterr().err
+    assert words[1] in capsys.readouterr().err
+
+
+def test_an_installed_source_has_its_section_and_may_be_named_by_policies(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (Path(__file__).parents[2] / "examples/usage/node_file.py").read_text()
+    offered = {"NodeFile": "NodeFile"}
+    write_package(tmp_path, "reactive_desched.usage_sources", offered, code, "node_file")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {
+        "apiVersion": "reactive-desched/v1alpha1",
+        "kind": "ReactiveSettings",
+        "usage": {"nodeFile": {"path": "/run/use.json", "interval": "30s"}},
+    }
+    policy = {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "metricsProviders": [{"source": "NodeFile"}],
+        "profiles": [{"name": "p"}],
+    }
+    for name, documents in (
+        ("any", (settings, policy)),
+        ("settings", (settings,)),
+        ("v1alpha2", (policy,)),
+    ):
+        schema = Draft7Validator(printed(capsys, name, "--source", "NodeFile"))
+        Draft7Validator.check_schema(schema.schema)
+        for each in documents:
+            schema.validate(each)
+            assert not Draft7Validator(printed(capsys, name)).is_valid(each)
+    wrong = {**settings, "usage": {"nodeFile": {"pth": "x"}}}
+    assert not Draft7Validator(printed(capsys, "any", "--source", "NodeFile")).is_valid(wrong)
 
 
 def test_another_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
