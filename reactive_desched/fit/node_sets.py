@@ -25,6 +25,11 @@ MAX_CACHED_TOLERATIONS: Final = 1_000
 """How many tolerations have their rejecting nodes cached; at the bound the cache is emptied."""
 
 
+MAX_MISSING: Final = 1_000
+"""How many resources are remembered that pods ask for and no node offers; at the bound all are
+forgotten, and who waits for one is evaluated again after some minutes."""
+
+
 class NodeUpdate(Struct, frozen=True, gc=False):
     """A refreshed slot: whether the node's attributes changed, and whether its capacity grew."""
 
@@ -59,6 +64,8 @@ class NodeSets:
         self._tainted: dict[tuple[Taint, ...], int] = {}
         self._untolerated: dict[int, tuple[Tolerations, int]] = {}
         self._declaring: dict[str, int] = {}
+        self._offering: dict[str, int] = {}
+        self._missing: set[str] = set()
         self._last_named: tuple[frozenset[str], int, int] = frozenset(), -1, 0
 
     # --- questions ---
@@ -117,11 +124,15 @@ class NodeSets:
         return self.existing & ~having
 
     def with_at_least(self, resource: str, amount: int) -> int:
-        """Return the slots with this amount of a resource free, reservations subtracted."""
+        """Return the slots with this amount of a resource free, at least one, and not reserved."""
         if not self.free.tracks(resource):
-            self.free.track(
-                resource, [self._free_amount(resource, slot) for slot in self._all_slots()]
-            )
+            if resource not in self._offering:
+                self._remember_missing(resource)
+                return 0
+            free = [0] * len(self._nodes)
+            for slot in bits.slots_in(self._offering.get(resource, 0)):
+                free[slot] = self._free_amount(resource, slot)
+            self.free.track(resource, free)
         return self.free.with_at_least(resource, amount)
 
     # --- following the state ---
@@ -191,6 +202,7 @@ class NodeSets:
         del self._slots_by_name[self.name(slot)]
         self._update_taints(slot, self._nodes[slot], None)
         self._update_features(slot, self._nodes[slot], None)
+        self._update_offers(slot, self._nodes[slot], None)
         self._nodes[slot] = self._node_infos[slot] = None
         self._host_port_pods[slot] = ()
         self._label_changes.append(slot)
@@ -221,6 +233,7 @@ class NodeSets:
             self._update_taints(slot, old, node)
             changed = True
         changed |= self._update_features(slot, old, node)
+        self._update_offers(slot, old, node)
         emptied = is_being_emptied(node)
         if emptied != bool(self.emptied >> slot & 1):
             self.emptied = bits.with_bit(self.emptied, slot, present=emptied)
@@ -237,13 +250,23 @@ class NodeSets:
         after = () if new is None else new.declared_features
         if before == after:
             return False
-        for feature in {*before, *after}:
-            slots = bits.with_bit(self._declaring.get(feature, 0), slot, present=feature in after)
-            if slots:
-                self._declaring[feature] = slots
-            else:
-                self._declaring.pop(feature, None)
+        _move(self._declaring, slot, before, after)
         return True
+
+    def _update_offers(self, slot: int, old: Node | None, new: Node | None) -> None:
+        """Update which slots offer which resources; track what pods have missed until now."""
+        before = {} if old is None else old.allocatable
+        after = {} if new is None else new.allocatable
+        if before.keys() != after.keys():
+            _move(self._offering, slot, before, after)
+            for resource in self._missing & after.keys():
+                self._missing.discard(resource)
+                self.free.track(resource, [0] * len(self._nodes))
+
+    def _remember_missing(self, resource: str) -> None:
+        if len(self._missing) >= MAX_MISSING:
+            self._missing.clear()
+        self._missing.add(resource)
 
     def _update_taints(self, slot: int, old: Node | None, new: Node | None) -> None:
         before, after = _hard_taints(old), _hard_taints(new)
@@ -285,12 +308,18 @@ class NodeSets:
             return 0
         return remaining(resource, entry.node.allocatable, self._container_requests(entry))
 
-    def _all_slots(self) -> range:
-        return range(len(self._nodes))
-
     def slots(self) -> Iterator[int]:
         """Return the slots that have a node."""
         return bits.slots_in(self.existing)
+
+
+def _move(sets: dict[str, int], slot: int, before: Collection[str], after: Collection[str]) -> None:
+    """Take a slot out of the sets of some names, and put it into those of others."""
+    for name in {*before, *after}:
+        if slots := bits.with_bit(sets.get(name, 0), slot, present=name in after):
+            sets[name] = slots
+        else:
+            sets.pop(name, None)
 
 
 def _hard_taints(node: Node | None) -> tuple[Taint, ...]:

@@ -62,6 +62,7 @@ class MovedWorkloads(EvictionParticipant):
         self._settings = settings
         self._moves: deque[tuple[float, _Workload]] = deque()  # oldest first
         self._counts: dict[_Workload, int] = {}
+        self._names: dict[_Workload, _Workload] = {}  # one for all moves of a workload
         self._blocked: dict[_Workload, dict[str, int]] = {}
 
     def reconfigure(self, settings: MoveSettings) -> None:
@@ -114,6 +115,7 @@ class MovedWorkloads(EvictionParticipant):
         self._forget(at)
         if len(self._moves) >= MAX_MOVES:
             self._drop_oldest()
+        workload = self._names.setdefault(workload, workload)
         self._moves.append((at, workload))
         self._counts[workload] = self._counts.get(workload, 0) + 1
 
@@ -125,7 +127,7 @@ class MovedWorkloads(EvictionParticipant):
         _, workload = self._moves.popleft()
         self._counts[workload] -= 1
         if not self._counts[workload]:
-            del self._counts[workload]
+            del self._counts[workload], self._names[workload]
             self._blocked.pop(workload, None)
 
 

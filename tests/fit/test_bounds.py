@@ -85,6 +85,35 @@ def test_resources_beyond_the_bound_are_found_out_anew(place: Callable[..., Any]
     assert all(here.fit._nodes.free.tracks(always) for always in ("cpu", "memory", "pods"))
 
 
+def test_a_resource_that_no_node_offers_takes_no_look_at_the_nodes_until_one_does(
+    place: Callable[..., Any],
+) -> None:
+    here = place(node("n1"), node("n2"))
+    wakes = here.park(pod("mover", on="n1", requests={"example.com/gpu": "1"}))
+    assert not here.fit._nodes.free.tracks("example.com/gpu")
+
+    here.put(node("n2", allocatable={"pods": "9", "example.com/gpu": "2"}))
+
+    assert {room.wake for room in here.all_hints()} & set(wakes)
+    mover = pod("mover", on="n1", requests={"example.com/gpu": "2"})
+    assert here.fitting(mover) == {"n2"}
+    here.put(node("n2", allocatable={"pods": "9"}))
+    assert here.fitting(mover) == set()
+    assert "example.com/gpu" not in here.fit._nodes._offering
+
+
+def test_resources_that_no_node_offers_are_remembered_up_to_a_bound(
+    place: Callable[..., Any],
+) -> None:
+    here = place(node("n1"), node("n2"))
+    nodes = here.fit._nodes
+    for number in range(node_sets.MAX_MISSING + 5):
+        assert nodes.with_at_least(f"example.com/r{number}", 1) == 0
+
+    assert len(nodes._missing) == 5
+    assert set(nodes.free.resources) == {"cpu", "memory", "pods"}
+
+
 def test_forgotten_labels_are_indexed_anew() -> None:
     known: list[Node | None] = [node("n1", labels={"l3": "x"}), None]
     made = NodeLabels(known, {"n1": 0}, ChangeLog())
