@@ -5,6 +5,8 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -113,6 +115,32 @@ def test_only_what_has_no_public_door_goes_by_the_internals_of_a_library() -> No
     assert found == INTERNALS
 
 
+HOOKS = {
+    "CommandParser._check_value",
+    "CommandParser._get_value",
+    "_ParagraphFormatter._fill_text",
+}
+"""Private methods of a library that are overridden: argparse has no public ones for these."""
+
+
+def private_overrides(module: ModuleType) -> Iterator[str]:
+    """Yield the methods of a module's classes that stand in place of private ones of a library."""
+    for kind in vars(module).values():
+        if not isinstance(kind, type) or kind.__module__ != module.__name__:
+            continue
+        foreign = [base for base in kind.__mro__ if not base.__module__.startswith(PACKAGE.name)]
+        for name, value in vars(kind).items():
+            own = isinstance(value, FunctionType) and value.__module__ == module.__name__
+            if own and re.match("_[a-z]", name) and any(name in vars(base) for base in foreign):
+                yield f"{kind.__name__}.{name}"
+
+
+def test_only_the_parser_of_commands_overrides_private_methods_of_a_library() -> None:
+    modules = (import_module(name) for name in package_sources() if not name.endswith("__main__"))
+
+    assert {name for module in modules for name in private_overrides(module)} == HOOKS
+
+
 def test_no_other_room_reaches_through_the_controls_that_the_controller_has() -> None:
     through = re.compile(r"\w*controller\.gates\b")
     rooms = {
@@ -125,18 +153,24 @@ def test_no_other_room_reaches_through_the_controls_that_the_controller_has() ->
 
 
 INTERNAL_OF_TEST_TOOLS = re.compile(
-    r"^ *(?:from|import) ((?:_pytest|xdist|hypothesis\.internal)\b[\w.]*)", re.MULTILINE
+    r"^ *(?:from|import) ((?:_pytest|xdist|hypothesis\.internal)\b[\w.]*)|\b(trio)\._core\b",
+    re.MULTILINE,
 )
 
 
-def test_tests_go_by_no_internals_of_pytest_and_by_one_of_hypothesis() -> None:
+def test_tests_go_by_no_internals_of_pytest_and_by_one_of_hypothesis_and_of_trio() -> None:
     found = {
-        str(path.relative_to(ROOT)): INTERNAL_OF_TEST_TOOLS.findall(text)
+        str(path.relative_to(ROOT)): {
+            "".join(each) for each in INTERNAL_OF_TEST_TOOLS.findall(text)
+        }
         for path in (ROOT / "tests").rglob("*.py")
         if INTERNAL_OF_TEST_TOOLS.search(text := path.read_text(encoding="utf-8"))
     }
 
-    assert found == {"tests/conftest.py": ["hypothesis.internal.conjecture"]}
+    assert found == {
+        "tests/conftest.py": {"hypothesis.internal.conjecture"},
+        "tests/support/trio_order.py": {"trio"},  # draws the order of tasks
+    }
 
 
 # --- assignments to other objects ---------------------------------------------------------------

@@ -8,7 +8,6 @@ import anyio.lowlevel
 import hypothesis
 import msgspec
 import pytest
-import trio
 from anyio.abc import TaskGroup
 
 from reactive_desched.api.event import EventData
@@ -54,10 +53,10 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.resources import RESOURCES
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import RecordingObserver, never_suspended, resource_of
+from tests.support.trio_order import task_order
 
 # The order of tasks is trio's choice: drawn from the example, or failures would not repeat.
-hypothesis.register_random(trio._core._run._r)
-vars(trio._core._run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+hypothesis.register_random(task_order())
 
 NO: Mapping[str, EvictionResponse] = {
     "overloaded": TooManyRequests("slow down", 7.0),

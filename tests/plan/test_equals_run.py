@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import anyio
 import pytest
-import trio
 from trio.testing import MockClock
 
 from reactive_desched.controller import worker
@@ -28,6 +27,7 @@ from reactive_desched.sim.profiles import Pace
 from reactive_desched.text.times import format_timestamp
 from tests.safety.world import World
 from tests.support.previewed import draw_objects, draw_policy, draw_taints, write_cluster
+from tests.support.trio_order import task_order
 
 READY_S = 3.3
 """No sum of the kube-scheduler's back-offs: a pod's end and its replacement's turn never meet."""
@@ -143,7 +143,7 @@ def compare(seed: int, folder: Path, limits: str = "") -> Compared:
     text = draw_policy(rng, (limits or drawn) + ONE_BY_ONE, by_age=by_age)
     policy.write_text(text, encoding="utf-8")
     configuration = load_files([policy], plugin_registry())
-    trio._core._run._r.seed(seed)
+    task_order().seed(seed)
     begun: list[tuple[float, float]] = []
     names: set[str] = set()
 

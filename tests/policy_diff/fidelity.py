@@ -32,10 +32,10 @@ from tests.safety.story import (
     OF_WORKLOADS,
     Story,
     live,
-    make_trio_repeatable,
     policy_text,
     read_policy,
 )
+from tests.support.trio_order import task_order
 
 ACTIONS: Final = (
     *("taint", "taint", "taint", "taint_some", "untaint", "wait", "wait", "long_wait"),
@@ -85,7 +85,7 @@ def live_story(
 
     What the cluster does by chance depends on its objects, not on what a policy did before.
     """
-    make_trio_repeatable(seed)
+    task_order().seed(seed)
 
     async def tell(story: Story) -> None:
         for number in range(steps):

@@ -23,11 +23,11 @@ from tests.safety.story import (
     ACTIONS,
     Story,
     live,
-    make_trio_repeatable,
     policy_text,
     read_policy,
 )
 from tests.safety.world import World
+from tests.support.trio_order import task_order
 
 
 class SteeredWorld:
@@ -38,7 +38,7 @@ class SteeredWorld:
         self._next = ""
         self._is_told = False
         self._ended: Outcome[World] | None = None
-        make_trio_repeatable(seed)
+        task_order().seed(seed)
         trio.lowlevel.start_guest_run(
             live,
             directory,

@@ -11,7 +11,6 @@ from typing import Any, Final
 from zlib import crc32
 
 import anyio
-import trio
 from trio.testing import MockClock
 
 from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, SAFE_TO_EVICT
@@ -28,6 +27,7 @@ from tests.safety.restraint import CLOSED_EVERY_MINUTES, CLOSED_MINUTES
 from tests.safety.world import World, remove_quietly
 from tests.support.previewed import draw_limits
 from tests.support.sim_world import node, workload
+from tests.support.trio_order import task_order
 
 ZONES: Final = ("a", "b", "c")
 APPS: Final = {"web": "default", "api": "default", "batch": "jobs"}
@@ -678,13 +678,6 @@ class Story:
             )
 
 
-def make_trio_repeatable(seed: int) -> None:
-    """Have the order in which trio runs its tasks depend on a seed, not on memory addresses."""
-    run = trio._core._run
-    vars(run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
-    run._r.seed(seed)
-
-
 ACTIONS: Final = (
     *("taint", "taint", "taint", "taint", "taint", "taint", "untaint"),
     *("taint_some", "taint_some", "taint_some", "wait", "wait", "wait", "wait", "wait"),
@@ -776,7 +769,7 @@ def play_story(
     """
     text = policy_text(rng)
     config = read_policy(text)
-    make_trio_repeatable(rng.randrange(1 << 30))
+    task_order().seed(rng.randrange(1 << 30))
     log: list[str] = []
 
     async def tell(story: Story) -> None:
