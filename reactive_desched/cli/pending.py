@@ -55,10 +55,8 @@ def _check(query: Mapping[str, str]) -> None:
     if plugin := query.get("plugin"):
         record_filters.check_plugins([plugin])
     if reason := query.get("reason"):
-        try:
+        with record_filters.naming_flags():
             check_reasons([reason])
-        except ConfigError as error:
-            raise ConfigError(f"--{error}") from error
     if (gate := query.get("gate")) and gate not in GATES:
         raise ConfigError(f"--gate {not_one_of(gate, GATES)}")
 

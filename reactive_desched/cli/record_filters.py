@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def filter_values(arguments: argparse.Namespace) -> FilterValues:
 def build_filter(given: FilterValues) -> "EventFilter":
     """Return the filter of words, some of them with commas; raises ConfigError."""
     from reactive_desched.api.event import DATA_TYPES
-    from reactive_desched.errors import ConfigError
     from reactive_desched.journal.summary import (
         EventFilter,
         check_outcomes,
@@ -77,15 +77,24 @@ def build_filter(given: FilterValues) -> "EventFilter":
     )
 
     fields = {f"{name}s": tuple(_split_values(name, values)) for name, values in given.items()}
-    try:
+    with naming_flags():
         check_types(fields.get("types", ()), tuple(DATA_TYPES))
         check_outcomes(fields.get("outcomes", ()))
         check_reasons(fields.get("reasons", ()))
-    except ConfigError as error:
-        raise ConfigError(f"--{error}") from error  # they name the field of a query over HTTP
     if plugins := fields.get("plugins"):
         check_plugins(plugins)
     return EventFilter(**fields)
+
+
+@contextmanager
+def naming_flags() -> Iterator[None]:
+    """Have a ConfigError that begins with the field of a query over HTTP name the flag instead."""
+    from reactive_desched.errors import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"--{error}") from error
 
 
 def check_plugins(names: Iterable[str]) -> None:

@@ -51,7 +51,18 @@ class ZoneBrakeSettings(Section):
     )
 
 
-class StormBrakeSettings(Section):
+class _ManyPodsSettings(Section):
+    """From how many pods on a brake engages: a number, or a share of all pods if that is more."""
+
+    pods: PositiveCount
+    percent: Percent
+
+    def threshold(self, pods: int) -> int:
+        """Return how many pods are too many in a cluster of so many."""
+        return max(self.pods, ceil(pods * self.percent / 100))
+
+
+class StormBrakeSettings(_ManyPodsSettings):
     """Stops and asks when far more pods are found than a change should concern."""
 
     pods: PositiveCount = Field(
@@ -69,12 +80,8 @@ class StormBrakeSettings(Section):
         "null: only by a person (`reactive-desched resume`).",
     )
 
-    def threshold(self, pods: int) -> int:
-        """Return how many pods are a storm in a cluster of so many."""
-        return max(self.pods, ceil(pods * self.percent / 100))
 
-
-class PendingBrakeSettings(Section):
+class PendingBrakeSettings(_ManyPodsSettings):
     """Evicts nothing while the cluster cannot place the pods that it has."""
 
     pods: PositiveCount = Field(
@@ -86,10 +93,6 @@ class PendingBrakeSettings(Section):
     after_s: Seconds = Field(
         default=60.0, description="A pod counts when it has been unschedulable for so long."
     )
-
-    def threshold(self, pods: int) -> int:
-        """Return how many unschedulable pods are too many in a cluster of so many."""
-        return max(self.pods, ceil(pods * self.percent / 100))
 
 
 class BrakeSettings(Section):
