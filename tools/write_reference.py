@@ -118,7 +118,8 @@ def decisions_page() -> str:
         "# Decisions",
         "",
         "Why it is built as it is: what was decided, what that costs, and what was turned down.",
-        "An accepted record is not edited later; its first line names the record that replaces it.",
+        "An accepted record is not edited later, but for the path of a file that moved;",
+        "its first line names the record that replaces it.",
         "",
     ]
     for record in sorted(DECISIONS.glob("[0-9]*.md"), reverse=True):

@@ -25,8 +25,13 @@ from reactive_desched.app.past_pages import (
     WRONG,
     PastRequest,
 )
-from reactive_desched.app.recorded_status import recorded_status
-from reactive_desched.app.status import ControllerStatus
+from reactive_desched.app.status import (
+    ACTED,
+    STANDS_BY,
+    ControllerStatus,
+    PolicyInForce,
+    controller_status,
+)
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
@@ -38,7 +43,7 @@ from reactive_desched.primitives.shortage import MEMORY, lacking
 from reactive_desched.recording.items import Damage
 from reactive_desched.recording.reader import covered_times
 from reactive_desched.replay.replaying import ReachedController, controller_at
-from reactive_desched.text.times import format_moment
+from reactive_desched.text.times import format_moment, utc_time
 from reactive_desched.why.page import explain
 
 _NICE: Final = 10
@@ -119,8 +124,35 @@ def _description(reached: ReachedController) -> ControllerDescription:
 
 
 async def _status(reached: ReachedController, query: Mapping[str, str]) -> ControllerStatus:
+    """Return the status; of its host, its journal and its sinks a recording has nothing."""
     refuse_filters(query)
-    return await recorded_status(reached.run)
+    run = reached.run
+    controller, clock, picture = run.controller, run.clock, run.life.picture
+    policy = controller.config.policy
+    return await controller_status(
+        controller,
+        _description(reached),
+        time=utc_time(clock.wall()),
+        started=utc_time(picture.at.wall_s),
+        version=picture.version,
+        cluster=picture.cluster,
+        cluster_uid=picture.cluster_uid,
+        api_server="",
+        credentials="",
+        host="",
+        mode="dry_run" if run.is_dry_run else "live",
+        leadership=STANDS_BY if controller.readiness.pauses["leader"].reason else ACTED,
+        policy=PolicyInForce(
+            policy.source,
+            policy.revision,
+            tuple(profile.name for profile in policy.profiles),
+            (),
+        ),
+        recent=run.recent.newest_first(),
+        journal=None,
+        recording=None,
+        sinks=(),
+    )
 
 
 async def _pending(reached: ReachedController, query: Mapping[str, str]) -> PendingList:

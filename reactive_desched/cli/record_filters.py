@@ -88,7 +88,7 @@ def build_filter(given: FilterValues) -> "EventFilter":
 
 @contextmanager
 def naming_flags() -> Iterator[None]:
-    """Have a ConfigError that begins with the field of a query over HTTP name the flag instead."""
+    """Put the flag in place of the field of a query that a ConfigError begins with."""
     from reactive_desched.errors import ConfigError
 
     try:

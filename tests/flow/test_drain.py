@@ -21,8 +21,8 @@ from reactive_desched.model.outcomes import DryRun, TooManyRequests
 from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.drains import DrainRule
-from reactive_desched.policy.settings.modes import ProfileSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES

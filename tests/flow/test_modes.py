@@ -15,7 +15,7 @@ from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugi
 from reactive_desched.plugins.pod_life_time import PodLifeTimeArgs, PodLifeTimePlugin
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import AnyPlugin
-from reactive_desched.policy.settings.modes import PluginSettings, ProfileSettings
+from reactive_desched.policy.settings.controller_settings import PluginSettings, ProfileSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.testing.builders import node, pod

@@ -32,10 +32,30 @@ from reactive_desched.policy.settings.debounce import DebounceSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.limits import EvictionRateLimits
 from reactive_desched.policy.settings.migration import MigrationJobSettings
-from reactive_desched.policy.settings.modes import ProfileSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.policy.settings.pace import NORMAL, Pace
 from reactive_desched.policy.settings.proposals import ProposalSettings
+
+
+class PluginSettings(Section):
+    """The settings of one plugin in one profile."""
+
+    mode: Mode | None = Field(
+        default=None, description="The mode of this plugin; left out: that of its profile."
+    )
+
+
+class ProfileSettings(Section):
+    """The settings of one profile of the policy."""
+
+    mode: Mode | None = Field(
+        default=None,
+        description="The mode of this profile's plugins; left out: that of all profiles.",
+    )
+    plugins: Mapping[str, PluginSettings] = Field(
+        default={}, description="The same for single plugins of this profile, by name."
+    )
+
 
 API_VERSION, KIND = DocumentKind.SETTINGS.value
 
