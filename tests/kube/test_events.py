@@ -62,10 +62,13 @@ class Bench:
 
     async def asked(self, count: int) -> list[tuple[str, str, Any]]:
         """Return method, path and body of the requests once there are so many, and no more."""
-        await wait_until(lambda: len(self.api.requests) >= count)
-        await anyio.sleep(0.01)
+        await wait_until(lambda: len(self.api.requests) >= count and self._has_nothing_to_do())
         assert len(self.api.requests) == count
         return [(a.kind, a.path, msgspec.json.decode(a.body)) for a in self.api.requests]
+
+    def _has_nothing_to_do(self) -> bool:
+        """Whether all is written, or the next try or the pace is waited for, beside the flush."""
+        return not self.recorder._unsent or len(self.clock.pending_waits_s) > 1
 
     async def record(self, *notes: str) -> None:
         """Record one after the other, each when the server knows of the one before."""

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from reactive_desched.model.node_drains import DRAIN_NODES
-from reactive_desched.model.objects import ClusterObject, Node, OwnerReference, Pod
+from reactive_desched.model.objects import Annotations, ClusterObject, Node, OwnerReference, Pod
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.plugins.drain_nodes import DrainNodesArgs, DrainNodesPlugin
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
 from tests.support.golden import Golden
+from tests.support.random_steps import TWICE_AS_MANY, in_one_field
 
 
 def plugin(**args: object) -> DrainNodesPlugin:
@@ -105,33 +106,49 @@ def test_why_says_what_keeps_a_pod(golden: Golden) -> None:
 
 names = st.sampled_from(["n1", "n2"])
 nodes = st.builds(
-    drained, names, st.sampled_from([None, "yes", "no", "ada"]), cordoned=st.booleans()
+    drained, names, st.sampled_from(["ada", "yes", "no", None]), cordoned=st.booleans()
 )
-pods = st.one_of(
-    st.builds(
-        lambda name, on, tier: pod(name, on=on, labels={"tier": tier}),
-        st.sampled_from(["p1", "p2", "p3"]),
-        names,
-        st.sampled_from(["front", "back"]),
+pods = st.builds(
+    lambda name, on, tier, mirror: structs.replace(
+        pod(name, on=on, labels={"tier": tier}), annotations=Annotations(mirror=mirror)
     ),
-    st.builds(of_daemon_set, st.sampled_from(["p1", "p4"]), names),
+    st.sampled_from(["p1", "p2", "p3"]),
+    names,
+    st.sampled_from(["front", "back"]),
+    st.sampled_from([None, "static"]),
 )
+agents = st.builds(of_daemon_set, st.just("agent"), names)
+gone = st.builds(pod, st.sampled_from(["p1", "p2", "p3"])) | st.builds(node, names)
+EACH = "each field"
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("apply"), nodes | pods),
-        st.tuples(st.just("remove"), st.builds(pod, st.sampled_from(["p1", "p2", "p4"]))),
+        st.tuples(st.sampled_from(["drain", "unschedulable"]), nodes),
+        st.tuples(st.sampled_from(["labels", "annotations"]), pods),
+        st.tuples(st.just(EACH), pods),
+        st.tuples(st.just(EACH), nodes),
+        st.tuples(st.just(EACH), agents),
+        st.tuples(st.just("remove"), gone),
     ),
-    max_size=10,
+    min_size=30,
+    max_size=50,
 )
+FRONT = {"label_selector": {"matchLabels": {"tier": "front"}}}
 
 
-@given(steps, st.sampled_from([{}, {"label_selector": {"matchLabels": {"tier": "front"}}}]))
+@TWICE_AS_MANY
+@given(steps, st.sampled_from([FRONT, FRONT, {}]))
 def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[str, ClusterObject]], args: dict[str, object]
+    steps: list[tuple[str, Node | Pod]], args: dict[str, object]
 ) -> None:
-    cluster = Scenario(plugin(**args), node("n1"), node("n2"))
+    begun = (drained("n1"), drained("n2", cordoned=False), pod("p1", on="n1"), pod("p2", on="n2"))
+    cluster = Scenario(plugin(**args), *begun)
     for step, thing in steps:
-        getattr(cluster, step)(thing)
+        if step == "remove":
+            cluster.remove(thing)
+        elif step == EACH:
+            cluster.apply(thing)
+        else:
+            cluster.apply(in_one_field(cluster, thing, step))
 
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == Scenario(plugin(**args), *all_things(cluster)).flagged()

@@ -7,12 +7,12 @@ from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugi
 from reactive_desched.testing.aging import NOW
 from reactive_desched.testing.builders import READY, container, pod_status
 from reactive_desched.testing.scenario import plugin_from_policy
-from tests.support.random_steps import Step, random_steps, run_steps
+from tests.support.random_steps import TWICE_AS_MANY, Step, random_steps, run_steps
 
 BROKEN = pod_status("Failed", container(ended="Error", code=1))
 CREATED = {"p1": NOW - 9, "p2": NOW - 6, "p3": NOW, "p4": NOW + 3}  # and that never changes
 PODS = {
-    name: {"on": "n1", "status": BROKEN if at < NOW else READY, "created": at}
+    name: {"on": "n1", "status": BROKEN if at < NOW - 6 else READY, "created": at}
     for name, at in CREATED.items()
 }
 statuses = st.builds(
@@ -33,7 +33,7 @@ steps = random_steps(
         "owner": st.sampled_from(["ReplicaSet/r", "Job/j"]),
         "labels": st.sampled_from([{}, {"tier": "front"}]),
     },
-    waits_s=(1, 2, 4, 10),
+    waits_s=(1, 4, 10, 10),
 )
 arguments = st.sampled_from(
     [
@@ -47,6 +47,7 @@ arguments = st.sampled_from(
 )
 
 
+@TWICE_AS_MANY
 @given(steps, arguments)
 def test_reacting_finds_exactly_what_a_full_scan_finds(
     steps: list[Step], args: dict[str, object]

@@ -35,6 +35,7 @@ from reactive_desched.testing.anti_affinity import (
 )
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
+from tests.support.random_steps import in_one_field
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 
@@ -109,15 +110,17 @@ steps = st.lists(
     | st.tuples(st.just("apply"), namespaces)
     | st.tuples(st.just("select"), st.sampled_from(["", "pool=x"]))
     | st.tuples(st.just("apply"), pods)
-    | st.tuples(st.just("apply"), pods)
+    | st.tuples(st.sampled_from(["labels", "spec"]), pods)
+    | st.tuples(st.just("labels"), nodes)
     | st.tuples(st.just("remove"), nodes | pods),
-    min_size=6,
+    min_size=15,
     max_size=30,
 )
 START = (
     node("n1", labels={ZONE_LABEL: "a", **MAIN}),
     node("n2", labels={ZONE_LABEL: "a", **MAIN}),
     with_anti_affinity(pod("p1", uid="default/p1#0", on="n1", labels=WEB), *TERMS[:2]),
+    pod("p2", uid="default/p2#0", on="n2", labels=DB),
 )
 arguments = st.sampled_from(
     [
@@ -148,11 +151,14 @@ class Story:
             name = thing.uid
             thing = replace(thing, uid=f"{name}#{self._lives[name]}")
             known = self.cluster.state.pods.get(thing.uid)
-            if known is not None and known.node and step == "apply":
+            if known is not None and known.node and step != "remove":
                 phase = known.status if not known.is_active else thing.status
                 thing = replace(thing, node=known.node, status=phase)
             self._lives[name] += step == "remove"
-        getattr(self.cluster, step)(thing)
+        if step in ("labels", "spec"):
+            self.cluster.apply(in_one_field(self.cluster, thing, step))
+        else:
+            getattr(self.cluster, step)(thing)
 
 
 @given(steps, arguments)

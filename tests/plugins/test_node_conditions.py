@@ -4,12 +4,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pydantic import ValidationError
 
-from reactive_desched.model.objects import ClusterObject, Node, OwnerReference, Pod
+from reactive_desched.model.objects import Annotations, ClusterObject, Node, OwnerReference, Pod
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.plugins.node_conditions import NodeConditionsArgs, NodeConditionsPlugin
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario
 from tests.support.golden import Golden
+from tests.support.random_steps import TWICE_AS_MANY, in_one_field
 
 DEADLOCK = {"type": "KernelDeadlock", "for": "5m", "lapse": "1m"}
 
@@ -158,40 +159,53 @@ def test_arguments_without_meaning_are_refused(conditions: list[dict[str, str]])
 
 
 names = st.sampled_from(["n1", "n2"])
-nodes = st.builds(
+reporting = st.builds(
     lambda name, status, taint, ready, **cordoned: structs.replace(
-        reported(name, status or "", *taint, **cordoned),
-        ready_status=ready,
-        **({} if status else {"conditions": (), "conditions_changed_s": ()}),
+        reported(name, status, *taint, **cordoned), ready_status=ready
     ),
     names,
-    st.sampled_from(["True"] * 6 + ["False", "Unknown", None]),
+    st.sampled_from(["True", "True", "True", "False", "Unknown"]),
     st.sampled_from([(), ("sick:NoSchedule",), ("sick:PreferNoSchedule",)]),
     st.sampled_from(["True", "True", "False"]),
-    cordoned=st.sampled_from([True, True, False]),
+    cordoned=st.booleans(),
 )
+silent = st.builds(node, names, unschedulable=st.booleans())
 pod_names = st.sampled_from(["p1", "p2", "p3"])
 pods = st.builds(
-    lambda name, on, tolerates, labels: pod(name, on=on, tolerates=tolerates, labels=labels),
+    lambda name, on, tolerates, labels, mirror: structs.replace(
+        pod(name, on=on, tolerates=tolerates, labels=labels), annotations=Annotations(mirror=mirror)
+    ),
     pod_names,
     names,
     st.sampled_from([(), ("sick",), "*"]),
-    st.sampled_from([{"app": "web"}, {}]),
+    st.sampled_from([{"app": "web"}, {"app": "web"}, {}]),
+    st.sampled_from([None, None, "static"]),
 )
-things = st.one_of(nodes, pods, pods)
+EACH = "each field"
+changes = st.one_of(
+    st.tuples(st.just(EACH), reporting | reporting | silent),
+    st.tuples(st.just(EACH), pods),
+    st.tuples(st.just("conditions"), reporting),
+    st.tuples(st.sampled_from(["taints", "unschedulable"]), reporting),
+    st.tuples(st.sampled_from(["labels", "annotations", "spec"]), pods),
+)
 gone = st.builds(pod, pod_names) | st.builds(node, names)
-steps = st.lists(st.tuples(things, st.sampled_from([0, 5, 11])), min_size=20, max_size=40)
+steps = st.lists(st.tuples(changes, st.sampled_from([0, 5, 11, 11])), min_size=30, max_size=50)
 
 
-@given(steps, st.dictionaries(st.integers(0, 39), gone, max_size=4))
+@TWICE_AS_MANY
+@given(steps, st.dictionaries(st.integers(0, 49), gone, max_size=4))
 def test_reacting_finds_exactly_what_a_full_scan_finds(
-    steps: list[tuple[ClusterObject, int]], gone: dict[int, ClusterObject]
+    steps: list[tuple[tuple[str, Node | Pod], int]], gone: dict[int, ClusterObject]
 ) -> None:
     soon = {**DEADLOCK, "for": "10s", "lapse": "6s"}
     some = plugin(soon, labelSelector={"matchLabels": {"app": "web"}})
-    cluster = Scenario(some, reported("n1"), reported("n2"))
-    for number, (thing, wait_s) in enumerate(steps):
-        cluster.apply(thing)
+    cluster = Scenario(some, reported("n1"), reported("n2", cordoned=False))
+    for number, ((field, thing), wait_s) in enumerate(steps):
+        if field == EACH:
+            cluster.apply(thing)
+        else:
+            cluster.apply(in_one_field(cluster, thing, field))
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         if number in gone:
             cluster.remove(gone[number])
