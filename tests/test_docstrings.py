@@ -97,9 +97,10 @@ def unknown_names(module: Module) -> Iterator[str]:
     """
     here = module.names | COMMANDS | OF_OTHERS | sys.stdlib_module_names
     for docstring in module.docstrings:
-        known = here | all_names() if docstring.is_of_module else here
         text = docstring.text
-        wrong = {*QUOTED.findall(text), *CONSTANT.findall(text)} - known
+        wrong = {*QUOTED.findall(text), *CONSTANT.findall(text)} - here
+        if docstring.is_of_module:
+            wrong = wrong - all_names()  # to join the two would copy all names for each module
         wrong |= {
             word for found in RAISED.findall(text) for word in CAMEL.findall(found)
         } - all_names()
