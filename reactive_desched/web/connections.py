@@ -23,7 +23,10 @@ REQUEST_HEAD_TIMEOUT_S: Final = 5.0
 """A connection without a whole request is closed after this."""
 
 MAX_LIFETIME_S: Final = 60.0
-"""No connection but an event stream lasts longer, busy or idle; a client opens another."""
+"""A connection that is no event stream takes no request later; a client opens another."""
+
+LAST_ANSWER_S: Final = 120.0
+"""So long an answer that is then under way may take: longer than one about an earlier moment."""
 
 MAX_LINE_BYTES, MAX_HEADERS = 4096, 64
 """A request with a longer line, or with more headers, is answered with 400."""
@@ -100,7 +103,7 @@ class HttpConnection(RequestHandler):
         self.is_busy = False
         self._connections = connections
         self._timer = loop.call_later(REQUEST_HEAD_TIMEOUT_S, self._expire)
-        self._asked = False
+        self._asked = self._is_last = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection."""
@@ -118,7 +121,7 @@ class HttpConnection(RequestHandler):
         self.is_busy = True
         if not self._asked:
             self._asked = True
-            self._restart_timer()
+            self._restart_timer(MAX_LIFETIME_S)
 
     async def finish_response(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None
@@ -151,13 +154,17 @@ class HttpConnection(RequestHandler):
 
     def _expire(self) -> None:
         if self in self._connections.streams:
-            self._restart_timer()
+            self._restart_timer(MAX_LIFETIME_S)
+        elif self.is_busy and not self._is_last:
+            self._is_last = True
+            self.close()  # behind the answer that is under way
+            self._restart_timer(LAST_ANSWER_S)
         else:
             close_connection(self)
 
-    def _restart_timer(self) -> None:
+    def _restart_timer(self, seconds: float) -> None:
         self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(MAX_LIFETIME_S, self._expire)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
 
 
 def close_connection(connection: RequestHandler, flush_timeout_s: float | None = None) -> None:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
+from reactive_desched.app import past_pages
+from reactive_desched.cli.recorded_controller import PAST_TIMEOUT_S
 from reactive_desched.web import connections as module
 from reactive_desched.web.connections import Connections, HttpConnection, close_connection
 from tests.support.exposition import exposed
@@ -131,6 +133,41 @@ async def test_a_connection_that_asked_is_closed_when_its_time_is_up(
 
     await wait_until(lambda: asking.is_closed)
     assert asking.answered.endswith(b"yes")
+
+
+async def test_an_answer_that_is_under_way_is_the_last_of_a_connection_whose_time_is_up(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LIFETIME_S", 0.02)
+    idle = counter.connect()
+    idle.ask()
+    await wait_until(lambda: idle.answered.endswith(b"yes"))
+    busy = await counter.connect_busy()
+    await wait_until(lambda: idle.is_closed)
+    await asyncio.sleep(0.1)
+    assert not busy.is_closed
+
+    counter.may_answer.set()
+
+    await wait_until(lambda: busy.is_closed)
+    assert busy.answered.endswith(b"yes")
+
+
+async def test_the_last_answer_of_a_connection_has_its_time_as_well(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LIFETIME_S", 0.02)
+    monkeypatch.setattr(module, "LAST_ANSWER_S", 0.02)
+    busy = await counter.connect_busy()
+
+    await wait_until(lambda: busy.is_closed)
+    assert not busy.answered
+
+
+def test_an_answer_about_an_earlier_moment_is_in_time_for_its_connection_and_its_client() -> None:
+    longest_s = past_pages.WAIT_S + past_pages.TIMEOUT_S
+
+    assert longest_s < module.LAST_ANSWER_S <= PAST_TIMEOUT_S
 
 
 async def test_at_the_limit_the_oldest_without_a_request_is_closed_for_the_new_one(
