@@ -5,6 +5,7 @@ table is an error, so that nothing new gets out by being forgotten.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import count, islice
 from random import Random
@@ -296,8 +297,22 @@ def flags(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def arguments(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
-    """Rewrite the arguments of an order; numbers and times stay."""
-    return {name: annotation(to, said) or "" for name, said in value.items()}
+    """Rewrite the arguments of an order, whose names a replay reads; numbers and times stay."""
+    return {name: _ARGUMENTS.get(name, annotation)(to, said) or "" for name, said in value.items()}
+
+
+def seconds(_: _Renaming, value: str) -> str:
+    """Keep a number of seconds, and leave out what is none."""
+    with suppress(ValueError):
+        return str(float(value))
+    return ""
+
+
+_ARGUMENTS: Final[Mapping[str, Rule]] = {
+    "forSeconds": seconds,
+    "plugin": plugin_name,
+    "reason": words,
+}
 
 
 def rename_group(to: Texts, group: str) -> str:

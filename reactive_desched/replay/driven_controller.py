@@ -325,7 +325,8 @@ class DrivenController:
         elif item.order in ("approve", "reject"):
             self._answer(item)
         elif item.order != "futile-clear":
-            _obey_pause(self.controller.pauses, item)
+            with suppress(ValueError):  # the recorded process refused it
+                _obey_pause(self.controller.pauses, item)
         elif not (named := item.arguments.get("owner", "")):
             self.controller.clear_futile("")
         elif owners := self.controller.memory.owners_called(named):
@@ -484,12 +485,16 @@ def _as_listed(objects: Iterable[ClusterObject]) -> list[ClusterObject]:
     return sorted(objects, key=_listed_at)
 
 
+_NO_END: Final = str(None)
+"""What a pause has that ends by no time."""
+
+
 def _obey_pause(pauses: EvictionPauses, order: OrderGiven) -> None:
     """Carry out an order of a person to pause or to resume; any other does nothing here."""
     by, said = order.who or "command", order.arguments
     reason = said.get("reason", "")
     if order.order == "pause":
-        for_s = said.get("forSeconds")
-        pauses.pause(by, reason, None if for_s is None else float(for_s))
+        for_s = said.get("forSeconds", _NO_END)
+        pauses.pause(by, reason, None if for_s == _NO_END else float(for_s))
     elif order.order == "resume":
         pauses.resume(by, reason)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.labels import LabelSelector
@@ -329,6 +330,27 @@ def test_a_pause_by_a_person_holds_for_every_policy() -> None:
     )
 
     assert moved(made) == [("web", 300)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "evicted_s"),
+    [
+        pytest.param("None", 300, id="a pause without an end lasts until the order to resume"),
+        pytest.param("150.0", 200, id="a pause for some time ends by itself"),
+        pytest.param("soon", 100, id="an order that the recorded process refused holds nothing"),
+    ],
+)
+def test_a_pause_lasts_as_long_as_its_order_says(seconds: str, evicted_s: int) -> None:
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        OrderGiven(at(50), "pause", "a person", {"forSeconds": seconds}),
+        changed(100, TAINTED),
+        OrderGiven(at(300), "resume", "a person"),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web", evicted_s)]
 
 
 def test_behind_a_gap_both_begin_anew_with_the_cluster_as_it_was_then() -> None:

@@ -329,7 +329,7 @@ def test_messages_are_left_out_and_times_of_annotations_stay() -> None:
         ObjectFound(AT, "jobs", Job("j", tries=JobTries(makes_no_pod="acme.com/kueue has it"))),
         items.PauseSet(AT, "manual", "acme migrates"),
         items.EvictionAnswered(AT, "shop", "web", "u", PdbRefused("acme-budget says no")),
-        items.OrderGiven(AT, "pause", "jane@acme.com", {"reason": "acme", "for": "10m"}),
+        items.OrderGiven(AT, "pause", "jane@acme.com", {"reason": "acme", "forSeconds": "20.0"}),
     ]
 
     anonymous: list[Any] = list(anonymized(lambda: items_before, Random(1)))
@@ -338,8 +338,32 @@ def test_messages_are_left_out_and_times_of_annotations_stay() -> None:
     assert found.obj.annotations.do_not_evict == "2026-12-01T00:00:00Z"
     assert pause.reason == answered.response.message == order.who == "left out"
     assert not job.obj.tries.makes_pods
-    assert order.arguments["for"] == "10m"
+    assert order.arguments == {"reason": "left out", "forSeconds": "20.0"}
     assert "acme" not in repr([found, job, pause, answered, order])
+
+
+@pytest.mark.parametrize("named", ["acme/StatefulSet/web", "0b5f2e9a-1111-4222-8333-444455556666"])
+def test_an_order_names_the_same_objects_by_other_names(named: str) -> None:
+    uid = "0b5f2e9a-1111-4222-8333-444455556666"
+    pod = ObjectFound(AT, "pods", Pod("acme", "web", uid))
+    policy = json.dumps({"profiles": [{"plugins": {"deschedule": {"enabled": [_FAILED]}}}]})
+    given = {"owner": named, "node": "acme-1", "plugin": _FAILED, "forSeconds": "not acme"}
+    order = items.OrderGiven(AT, "evaluate", "ann", given)
+    node = ObjectFound(AT, "nodes", Node("acme-1"))
+    before: list[Item] = [ConfigurationInForce(AT, policy), pod, node, order]
+
+    _, pod, node, order = list(anonymized(lambda: before, Random(1)))
+
+    renamed = pod.obj.uid if named == uid else f"{pod.obj.namespace}/StatefulSet/{pod.obj.name}"
+    assert order.arguments == {
+        "owner": renamed,
+        "node": node.obj.name,
+        "plugin": _FAILED,
+        "forSeconds": "",
+    }
+
+
+_FAILED = "RemoveFailedPods"
 
 
 def test_answers_to_health_checks_hold_the_same_namespaces_by_other_names() -> None:
