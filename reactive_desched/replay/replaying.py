@@ -112,19 +112,56 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     replayed: list[ReplayedLife] = []
     paths = recording_paths(options.recording)
     clocks = ProcessClocks(paths, lambda: read_items(paths, ignore_damage), options.journal)
-    unrecorded = 0
-    for number, life in enumerate(lives(read_items(paths, damages.append))):
-        if clocks.are_one and life.began.wall_s > options.until_s:
-            break
-        found = list(_replay_life(life, number, clocks, options, registry, not_compared))
-        replayed += found
-        ends = (each.ended_s for each in found)
-        unrecorded = sum(clocks.count_last(ended_s, options.until_s) for ended_s in ends)
+    found, unrecorded = lives(read_items(paths, damages.append)), 0
+    for attempt in _run_lives(found, clocks, registry, options.until_s):
+        compared = _compare(attempt, options, not_compared)
+        unrecorded = 0
+        if compared is not None:
+            replayed.append(compared)
+            unrecorded = clocks.count_last(compared.ended_s, options.until_s)
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
     return ReplayReport(
         tuple(replayed), unrecorded, tuple(dict.fromkeys(not_compared)), tuple(damages)
     )
+
+
+class _Attempt(Struct):
+    """A life, its clock, what the journal has of it, and what its controller did over it.
+
+    `run` is None where that cannot be run: `why_not` says why.
+    """
+
+    life: Life
+    clock: LifeClock
+    recorded: RecordedDecisions
+    run: LifeRun | None
+    why_not: str = ""
+
+
+def _run_lives(
+    found: Iterable[Life],
+    clocks: ProcessClocks,
+    registry: Registry,
+    until_s: float = inf,
+) -> Iterator[_Attempt]:
+    """Run the controller of one life after the other up to a time, in seconds since the epoch.
+
+    A life that begins later is left out.
+    """
+    for number, life in enumerate(found):
+        clock, recorded = clocks.of(number, life)
+        if (ends_s := clock.last_at(until_s)) < life.began.monotonic_s:
+            if clocks.are_one:
+                return
+            continue
+        try:
+            run = _life_run(life, clocks.journal, recorded, registry)
+        except _NotReplayed as error:
+            yield _Attempt(life, clock, recorded, None, str(error))
+        else:
+            run.run(ends_s)
+            yield _Attempt(life, clock, recorded, run)
 
 
 class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
@@ -219,7 +256,9 @@ def controller_at(
 
     clocks = ProcessClocks(found[first:], read_on, journal)
     read = items.from_file(found[first]) if is_near else items.from_time(since_s)
-    run, why_not = _run_through(lives(read), clocks, registry)
+    run, why_not = None, "the recording has nothing of this time"
+    for attempt in _run_lives(lives(read), clocks, registry):
+        run, why_not = attempt.run, attempt.why_not
     moment = approach.moment()
     if run is None:
         raise NotRecorded(
@@ -231,24 +270,6 @@ def controller_at(
     return ReachedController(run, moment, None if is_near else max(since_s, run.life.began.wall_s))
 
 
-def _run_through(
-    found: Iterable[Life], clocks: ProcessClocks, registry: Registry
-) -> tuple[LifeRun | None, str]:
-    """Run the controller of one life after the other; return the last one, or why it cannot be."""
-    reached: LifeRun | None = None
-    why_not = "the recording has nothing of this time"
-    for number, life in enumerate(found):
-        _, recorded = clocks.of(number, life)
-        try:
-            run = _life_run(life, clocks.journal, recorded, registry)
-        except _NotReplayed as error:
-            reached, why_not = None, str(error)
-            continue
-        run.run()
-        reached = run
-    return reached, why_not
-
-
 def _begin_of_process(paths: Sequence[Path]) -> int:
     """Return which of these files is the one with which the process of the last one begins."""
     for at in reversed(range(len(paths))):
@@ -258,45 +279,19 @@ def _begin_of_process(paths: Sequence[Path]) -> int:
     return 0
 
 
-def _left_out(
-    life: Life, clock: LifeClock, recorded: RecordedDecisions, options: ReplayOptions, why: str
-) -> Iterator[str]:
-    """Say which time of a period is left out, and how many decisions the journal has of it."""
-    began_s = life.began.monotonic_s
-    ended_s = max((item.at.monotonic_s for item in life.later), default=began_s)
-    since_s = max(began_s, clock.first_at(options.since_s))
-    until_s = min(ended_s, clock.last_at(options.until_s))
-    if since_s > until_s:
-        return
-    times = (each.monotonic_s for each in recorded.decisions)
-    count = sum(since_s - _JUST_BEFORE_S <= at_s <= until_s for at_s in times)
-    span = f"{format_second(clock.wall_of(since_s))} to {format_second(clock.wall_of(until_s))}"
-    yield f"{span}, {format_count(count, 'decision')} of the journal: {why}"
-
-
-def _replay_life(
-    life: Life,
-    number: int,
-    clocks: ProcessClocks,
-    options: ReplayOptions,
-    registry: Registry,
-    not_compared: list[str],
-) -> Iterator[ReplayedLife]:
-    """Replay a life and yield what was compared, if any; a period is by the time of day.
+def _compare(
+    attempt: _Attempt, options: ReplayOptions, not_compared: list[str]
+) -> ReplayedLife | None:
+    """Compare what was decided in a life, by the time of day; None where nothing was compared.
 
     Of a time that came twice, as the clock was set back, a period has both.
     """
-    clock, recorded = clocks.of(number, life)
-    began_s, until_s = life.began.monotonic_s, clock.last_at(options.until_s)
-    if until_s < began_s:
-        return
-    try:
-        run = _life_run(life, options.journal, recorded, registry)
-    except _NotReplayed as error:
-        not_compared += _left_out(life, clock, recorded, options, str(error))
-        return
-    run.run(until_s)
-    ended_s = run.ended_s
+    life, clock, recorded, run = attempt.life, attempt.clock, attempt.recorded, attempt.run
+    if run is None:
+        not_compared += _left_out(attempt, options)
+        return None
+    began_s, ended_s = life.began.monotonic_s, run.ended_s
+    until_s = clock.last_at(options.until_s)
     if not run.was_stopped and ended_s < until_s:  # a crash loses what was not written yet
         ended_s = recorded.last_of(began_s, ended_s) - _ONE_SLICE_S
     since_s, until_s = max(began_s, clock.first_at(options.since_s)), min(ended_s, until_s)
@@ -307,7 +302,7 @@ def _replay_life(
             " midst of a process, whose memory of then it does not have"
         )
     if until_s <= since_s:
-        return
+        return None
 
     def is_of_life(decision: MadeDecision) -> bool:
         return began_s - _JUST_BEFORE_S <= decision.monotonic_s <= run.ended_s + run.tolerance_s
@@ -322,4 +317,19 @@ def _replay_life(
     if not run.was_stopped and until_s == ended_s:
         comparison = comparison.without_last(until_s - STEP_S)
     times = clock.wall_of(since_s), clock.wall_of(until_s)
-    yield ReplayedLife(*times, life.picture.version, comparison, run.plugin_faults)
+    return ReplayedLife(*times, life.picture.version, comparison, run.plugin_faults)
+
+
+def _left_out(attempt: _Attempt, options: ReplayOptions) -> Iterator[str]:
+    """Say which time of a period is left out, and how many decisions the journal has of it."""
+    life, clock = attempt.life, attempt.clock
+    began_s = life.began.monotonic_s
+    ended_s = max((item.at.monotonic_s for item in life.later), default=began_s)
+    since_s = max(began_s, clock.first_at(options.since_s))
+    until_s = min(ended_s, clock.last_at(options.until_s))
+    if since_s > until_s:
+        return
+    times = (decision.monotonic_s for decision in attempt.recorded.decisions)
+    count = sum(since_s - _JUST_BEFORE_S <= at_s <= until_s for at_s in times)
+    span = f"{format_second(clock.wall_of(since_s))} to {format_second(clock.wall_of(until_s))}"
+    yield f"{span}, {format_count(count, 'decision')} of the journal: {attempt.why_not}"
