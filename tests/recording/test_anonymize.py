@@ -352,12 +352,12 @@ def test_an_order_names_the_same_objects_by_other_names(named: str) -> None:
     node = ObjectFound(AT, "nodes", Node("acme-1"))
     before: list[Item] = [ConfigurationInForce(AT, policy), pod, node, order]
 
-    _, pod, node, order = list(anonymized(lambda: before, Random(1)))
+    after: list[Any] = list(anonymized(lambda: before, Random(1)))
 
-    renamed = pod.obj.uid if named == uid else f"{pod.obj.namespace}/StatefulSet/{pod.obj.name}"
-    assert order.arguments == {
-        "owner": renamed,
-        "node": node.obj.name,
+    web, host, renamed = after[1].obj, after[2].obj, after[3].arguments
+    assert renamed == {
+        "owner": web.uid if named == uid else f"{web.namespace}/StatefulSet/{web.name}",
+        "node": host.name,
         "plugin": _FAILED,
         "forSeconds": "",
     }
