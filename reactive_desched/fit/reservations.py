@@ -34,7 +34,7 @@ class CapacityReservation(Struct, frozen=True):
 
 
 class Reservations:
-    """Reservations by pod, by node and by owner, and those of pods with anti-affinity.
+    """Reservations by pod, node, owner and namespace, and those of pods with anti-affinity.
 
     A reservation ends when the replacement of its own pod is bound, or is given up, when the
     eviction did not happen, or after two minutes. A pod without a controller needs none.
@@ -51,6 +51,7 @@ class Reservations:
         self.with_anti_affinity: Final[Collection[CapacityReservation]] = self._apart.values()
         self._by_node: dict[str, dict[PodKey, CapacityReservation]] = {}
         self._by_owner: dict[str, dict[PodKey, CapacityReservation]] = {}
+        self._by_namespace: dict[str, dict[PodKey, CapacityReservation]] = {}
 
     def __iter__(self) -> Iterator[CapacityReservation]:
         return iter(self._by_pod.values())
@@ -74,6 +75,10 @@ class Reservations:
     def of_owner(self, owner_uid: str) -> Iterable[CapacityReservation]:
         """Return the reservations for a controller's pods."""
         return self._by_owner.get(owner_uid, {}).values()
+
+    def in_namespace(self, namespace: str) -> Collection[CapacityReservation]:
+        """Return the reservations for the pods of a namespace, next to expire first."""
+        return self._by_namespace.get(namespace, {}).values()
 
     def reserved_on(self, node: str) -> ResourceList | None:
         """Sum what is reserved on a node; None is nothing."""
@@ -103,6 +108,7 @@ class Reservations:
             self._apart[pod.uid] = reservation
         self._by_node.setdefault(node, {})[pod.uid] = reservation
         self._by_owner.setdefault(owner, {})[pod.uid] = reservation
+        self._by_namespace.setdefault(pod.namespace, {})[pod.uid] = reservation
         self._mark_dirty(node)
 
     def release(self, pod: PodKey) -> None:
@@ -113,6 +119,7 @@ class Reservations:
         self._apart.pop(pod, None)
         _remove_from_index(self._by_node, reservation.node, pod)
         _remove_from_index(self._by_owner, controller_uid(reservation.pod) or "", pod)
+        _remove_from_index(self._by_namespace, reservation.pod.namespace, pod)
         self._mark_dirty(reservation.node)
 
     def expire(self, now: float) -> None:

@@ -220,7 +220,7 @@ class SchedulerNodeFit(EvictionParticipant):
     def expected_replacements(self, namespace: str) -> Iterable[tuple[Pod, str]]:
         """Return a namespace's evicted pods, each with the node reserved for its replacement."""
         self._nodes.reservations.expire(self._clock())
-        return [(r.pod, r.node) for r in self._nodes.reservations if r.pod.namespace == namespace]
+        return [(r.pod, r.node) for r in self._nodes.reservations.in_namespace(namespace)]
 
     def lost_place(self, pod: Pod) -> str:
         """Return why the node reserved for a pod's replacement takes it no more; empty if it does.

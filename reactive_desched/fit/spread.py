@@ -133,7 +133,7 @@ class TopologySpreadFilter:
         leaving = {
             other.uid: other for other in self._view.index(TerminatingPods).pods_of(pod.namespace)
         }
-        reservations = [b for b in self._nodes.reservations if b.pod.namespace == pod.namespace]
+        reservations = self._nodes.reservations.in_namespace(pod.namespace)
         for uid in (pod.uid, *(reservation.pod.uid for reservation in reservations)):
             if (there := self._view.pod(uid)) is not None and there.is_active:
                 leaving[uid] = there

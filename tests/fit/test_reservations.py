@@ -226,3 +226,19 @@ def test_booking_again_moves_the_booking() -> None:
     assert bookings.reserved_on("n2") is None
     assert bookings.reserved_on("n3") == {"cpu": 1000, "pods": 1}
     assert bookings.next_expiry() == 5 + RESERVATION_TTL_S
+
+
+def test_the_reservations_of_a_namespace_follow_those_that_begin_and_end() -> None:
+    reservations = Reservations(lambda _: None)
+    pods = [
+        pod(name, namespace=space, owner="ReplicaSet/web")
+        for name, space in (("a", "shop"), ("b", "shop"), ("c", "web"))
+    ]
+    for number, each in enumerate(pods):
+        reservations.reserve(each, "n1", number)
+
+    assert [r.pod.name for r in reservations.in_namespace("shop")] == ["a", "b"]
+    reservations.release(pods[0].uid)
+    reservations.expire(RESERVATION_TTL_S + 1)
+    assert [r.pod.name for r in reservations.in_namespace("shop")] == []
+    assert [r.pod.name for r in reservations.in_namespace("web")] == ["c"]
