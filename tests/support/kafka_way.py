@@ -21,6 +21,7 @@ from reactive_desched.policy.settings.recording import KafkaSettings
 from reactive_desched.sinks.dead_letters import DeadLetter, DeadLetterFiles
 from reactive_desched.sinks.kafka.sink import KafkaSink
 from reactive_desched.sinks.sink_runner import SinkRunner
+from reactive_desched.text.causes import NO_ANSWER_YET
 from tests.support.dead_letters import read_dead_letters
 from tests.support.entries import outcome_data
 from tests.support.journals import SOURCE, STARTED_AT
@@ -112,7 +113,7 @@ class KafkaPipeline:
 
     async def wait_for_failure(self) -> str:
         """Return what keeps the relay waiting, as soon as something does."""
-        await wait_until(lambda: bool(self.runner.error), TIMEOUT_S)
+        await wait_until(lambda: self.runner.error not in ("", NO_ANSWER_YET), TIMEOUT_S)
         return self.runner.error
 
     @property

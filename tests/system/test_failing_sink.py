@@ -42,7 +42,7 @@ def test_a_sink_that_takes_no_records_is_named_on_readyz_and_in_status(
     program.wait_for("the cluster is synced")
     cluster.taint("node-1", "gpu")  # and so there is something to send
     ready = f"{program.url}/readyz?verbose"
-    program.wait_until(lambda: "[!]sinks: webhook: " in answer(ready))
+    program.wait_until(lambda: "[!]sinks: webhook: http" in answer(ready))
     program.wait_until(lambda: "readyz check passed" in answer(ready))
 
     sinks = json.loads(answer(f"{program.url}/debug/status"))["sinks"]
