@@ -1,4 +1,7 @@
-"""Names the required kinds that enabled plugins read; without the others evictions go on."""
+"""Names the kinds that are watched, and which required ones enabled plugins read.
+
+Without the other required ones evictions go on.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,12 +11,15 @@ from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.state.resources import (
+    MIGRATION_RESOURCES,
     NAMESPACES,
     NODES,
     PDBS,
     PODS,
     PRIORITY_CLASSES,
     PVCS,
+    RESERVATION_RESOURCES,
+    RESOURCES_TO_SYNC,
     WATCHED_KINDS,
 )
 
@@ -27,6 +33,15 @@ _BY_NODE_FIT: Final = (NAMESPACES, PVCS)
 """What node fit reads of required kinds in its scheduler mode: for pod affinity, and volumes."""
 
 _REQUIRED: Final = frozenset(name for name, kind in WATCHED_KINDS.items() if not kind.optional)
+
+
+def resources_to_sync(config: Configuration) -> tuple[str, ...]:
+    """Return the resources whose first list a start waits for."""
+    migration = config.controller.migration
+    if migration is None:
+        return RESOURCES_TO_SYNC
+    reserved = RESERVATION_RESOURCES if migration.scheduler_names else ()
+    return (*RESOURCES_TO_SYNC, *MIGRATION_RESOURCES, *reserved)
 
 
 def asked_kinds(config: Configuration) -> frozenset[str]:

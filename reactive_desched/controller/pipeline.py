@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from reactive_desched.controller.asked_kinds import asked_kinds
+from reactive_desched.controller.asked_kinds import asked_kinds, resources_to_sync
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pauses import SuspendDetector
@@ -18,22 +18,8 @@ from reactive_desched.eviction.executor import (
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration
-from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import (
-    MIGRATION_RESOURCES,
-    RESERVATION_RESOURCES,
-    RESOURCES_TO_SYNC,
-    USAGE_RESOURCES,
-)
-
-
-def _resources_of_jobs(settings: MigrationJobSettings | None) -> tuple[str, ...]:
-    """Return the kinds that migration jobs need, as far as the settings have them."""
-    if settings is None:
-        return ()
-    reserved = RESERVATION_RESOURCES if settings.scheduler_names else ()
-    return (*MIGRATION_RESOURCES, *reserved)
+from reactive_desched.state.resources import USAGE_RESOURCES
 
 
 class Pipeline(Struct, frozen=True):
@@ -59,7 +45,7 @@ def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a c
     dry_run: bool = False,
 ) -> Pipeline:
     """Construct everything between the reflectors and the API server's eviction endpoint."""
-    to_sync = (*RESOURCES_TO_SYNC, *_resources_of_jobs(config.controller.migration))
+    to_sync = resources_to_sync(config)
     controller = Controller(
         config,
         readiness=Readiness(to_sync, observer, work_available, asked_kinds(config)),

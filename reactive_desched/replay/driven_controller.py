@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from reactive_desched.controller.asked_evaluations import EvaluationScope, select_pods
+from reactive_desched.controller.asked_kinds import resources_to_sync
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SUSPEND_THRESHOLD_S, EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import (
@@ -171,7 +172,7 @@ class DrivenController:
     ) -> None:
         work_available = Wakeup()
         self._clock = clock
-        self._readiness = Readiness(tuple(WATCHED_KINDS), observer, work_available)
+        self._readiness = Readiness(resources_to_sync(configuration), observer, work_available)
         self.controller: Final = Controller(
             configuration,
             readiness=self._readiness,

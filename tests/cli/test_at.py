@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.controller.readiness import sync_pause
 from reactive_desched.recording.items import Instant
 from reactive_desched.recording.reader import (
     find_segments,
@@ -18,6 +19,7 @@ from reactive_desched.recording.reader import (
 )
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.replay import replaying
+from reactive_desched.state.resources import RESOURCES_TO_SYNC
 from reactive_desched.text.times import format_second
 from tests.cli.conftest import Run
 
@@ -96,6 +98,8 @@ def test_the_controller_is_shown_as_it_was(journal: Path, run: Run) -> None:
     assert datetime.fromisoformat(answer["time"]) == datetime.fromisoformat(at)
     assert answer["policy"]["file"] == "drawn policy"
     assert answer["pause"] == ""
+    waited_for = {name for each in answer["pauses"] if "/" in (name := each["name"])}
+    assert waited_for == set(map(sync_pause, RESOURCES_TO_SYNC))
     assert answer["pods"] > 0
     assert answer["recent"]
 
