@@ -82,7 +82,7 @@ def test_no_kubelet_reports_and_everything_stops_until_one_does(
                 lambda: (
                     "[!]brake: no node of any zone is Ready" in controller.page("/readyz?verbose")
                 ),
-                within_s=120,
+                within_s=200,
                 what="everything stops",
             )
             playground.taint("n1", "gpu=yes:NoSchedule")

@@ -347,7 +347,7 @@ class ControlPlane:
             "--use-service-account-credentials=true",  # so that the audit log names each controller
             f"--service-account-private-key-file={self.folder / 'sa.key'}",
             f"--root-ca-file={self._ca}",
-            "--node-monitor-grace-period=10m",  # a late KWOK never makes pods Ready again
+            "--node-monitor-grace-period=100s",  # a late KWOK never makes pods Ready again
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['kcm']}",
         ]
