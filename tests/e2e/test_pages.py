@@ -436,7 +436,7 @@ def type_one(terminal: Terminal, command: DocCommand, text: str) -> None:
     for start, expected in FOLLOWING.items():
         if text.startswith(start) and "--once" not in text:
             status, printed = terminal.follow(text, expected)
-            assert status in (0, 130), (text, printed)
+            assert status in (0, 130), f"{text}: {status}\n{printed}"
             return
     status, printed = terminal.type(text)
     if text.endswith("&"):
@@ -448,4 +448,4 @@ def type_one(terminal: Terminal, command: DocCommand, text: str) -> None:
         allowed = next(
             (each for start, each in ENDINGS.items() if command.text.startswith(start)), (0,)
         )
-        assert status in allowed, (text, printed)
+        assert status in allowed, f"{text}: {status}\n{printed}"
