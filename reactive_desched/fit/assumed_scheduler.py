@@ -49,7 +49,7 @@ class AssumedScheduler:
 
     def choose_node(self, pod: Pod, chance: NodeChance = FIRST_BY_NAME) -> str:
         """Name the node to which a pod is bound; empty where it fits on none that is ready."""
-        self._scores.update_nodes(update.slot for update in self._nodes.sync())
+        self._scores.update_nodes(update.slot for update in self._filters.sync())
         fitting = self._filters.fitting(pod, self._nodes.ready)
         if not fitting:
             return ""

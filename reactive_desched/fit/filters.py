@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.host_ports import any_conflict
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
-from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.fit.node_sets import NodeSets, NodeUpdate
 from reactive_desched.fit.nominated_pods import NominatedPods, outranked_by
 from reactive_desched.fit.pod_affinity import PodAffinityFilter
 from reactive_desched.fit.reservations import controller_uid
@@ -68,7 +68,7 @@ class Diagnosis(Struct, frozen=True):
 
 
 class NodeFilters:
-    """Asks every filter which nodes reject a pod; call `NodeSets.sync` first."""
+    """Asks every filter which nodes reject a pod; call `sync` first."""
 
     def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
         self._nodes = nodes
@@ -76,6 +76,13 @@ class NodeFilters:
         self.volumes = VolumeFilter(nodes, view)
         self.pod_affinity = PodAffinityFilter(nodes, view)
         self.topology_spread = TopologySpreadFilter(nodes, view)
+
+    def sync(self, limit: int | None = None) -> list[NodeUpdate]:
+        """Follow the nodes that changed, at most `limit` of them; return those."""
+        changed = self._nodes.sync(limit)
+        for each in changed:
+            self.volumes.invalidate(each.slot)
+        return changed
 
     def find_best(self, pod: Pod, among: int) -> int | None:
         """Return a slot that fits a pod: of the first sixteen, the least allocated one."""

@@ -130,7 +130,7 @@ class NodeSets:
                 self._remember_missing(resource)
                 return 0
             free = [0] * len(self._nodes)
-            for slot in bits.slots_in(self._offering.get(resource, 0)):
+            for slot in bits.slots_in(self._offering[resource]):
                 free[slot] = self._free_amount(resource, slot)
             self.free.track(resource, free)
         return self.free.with_at_least(resource, amount)

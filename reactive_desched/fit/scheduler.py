@@ -301,9 +301,7 @@ class SchedulerNodeFit(EvictionParticipant):
             yield
 
     def _refresh_some(self) -> None:
-        refreshed = self._nodes.sync(NODES_PER_SYNC)
-        for changed in refreshed:
-            self._filters.volumes.invalidate(changed.slot)
+        refreshed = self._filters.sync(NODES_PER_SYNC)
         if self._scores is not None:
             self._scores.update_nodes(changed.slot for changed in refreshed)
         if self._unschedulable.groups:

@@ -43,7 +43,7 @@ class TriedMoves:
         for each in reserved:
             reservations.reserve(each.pod, each.node, _FOR_EVER_S)
         while self._nodes.is_stale:
-            self._refresh(NODES_PER_SYNC)
+            self._filters.sync(NODES_PER_SYNC)
             yield
         nodes = [node for slot in self._nodes.slots() if (node := self._nodes.node(slot))]
         for resource in _COMPARED:
@@ -60,7 +60,7 @@ class TriedMoves:
 
     def fitting(self, pod: Pod, among: int) -> int:
         """Return which of these nodes, ready and not the pod's own, fit it beside what is tried."""
-        self._refresh()
+        self._filters.sync()
         own = self._nodes.slot_of(pod.node)
         among &= self._nodes.ready & ~(0 if own is None else 1 << own)
         return self._filters.fitting(pod, among)
@@ -78,20 +78,15 @@ class TriedMoves:
     def move(self, pod: Pod, number: int) -> None:
         """Try a move on top of the others."""
         self._nodes.reservations.reserve(pod, self._nodes.name(number), _FOR_EVER_S)
-        self._refresh()
+        self._filters.sync()
 
     def undo(self, pod: Pod) -> None:
         """Take back a move that was tried."""
         self._nodes.reservations.release(pod.uid)
-        self._refresh()
+        self._filters.sync()
 
     def _least_left(self, number: int, of: Mapping[str, float]) -> float:
         free, least = self._nodes.free, 1.0
         for resource in _COMPARED:
             least = min(least, free.free_in(resource, number) / (of.get(resource) or 1))
         return least
-
-    def _refresh(self, limit: int | None = None) -> None:
-        if self._nodes.is_stale:
-            for changed in self._nodes.sync(limit):
-                self._filters.volumes.invalidate(changed.slot)
