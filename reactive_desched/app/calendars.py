@@ -130,9 +130,8 @@ class CalendarPolling:
         """Say what is wrong with each calendar."""
         problems = dict.fromkeys(self._wanted().values(), NO_ANSWER_YET)
         problems |= {each.name: each.problem for each in self._readings.values()}
-        texts = [f"{name}: {problem or 'ok'}" for name, problem in problems.items()]
-        is_ok = not any(problems.values())
-        return CheckResult(is_ok, "; ".join(texts) or "no schedule has one", is_well=is_ok)
+        found = CheckResult.of_parts(problems, "no schedule has one")
+        return found._replace(is_well=found.ok)
 
     def states(self) -> tuple[CalendarState, ...]:
         """Return how each calendar stands."""

@@ -58,12 +58,9 @@ class HealthChecks:
 
     def check(self) -> CheckResult:
         """Say what is wrong with the last answer to each check."""
-        if not self._checks:
-            return CheckResult(ok=True, message="none asks a server")
         asked = {name: each.problem for name, each in self._pollers.items()}
         problems = {each.name: asked.get(each.name, NO_ANSWER_YET) for each in self._checks}
-        texts = [f"{name}: {problem or 'ok'}" for name, problem in problems.items()]
-        return CheckResult(not any(problems.values()), "; ".join(texts))
+        return CheckResult.of_parts(problems, "none asks a server")
 
     async def run(self) -> None:
         """Ask until cancelled."""

@@ -80,8 +80,7 @@ class UsagePolling:
             name: polled.get(name, self._opening_problem or NO_ANSWER_YET)
             for name in wanted_sources(self._active.configuration.policy)
         }
-        texts = [f"{name}: {problem or 'ok'}" for name, problem in problems.items()]
-        return CheckResult(not any(problems.values()), "; ".join(texts) or "no plugin goes by it")
+        return CheckResult.of_parts(problems, "no plugin goes by it")
 
     async def run(self) -> None:
         """Poll until cancelled."""

@@ -23,6 +23,12 @@ class CheckResult(NamedTuple):
     message: str = ""
     is_well: bool = False
 
+    @classmethod
+    def of_parts(cls, problems: Mapping[str, str], otherwise: str) -> "CheckResult":
+        """Say of each part what is wrong, empty where nothing is; without any `otherwise`."""
+        texts = (f"{name}: {problem or 'ok'}" for name, problem in problems.items())
+        return cls(not any(problems.values()), "; ".join(texts) or otherwise)
+
 
 Check = Callable[[], CheckResult]
 
