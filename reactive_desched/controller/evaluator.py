@@ -4,8 +4,7 @@ The evaluator is synchronous and reads no clock: callers pass the time in monoto
 works in small portions, so that the worker can yield to the event loop between two of them.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from reactive_desched.controller.work_queue import (
     FlapDetector,
     FlappingConfig,
     PodBackoff,
+    Portions,
     WorkQueue,
 )
 from reactive_desched.errors import EvaluationEndless
@@ -90,13 +90,6 @@ RESYNC_TURN: Final = 8
 """While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
 
 _END: Final = object()
-
-MAX_NAMINGS: Final = 100
-"""So many changes wait until all that they concern is enqueued; with one more, the first is seen to
-at once."""
-
-_Portions = Iterator[Collection[SubjectKey]]
-"""What a change concerns, in portions between which the cluster may change."""
 
 _OTHERS_PER_SLICE: Final = 1_000
 """So many subjects that were not asked for are passed over at once."""
@@ -214,7 +207,6 @@ class Evaluator:
         self._under_way: _EvaluationUnderWay | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
         self._capacity_trigger: ChangeTrigger | None = None
-        self._namings: deque[tuple[_Portions, ChangeTrigger]] = deque()
 
     @property
     def instances(self) -> tuple[PluginInstance, ...]:
@@ -325,7 +317,8 @@ class Evaluator:
         if changes:
             self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
         may_change_later |= self._capacity_trigger is not None
-        return may_change_later or bool(self._namings) or self._queue.enqueued != enqueued
+        may_change_later |= self._queue.has_portions
+        return may_change_later or self._queue.enqueued != enqueued
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
         """Evaluate what is due and yield each decision, until nothing is due or it should yield.
@@ -338,7 +331,7 @@ class Evaluator:
         self._resume(now)
         while (
             self._under_way is not None
-            or self._goes_on_naming(now)
+            or self._queue.enqueue_portion(now)
             or self._follows_capacity(now)
             or self._begin_due(now)
         ):
@@ -351,7 +344,7 @@ class Evaluator:
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._under_way is not None or self._resyncs or self._namings:
+        if self._under_way is not None or self._resyncs or self._queue.has_portions:
             return now
         if self._capacity_trigger is not None:
             return now
@@ -485,7 +478,8 @@ class Evaluator:
         now: float,
     ) -> None:
         if isinstance(subjects, InPortions):
-            self._enqueue_portions(self._named(instance, subjects, trigger, now), trigger, now)
+            named = self._named(instance, subjects, trigger, now)
+            self._queue.enqueue_in_portions(named, now, trigger)
             return
         enqueue = self._queue.enqueue
         for subject in subjects:
@@ -498,7 +492,7 @@ class Evaluator:
         subjects: InPortions[Hashable],
         trigger: ChangeTrigger,
         now: float,
-    ) -> _Portions:
+    ) -> Portions:
         """Yield what a plugin names in portions."""
         began = self._plugin_clock()
         try:
@@ -513,28 +507,6 @@ class Evaluator:
             if not is_fault(error):
                 raise
             self._missed(instance, trigger, error, now)
-
-    def _enqueue_portions(self, named: _Portions, trigger: ChangeTrigger, now: float) -> None:
-        """Enqueue a portion of subjects at once, and the others before what is evaluated next."""
-        self._namings.append((named, trigger))
-        self._name_portion(-1, now)
-        while len(self._namings) > MAX_NAMINGS:
-            self._name_portion(0, now)
-
-    def _name_portion(self, at: int, now: float) -> None:
-        named, trigger = self._namings[at]
-        if (portion := next(named, None)) is None:
-            del self._namings[at]
-            return
-        for key in portion:
-            self._queue.enqueue(key, now, trigger)
-
-    def _goes_on_naming(self, now: float) -> bool:
-        """Enqueue one more portion of what changes concern; say whether there was one."""
-        if not self._namings:
-            return False
-        self._name_portion(0, now)
-        return True
 
     @calls_foreign_code
     def _all_subjects(self, instance: PluginInstance, now: float) -> Iterator[SubjectKey]:
@@ -674,7 +646,7 @@ class Evaluator:
         """Take a step of finding what may fit by now, and enqueue that; work is left for more."""
         if hints := self._node_fit.take_capacity_hints():
             evaluated = None if self._under_way is None else self._under_way.key
-            self._enqueue_portions(self._woken(hints, evaluated), trigger, now)
+            self._queue.enqueue_in_portions(self._woken(hints, evaluated), now, trigger)
         self._capacity_trigger = trigger if self._node_fit.has_more_hints else None
 
     def _follows_capacity(self, now: float) -> bool:
@@ -684,7 +656,7 @@ class Evaluator:
         self._follow_capacity(trigger, now)
         return True
 
-    def _woken(self, hints: Iterable[CapacityHint], evaluated: SubjectKey | None) -> _Portions:
+    def _woken(self, hints: Iterable[CapacityHint], evaluated: SubjectKey | None) -> Portions:
         """Yield at most as many blocked subjects as the freed capacity holds."""
         for hint in hints:
             left = hint.slots

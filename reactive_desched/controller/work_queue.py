@@ -7,7 +7,7 @@ each time: a pod whose eviction did.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -112,7 +112,14 @@ SETTLING_SUBJECTS = gauge(
     "settling_subjects", "Subjects among them that wait until an object stops flapping."
 )
 
+MAX_IN_PORTIONS: Final = 100
+"""So many changes wait until all that they concern is enqueued; with one more, the first is seen to
+at once."""
+
 _Queue: TypeAlias = DebounceQueue[SubjectKey, ChangeTrigger]
+
+Portions: TypeAlias = Iterator[Collection[SubjectKey]]
+"""What a change concerns, in portions between which the cluster may change."""
 
 
 class _Waits(Struct, frozen=True, eq=False):
@@ -144,6 +151,7 @@ class WorkQueue:
         self.settling: Final = self._settling.keys
         self._all = (*self._queues.values(), self._settling)
         self._usual = self._all[0] if len(self._queues) == 1 else None
+        self._portions: deque[tuple[Portions, ChangeTrigger]] = deque()
         self.enqueued = 0
 
     def __len__(self) -> int:
@@ -175,6 +183,33 @@ class WorkQueue:
             own = waits.by_kind.get(change.kind) if waits.by_kind else None
             queue = waits.usual if own is None else own
             queue.enqueue(key, now, trigger)
+
+    @property
+    def has_portions(self) -> bool:
+        """Say whether a portion of subjects is still to be enqueued."""
+        return bool(self._portions)
+
+    def enqueue_in_portions(self, portions: Portions, now: float, trigger: ChangeTrigger) -> None:
+        """Enqueue the first portion of what a change concerns, and keep the others for later."""
+        self._portions.append((portions, trigger))
+        self._enqueue_portion(-1, now)
+        while len(self._portions) > MAX_IN_PORTIONS:
+            self._enqueue_portion(0, now)
+
+    def enqueue_portion(self, now: float) -> bool:
+        """Enqueue one more portion, which is to be before an evaluation; say whether one was."""
+        if not self._portions:
+            return False
+        self._enqueue_portion(0, now)
+        return True
+
+    def _enqueue_portion(self, at: int, now: float) -> None:
+        portions, trigger = self._portions[at]
+        if (portion := next(portions, None)) is None:
+            del self._portions[at]
+            return
+        for key in portion:
+            self.enqueue(key, now, trigger)
 
     def pop_due(self, by: float) -> tuple[SubjectKey, ChangeTrigger] | None:
         """Take out the subject that came due first, unless it comes due after `by`."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from reactive_desched.controller.evaluator import MAX_NAMINGS
+from reactive_desched.controller.work_queue import MAX_IN_PORTIONS
 from reactive_desched.model.changes import (
     NodeAdded,
     NodeTaintsChanged,
@@ -199,11 +199,11 @@ def test_portions_do_not_pile_up_while_nothing_is_evaluated(make_bench: MakeBenc
         yield [PodSubject("b")]
         waiting -= 1
 
-    for now in range(1, 2 * MAX_NAMINGS):
+    for now in range(1, 2 * MAX_IN_PORTIONS):
         bench.plugin.portions = portions()
         bench.evaluator.apply_changes([TAINTED], now)
 
-    assert waiting == MAX_NAMINGS
+    assert waiting == MAX_IN_PORTIONS
     bench.work(now)
     assert (waiting, bench.looked()) == (0, [PodSubject("a"), PodSubject("b")])
 
