@@ -11,6 +11,7 @@ from reactive_desched.app.health import build_health
 from reactive_desched.controller.readiness import STARTUP, STOPPING
 from reactive_desched.election.leadership import LAPSED
 from reactive_desched.eviction.recorder import NOT_OPEN
+from reactive_desched.model.modes import MODE_TEXTS
 from reactive_desched.model.outcomes import CANCELLED
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
@@ -102,7 +103,7 @@ async def test_a_standby_in_dry_run_has_the_mode_of_any_dry_run() -> None:
     flow = standby()
     health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=True)
 
-    assert health.readyz().info["mode"].message.startswith("dry run: ")
+    assert health.readyz().info["mode"].message == MODE_TEXTS["dry run"]
 
 
 async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() -> None:
