@@ -133,9 +133,14 @@ def test_what_upstream_runs_plans_and_reacts_here(entry: Judged, tmp_path: Path)
     assert (not enabled) == (idle == len(configuration.policy.profiles))
 
 
-NOT_HERE = ("LowNodeLoad", "DrainNodes", "RemovePodsViolatingNodeConditions")
+NOT_HERE = (
+    "LowNodeLoad",
+    "DrainNodes",
+    "RemovePodsViolatingNodeConditions",
+    "ConsolidateNodes",
+)
 """Goes by koordinator's measurements; the others are ours, and find nothing where nobody asks for a
-drain or reports a condition."""
+drain or reports a condition, or in a sweep, which writes no taint."""
 
 
 def test_every_plugin_that_people_enable_has_something_to_do_in_that_cluster(

@@ -672,6 +672,54 @@ class NodeDrained(EventData, frozen=True, gc=False, kw_only=True, rename="camel"
         return f"node {self.node} is drained: {self.message}"
 
 
+CONSOLIDATION_BEGUN: Final = full_type("consolidation.begun")
+CONSOLIDATION_ENDED: Final = full_type("consolidation.ended")
+
+
+@event_data(
+    EventType(
+        CONSOLIDATION_BEGUN,
+        "The pods of a node begin to leave as one set, so that the node can be removed.",
+    ),
+)
+class ConsolidationBegun(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A node has the taint under which its pods leave as one set."""
+
+    node: Annotated[str, _described("The node.")]
+    node_uid: Annotated[str, _described("The uid of the node.")]
+    pods: Annotated[int, _described("How many pods have to leave.")]
+
+    def describe(self) -> str:
+        """Return which node is emptied, and how many pods leave it."""
+        return f"node {self.node} is emptied: {format_count(self.pods, 'pod')} to move"
+
+
+@event_data(
+    EventType(
+        CONSOLIDATION_ENDED,
+        "A node whose pods left as one set is empty, or its set was given up.",
+    ),
+)
+class ConsolidationEnded(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A set of moves has ended, or a node that it left empty is used again."""
+
+    node: Annotated[str, _described("The node.")]
+    node_uid: Annotated[str, _described("The uid of the node.")]
+    result: Annotated[
+        str,
+        _described(
+            "`empty`: no pod is left that had to leave; `given_up`: pods are left; `used_again`: "
+            "a pod came to the empty node."
+        ),
+    ]
+    message: Annotated[str, _described("Why, for people.")]
+
+    def describe(self) -> str:
+        """Return which node it is, and what became of it."""
+        words = {"empty": "is empty", "given_up": "is not emptied", "used_again": "is used again"}
+        return f"node {self.node} {words.get(self.result, self.result)}: {self.message}"
+
+
 class _ProposalsAnswered(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A person answered proposals of plugins whose mode is propose."""
 

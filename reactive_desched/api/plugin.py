@@ -21,6 +21,7 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.index import Index, IndexT
+from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.model.changes import (
     Change,
@@ -43,6 +44,7 @@ from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.subjects import NodeOrPod, NodeSubject, PodSubject
 from reactive_desched.model.taints import Taint
+from reactive_desched.primitives.timers import DebounceConfig
 
 
 class View(Protocol):
@@ -202,6 +204,13 @@ class View(Protocol):
         """
         ...
 
+    def try_moves(self) -> Generator[None, None, MoveTrial]:
+        """Begin to try moves, in steps: what was tried before counts no more.
+
+        What is reserved for evicted pods counts.
+        """
+        ...
+
     # --- indexes ---
 
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
@@ -230,7 +239,9 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     view for a node, and whose findings do not need one: the controller goes on without the right to
     list what node fit alone reads. `splits_nodes` says that a NodeSubject stands for pods, each of
     which the plugin judges alone as a PodSubject: a blocked finding is then evaluated again by its
-    pod. Any other plugin evaluates the subject again that it named itself.
+    pod. Any other plugin evaluates the subject again that it named itself. `least_debounce` is for
+    a plugin whose look at a subject costs much: the subject waits so long, unless the settings have
+    other times for this plugin.
     """
 
     name: ClassVar[str]
@@ -240,6 +251,7 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     judges_completed_pods: ClassVar[bool] = False
     asks_node_fit: ClassVar[bool] = True
     splits_nodes: ClassVar[bool] = False
+    least_debounce: ClassVar[DebounceConfig | None] = None
 
     def __init__(self, args: ArgsT) -> None:
         self.args = args

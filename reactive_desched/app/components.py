@@ -12,6 +12,7 @@ from msgspec import Struct
 from reactive_desched.app import openings
 from reactive_desched.app.calendars import CalendarPolling
 from reactive_desched.app.config_reload import ActiveConfig
+from reactive_desched.app.consolidation import Consolidation
 from reactive_desched.app.health import build_health
 from reactive_desched.app.health_checks import HealthChecks
 from reactive_desched.app.input_notes import InputNotes, NotedConfigurable, NotedEvictionClient
@@ -25,7 +26,7 @@ from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
-from reactive_desched.kube.client.nodes import mark_drained, request_drain
+from reactive_desched.kube.client.nodes import mark_drained, request_drain, write_taint
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.silence import LateWatches
@@ -55,6 +56,7 @@ class Components(Struct, frozen=True):
     calendars: CalendarPolling
     migration: "MigrationRunner | None"
     draining: Draining
+    consolidation: Consolidation
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -89,6 +91,7 @@ async def build_components(
     calendars = _build_calendars(deps, active, pipeline, notes, health)
     migration = _build_migration(deps, session, pipeline, interned, events, recorder, notes)
     draining = _build_draining(deps, session, pipeline, active, recorder)
+    consolidation = _build_consolidation(deps, session, pipeline, recorder)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -102,6 +105,7 @@ async def build_components(
         calendars,
         migration,
         draining,
+        consolidation,
         evictor,
         active,
         interned,
@@ -146,6 +150,13 @@ def _build_draining(
         time.time,
         deps.log,
     )
+
+
+def _build_consolidation(
+    deps: Dependencies, session: Session, pipeline: Pipeline, recorder: RecorderSlot
+) -> Consolidation:
+    write = None if deps.dry_run else partial(write_taint, session)
+    return Consolidation(pipeline, recorder, write, deps.log)
 
 
 def _drain_rules(active: ActiveConfig) -> Sequence[DrainRule]:

@@ -169,6 +169,13 @@ def _acting(
     return stand_for_leader(deps, session, parts, open_term, SHUTDOWN_TIMEOUT_S)
 
 
+async def _write_nodes(parts: Components) -> None:
+    """Follow the nodes that are drained, and those that are consolidated."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(parts.draining.run)
+        tasks.start_soon(parts.consolidation.run)
+
+
 @asynccontextmanager
 async def _open_term(
     deps: Dependencies,
@@ -211,8 +218,8 @@ async def _open_term(
             tasks.start_soon(pausing.run)
             # calendars -> calendars.json
             tasks.start_soon(parts.calendars.keep_in, recording.directory)
-            # empty nodes -> their annotations
-            tasks.start_soon(parts.draining.run)
+            # empty nodes -> their annotations and taints
+            tasks.start_soon(_write_nodes, parts)
             # proposals -> chat
             _start_chat(tasks, deps, pipeline, recording)
             try:

@@ -4,9 +4,9 @@ A label that is gone from every node, or a taint on all of them, is more often a
 wish. The brake counts pods that nothing protects, each once, as plugins find them; one that time
 alone lets go, as it is too young, counts when it has been let go. What a start or
 another policy finds at its first look is not a storm: it was there before, `plan` shows it
-beforehand, and the rates hold it. Nor do pods count on a node that is to be drained, or that a
-person has labelled as `planned`, such as those of a rack that is to be emptied. A person releases
-the brake, or a time without many new findings.
+beforehand, and the rates hold it. Nor do pods count that move as a set, or those on a node that is
+to be drained, or that a person has labelled as `planned`, as of a rack that is to be emptied.
+A person releases the brake, or a time without many new findings.
 """
 
 from collections import Counter, deque
@@ -187,7 +187,8 @@ class StormBrake:
         bound = self._view.pod_and_node(finding.pod.uid)
         if bound is None:
             return False
-        return bound[1].labels.get(PLANNED) == "true" or is_to_be_drained(bound[1])
+        is_of_set = finding.move_set is not None
+        return is_of_set or bound[1].labels.get(PLANNED) == "true" or is_to_be_drained(bound[1])
 
     def next_due(self) -> float | None:
         """Return when the brake is released by itself; None where it is not."""

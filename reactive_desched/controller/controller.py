@@ -47,6 +47,7 @@ from reactive_desched.model.evaluation import (
     EvictionResult,
     Intent,
 )
+from reactive_desched.model.findings import MoveSet
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.modes import ACT, PROPOSE
 from reactive_desched.model.objects import Node, Pod, PodKey
@@ -102,7 +103,7 @@ class Controller(IntentOwner):
         self.state = ClusterState(config.policy.node_selector, clock, wall_clock)
         self.view = ClusterView(self.state, wall_clock)
         self.ledger = EvictionLedger(self.view)
-        self.gates = EvictionControls(self.view, clock, config, self.ledger)
+        self.gates = EvictionControls(self.view, clock, config, self.ledger, dry_run=dry_run)
         self.node_fit, self.memory = self.gates.node_fit, self.gates.memory
         self.evictor_rules, self.answers = self.gates.evictor_rules, self.gates.answers
         self.config = config
@@ -535,6 +536,10 @@ class Controller(IntentOwner):
     def nodes_to_begin(self, rule: DrainRule, begun: Collection[str]) -> Iterator[Node]:
         """Yield the nodes whose drain a rule begins now; `begun` as `declared_drains` has it."""
         return nodes_to_begin(rule, self.view, self.gates.brakes.zones, begun)
+
+    def sets_to_begin(self) -> Sequence[MoveSet]:
+        """Return the sets of moves that all gates let go, and whose nodes lack their taint."""
+        return self.gates.move_sets.ready(self._clock())
 
     def evaluate(
         self, scope: EvaluationScope, selected: SelectedPods, by: str, reason: str

@@ -107,5 +107,6 @@ def _instance(
 ) -> PluginInstance:
     """Build the instance of a plugin in a profile, with its own debounce."""
     debounce = config.controller.debounce
-    times = debounce.for_plugin(plugin.name), debounce.by_change(plugin.name)
+    least = plugin.least_debounce
+    times = debounce.for_plugin(plugin.name, least), debounce.by_change(plugin.name, least)
     return PluginInstance(profile, plugin, gate, view, *times, mode)

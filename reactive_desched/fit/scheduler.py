@@ -11,6 +11,7 @@ from reactive_desched.fit.filters import Diagnosis, NodeFilters
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.nominated_pods import NominatedPods
+from reactive_desched.fit.reservations import CapacityReservation
 from reactive_desched.fit.scores import NodeScores
 from reactive_desched.fit.unschedulable import (
     RETRY_AFTER_S,
@@ -210,6 +211,11 @@ class SchedulerNodeFit(EvictionParticipant):
         """Sum what is reserved for replacements, by node."""
         self._nodes.reservations.expire(self._clock())
         return self._nodes.reservations.by_node()
+
+    def reservations(self) -> Iterable[CapacityReservation]:
+        """Return what is reserved for replacements, each by its pod and node."""
+        self._nodes.reservations.expire(self._clock())
+        return list(self._nodes.reservations)
 
     def awaiting_replacement(self, owner_uid: str) -> Iterable[Pod]:
         """Return the evicted pods of a controller for whose replacements capacity is reserved."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.api.index import Index, NodeInfo
 from reactive_desched.fit.filters import Diagnosis
+from reactive_desched.fit.reservations import CapacityReservation
 from reactive_desched.model.findings import Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.node_affinity import satisfies_required
@@ -94,6 +95,10 @@ class NodeFit(Protocol):
         """Sum what is reserved for replacements, by node."""
         ...
 
+    def reservations(self) -> Iterable[CapacityReservation]:
+        """Return what is reserved for replacements, each by its pod and node."""
+        ...
+
     def awaiting_replacement(self, owner_uid: str) -> Iterable[Pod]:
         """Return the evicted pods of a controller for whose replacements capacity is reserved."""
         ...
@@ -163,6 +168,10 @@ class UpstreamNodeFit:
     def reserved_by_node(self) -> Mapping[str, ResourceList]:
         """Return nothing: this mode reserves nothing."""
         return {}
+
+    def reservations(self) -> Iterable[CapacityReservation]:
+        """Return nothing: nothing is reserved."""
+        return ()
 
     def awaiting_replacement(self, _owner_uid: str) -> Iterable[Pod]:
         """Return nothing: nothing is reserved."""

@@ -15,6 +15,7 @@ from reactive_desched.gate.gate import Gate, GateFilter, UnlessCleanUp
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import ConflictPartnersLeaving, InFlightEvictions
 from reactive_desched.gate.limit_status import LimitStatus, limit_status
+from reactive_desched.gate.move_sets import MoveSets
 from reactive_desched.gate.named_budgets import NamedBudgets
 from reactive_desched.gate.policy_limits import PluginNodeLimits, PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
@@ -79,7 +80,8 @@ class EvictionControls:
     way, and what is remembered of them.
 
     Those of evictions that are only observed have rates, limits, reservations and a memory of their
-    own `beside` those of evictions that are carried out, and the same brakes.
+    own `beside` those of evictions that are carried out, and the same brakes. A `dry_run` writes
+    nothing, so its sets of moves begin without a taint.
     """
 
     def __init__(
@@ -89,6 +91,8 @@ class EvictionControls:
         config: Configuration,
         ledger: EvictionLedger,
         beside: "EvictionControls | None" = None,
+        *,
+        dry_run: bool = False,
     ) -> None:
         self._beside = beside
         self.ledger = ledger
@@ -118,6 +122,8 @@ class EvictionControls:
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.ledger, self.memory)
         self.moved_workloads = MovedWorkloads(config.controller.moves)
+        marks = beside is None and not dry_run
+        self.move_sets = MoveSets(view, config.controller.moves, marks=marks)
         self._moving_limits = MovingLimits(
             view, self.ledger, self.moves, self.memory, config.controller.moves
         )
@@ -173,7 +179,7 @@ class EvictionControls:
             filters = (*filters, self.approval(profile))
         if self._beside is not None:
             filters = (self._beside.in_flight, *filters)  # what leaves would not be evicted
-        return Gate(filters, self.ledger, profile)
+        return Gate(filters, self.ledger, profile, self.move_sets)
 
     def approval(self, profile: str) -> Approval:
         """Build what asks a person of a profile's evictions."""
@@ -233,6 +239,7 @@ class EvictionControls:
         yield self.node_fit  # pods that fitted no node may fit one now
         if self._beside is None:
             yield self.brakes  # one may engage or be released
+        yield self.move_sets  # a node whose taint was taken off rests
         yield self.memory  # a node that differs ends what was remembered of it
         yield self.moves  # evicted pods go, and their replacements come, are bound, and Ready
 
@@ -314,6 +321,7 @@ class EvictionControls:
         self.node_fit.clear_unschedulable()
         self.moves.reconfigure(config)
         self._moving_limits.reconfigure(config.controller.moves)
+        self.move_sets.reconfigure(config.controller.moves)
         self.moved_workloads.reconfigure(config.controller.moves)
         policy_changed = config.policy.revision != self._policy_revision
         self.memory.reconfigure(config.controller.moves, policy_changed=policy_changed)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from reactive_desched.api.index import Index
+from reactive_desched.gate.move_sets import MOVE_SET_GATE, TURNS, MoveSets
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
@@ -56,31 +57,65 @@ class UnlessCleanUp:
 class Gate:
     """The gates of one profile, cheap and final ones first; what costs a token comes last.
 
-    The evictions that they agree to are those of `profile` in the ledger.
+    The evictions that they agree to are those of `profile` in the ledger. `move_sets` come behind
+    all of them, for pods that move together.
     """
 
     def __init__(
-        self, filters: tuple[GateFilter, ...], ledger: EvictionLedger, profile: str = ""
+        self,
+        filters: tuple[GateFilter, ...],
+        ledger: EvictionLedger,
+        profile: str = "",
+        move_sets: MoveSets | None = None,
     ) -> None:
         self.filters = filters
         self._ledger = ledger
         self._profile = profile
+        self._move_sets = move_sets
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
         """The indexes that the filters and the ledger read."""
         of_filters = (kind for step in self.filters for kind in getattr(step, "indexes", ()))
-        return (*of_filters, *self._ledger.indexes)
+        of_sets = () if self._move_sets is None else self._move_sets.indexes
+        return (*of_filters, *of_sets, *self._ledger.indexes)
 
     def decide(self, finding: Finding, now: float) -> Decision:
         """Return the first gate's refusal or deferral, or Evict: the eviction has begun."""
         self._ledger.find(finding, now)
-        for gate_filter in self.filters:
-            if (decision := gate_filter.check(finding, now)) is not None:
-                self._ledger.block(decision)
-                return decision
+        sets = self._move_sets
+        if sets is not None and sets.asks_for_all(finding):
+            blocked = self._first_of_set(sets, finding, now)
+        else:
+            blocked = self._first(finding, now)
+        if blocked is not None:
+            self._ledger.block(blocked)
+            return blocked
+        if sets is not None:
+            sets.let_go(finding)
         self._ledger.decide(finding, self._profile, now)
         return Evict(finding)
+
+    def _first(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        for gate_filter in self.filters:
+            if (decision := gate_filter.check(finding, now)) is not None:
+                return decision
+        return None
+
+    def _first_of_set(self, sets: MoveSets, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Ask all gates of a pod whose set has not begun, also those behind one of its turn.
+
+        No place in a queue is taken: nothing leaves before the set has begun.
+        """
+        waits: Defer | Refuse | None = None
+        for each in self.filters:
+            ask = each.explain if isinstance(each, QueueingFilter) else each.check
+            if (decision := ask(finding, now)) is None:
+                continue
+            if each.name not in TURNS:
+                return decision
+            waits = waits or decision
+        return sets.check(finding, now, waits=waits is not None) or waits
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
         """Yield each gate's name, in their order, with its refusal or deferral, or None.
@@ -90,3 +125,5 @@ class Gate:
         for each in self.filters:
             ask = each.explain if isinstance(each, QueueingFilter) else each.check
             yield each.name, ask(finding, now)
+        if self._move_sets is not None and finding.move_set is not None:
+            yield MOVE_SET_GATE, self._move_sets.explain(finding, now)

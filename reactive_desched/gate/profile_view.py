@@ -5,9 +5,10 @@ a plugin first asks about it, and again when a change fulfils one of the wakes i
 or when the time has come that a filter named.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from typing import Final
 
+from reactive_desched.fit.tried_moves import TriedMoves
 from reactive_desched.fit.upstream import NodeFit
 from reactive_desched.gate.evictor import EVICTABLE, PROTECTED, DefaultEvictor, EvictorFilters
 from reactive_desched.gate.in_flight import InFlightEvictions
@@ -50,6 +51,7 @@ class ProfileView(ClusterView):
         self._node_fit = node_fit
         self._in_flight = in_flight
         self._evictable = EvictableIndex(evictor.filters, self)
+        self._tried: TriedMoves | None = None
 
     def taint_counts(self, taint: Taint) -> bool:
         """Say whether a taint may be a reason to evict; a sweep ignores none."""
@@ -155,6 +157,13 @@ class ProfileView(ClusterView):
     def expected_replacements(self, namespace: str) -> Iterable[tuple[Pod, str]]:
         """Return a namespace's evicted pods, each with the node reserved for its replacement."""
         return self._node_fit.expected_replacements(namespace)
+
+    def try_moves(self) -> Generator[None, None, TriedMoves]:
+        """Begin to try moves, in steps: what was tried before counts no more."""
+        if self._tried is None:
+            self._tried = TriedMoves(self)
+        yield from self._tried.begin(self._node_fit.reservations())
+        return self._tried
 
     @property
     def remembers_evictability(self) -> bool:

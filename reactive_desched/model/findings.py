@@ -19,6 +19,13 @@ Targets = frozenset[str] | AllNodesBut
 """The nodes to which a plugin moves pods."""
 
 
+class MoveSet(Struct, frozen=True, gc=False):
+    """Pods whose moves are worth it only together: all those that have to leave a node."""
+
+    node: str
+    pods: tuple[PodKey, ...]
+
+
 class Finding(Struct, frozen=True, gc=False):
     """The pod should leave its node; `message` says why.
 
@@ -41,7 +48,8 @@ class Finding(Struct, frozen=True, gc=False):
     replacement off no node for what is wrong, and comes to one of `targets` by its scores alone.
     `place_rank` says how good the pod's place is by the
     plugin, higher is better: a move that raised it helped, though a better place is left. None
-    where all places with a finding are equally bad.
+    where all places with a finding are equally bad. `move_set` is the set that it is one of: its
+    pods are found in their order, and none of them leaves before all gates let all of them go.
     """
 
     pod: Pod
@@ -58,6 +66,7 @@ class Finding(Struct, frozen=True, gc=False):
     counts_from_s: float = 0.0
     by_score: bool = False
     place_rank: int | None = None
+    move_set: MoveSet | None = None
 
 
 class RequeueAfter(Struct, frozen=True, gc=False):

@@ -15,6 +15,9 @@ from msgspec import Struct
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 
+CONSOLIDATING: Final = "reactive-desched/consolidating"
+"""The key of our own taint, see `model/consolidation.py`."""
+
 CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -90,6 +93,9 @@ NODE_MARK_GROUPS: Final = (
             ),
             "karpenter.sh/disrupted": NodeMark(_KARPENTER),
             "karpenter.sh/disruption": NodeMark(f"{_KARPENTER} before version 1"),
+            CONSOLIDATING: NodeMark(
+                "the plugin ConsolidateNodes", PREFER_NO_SCHEDULE, empties=False
+            ),
         },
     ),
     NodeMarkGroup(

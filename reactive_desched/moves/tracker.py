@@ -109,7 +109,7 @@ class MoveTracker(EvictionParticipant):
         self._guards = config.controller.guards
         debounce = config.controller.debounce
         self._verdict_s = {
-            plugin.name: debounce.for_plugin(plugin.name).quiet_s + VERDICT_S
+            plugin.name: debounce.for_plugin(plugin.name, plugin.least_debounce).quiet_s + VERDICT_S
             for profile in config.policy.profiles
             for plugin in profile.plugins
         }

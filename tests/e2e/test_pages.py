@@ -196,6 +196,14 @@ READINGS = {
     "docs/howto/events.md": Reading(
         names={"-n shop web": "$DEPLOYMENT", "-n shop --": "-n kube-system --"}
     ),
+    "docs/howto/consolidate.md": Reading(
+        names={
+            "kubectl taint nodes node-17 ": (
+                "kubectl taint nodes node-09 reactive-desched/consolidating=:PreferNoSchedule && "
+                "kubectl taint nodes node-09 "
+            )
+        }
+    ),
     "docs/howto/drain.md": Reading(names={"node-17": "node-09", "--timeout 30m": "--timeout 5s"}),
     "docs/howto/evaluate.md": Reading(names={"worker-7": "node-07"}),
     "docs/howto/high-availability.md": Reading(

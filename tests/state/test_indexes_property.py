@@ -23,6 +23,7 @@ from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
 from reactive_desched.model.node_load import make_rule
+from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import (
     BEST_EFFORT,
     GUARANTEED,
@@ -213,7 +214,9 @@ nodes = st.builds(
     st.sampled_from(
         [None, None, {"cpu": "2", "memory": "3Gi", "pods": "2", "example.com/gpu": "2"}]
     ),
-    st.sampled_from([(), (), ("gpu:NoSchedule",)]),
+    st.sampled_from(
+        [(), (), ("gpu:NoSchedule",), (f"{CONSOLIDATING}:PreferNoSchedule",)],
+    ),
     st.sampled_from([False, False, True]),
     st.sampled_from([(None, None), (None, None), ("ada", None), (None, "at 6"), ("no", None)]),
     st.sampled_from([None, "True", "False"]),

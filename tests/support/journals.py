@@ -338,6 +338,19 @@ class _EventGenerator:
             api.NodeDrained(node="n7", node_uid="uid-n7", message="ada: a new kernel"),
         )
         yield make_event(
+            api.CONSOLIDATION_BEGUN,
+            api.ConsolidationBegun(node="n7", node_uid="uid-n7", pods=3),
+        )
+        yield make_event(
+            api.CONSOLIDATION_ENDED,
+            api.ConsolidationEnded(
+                node="n7",
+                node_uid="uid-n7",
+                result="empty",
+                message="no pod is left that had to leave",
+            ),
+        )
+        yield make_event(
             api.FUTILE_CLEARED,
             api.FutileCleared(
                 by="ada@laptop",

@@ -1,14 +1,38 @@
-"""Cordons nodes and writes their annotations about drains; only what differs is sent."""
+"""Cordons nodes, and writes their annotations about drains and their taints."""
 
 from collections.abc import Mapping
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
+from msgspec.json import Decoder
 
 from reactive_desched.kube.client.responses import accepted_body
 from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.model.node_drains import DRAIN, DRAINED
+from reactive_desched.model.taints import Taint
+
+_CONFLICT: Final = (HTTPStatus.CONFLICT,)
+
+
+class _Metadata(Struct, rename="camel"):
+    resource_version: str
+
+
+class _Spec(Struct):
+    taints: list[dict[str, Any]] = []  # any JSON: what others write stays as it is
+
+
+class _ReadNode(Struct):
+    """The parts of a node that a write of taints has to read first."""
+
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_decode_node: Final = Decoder(_ReadNode).decode
 
 
 async def request_drain(session: Transport, node: str, wish: str) -> None:
@@ -24,6 +48,30 @@ async def withdraw_drain(session: Transport, node: str) -> None:
 async def mark_drained(session: Transport, node: str, drained: str | None) -> None:
     """Write when a node was emptied, None for one that is not; raises ClusterError."""
     await _patch(session, node, {DRAINED: drained})
+
+
+async def write_taint(session: Transport, node: str, key: str, taint: Taint | None) -> None:
+    """Write a taint in place of those of the same key, None for none; raises ClusterError.
+
+    Taints are one list, which others write as well: it is read, and the write is refused where the
+    node was written in between.
+    """
+    path = f"/api/v1/nodes/{quote(node, safe='')}"
+    about = f"node {node}"
+    reply = await session.request("GET", path)
+    read = _decode_node(accepted_body(reply, about))
+    kept = [each for each in read.spec.taints if each.get("key") != key]
+    if taint is not None:
+        kept.append({"key": key, "effect": taint.effect, "value": taint.value})
+    if kept == read.spec.taints:
+        return
+    patch = {
+        "metadata": {"resourceVersion": read.metadata.resource_version},
+        "spec": {"taints": kept},
+    }
+    body = msgspec.json.encode(patch)
+    reply = await session.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+    accepted_body(reply, about, _CONFLICT)
 
 
 async def _patch(

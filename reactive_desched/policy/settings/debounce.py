@@ -100,15 +100,21 @@ class DebounceSettings(Section):
         raise_field_errors(self._field_errors())
         return self
 
-    def for_plugin(self, plugin: str) -> DebounceConfig:
-        """Return how long the subjects of a plugin wait."""
+    def for_plugin(self, plugin: str, least: DebounceConfig | None = None) -> DebounceConfig:
+        """Return how long the subjects of a plugin wait, by default at `least` so long."""
         usual = DebounceConfig(self.quiet_s, self.max_wait_s)
+        if least is not None:
+            usual = DebounceConfig(
+                max(usual.quiet_s, least.quiet_s), max(usual.max_wait_s, least.max_wait_s)
+            )
         own = self.per_plugin.get(plugin)
         return usual if own is None else own.over(usual)
 
-    def by_change(self, plugin: str) -> dict[str, DebounceConfig]:
+    def by_change(
+        self, plugin: str, least: DebounceConfig | None = None
+    ) -> dict[str, DebounceConfig]:
         """Return the waits of a plugin's subjects after kinds of change that have their own."""
-        usual, own = self.for_plugin(plugin), self.per_plugin.get(plugin)
+        usual, own = self.for_plugin(plugin, least), self.per_plugin.get(plugin)
         kinds = {} if own is None else own.per_change
         return {
             **{kind: wait.over(usual) for kind, wait in self.per_change.items()},

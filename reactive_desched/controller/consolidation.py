@@ -1,0 +1,69 @@
+"""Says of each node with the taint of a set whether its set goes on, is done, or has ended."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.index import NodeInfo
+from reactive_desched.model.consolidation import (
+    CONSOLIDATE_NODES,
+    EMPTY,
+    consolidation_of,
+)
+from reactive_desched.model.node_drains import drain_leaves
+
+ENDS_AFTER_S: Final = 60.0
+"""A set of which no pod is found and none leaves any more has ended after so long."""
+
+STUCK_AFTER_S: Final = 1800.0
+"""A set of which no pod has left for so long has ended, whatever its pods wait for."""
+
+
+class SetState(StrEnum):
+    """Says what becomes of a node with the taint."""
+
+    GOES_ON = "goes_on"
+    EMPTY = "empty"
+    GIVEN_UP = "given_up"
+    USED_AGAIN = "used_again"
+
+
+class _Progress(Struct, frozen=True):
+    """The pods that were left, since when, and when one was last found or leaving."""
+
+    left: int
+    since: float
+    active_at: float
+
+
+class SetProgress:
+    """Follows the nodes with the taint, from one look to the next; times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Progress] = {}
+
+    def forget_others(self, names: Iterable[str]) -> None:
+        """Forget nodes without the taint."""
+        kept = set(names)
+        self._of = {name: each for name, each in self._of.items() if name in kept}
+
+    def look(self, info: NodeInfo, now: float, *, is_active: bool) -> tuple[SetState, str]:
+        """Return how far a node is, and why; `is_active` says that a pod is found, or leaves."""
+        assert info.node is not None, "the caller has checked it"
+        left = sum(not drain_leaves(pod) for pod in info.active.values())
+        if not left:
+            self._of.pop(info.name, None)
+            return SetState.EMPTY, "no pod is left that had to leave"
+        if consolidation_of(info.node) == EMPTY:
+            return SetState.USED_AGAIN, "a pod came to the empty node"
+        before = self._of.get(info.name)
+        since = now if before is None or left < before.left else before.since
+        active_at = now if before is None or is_active else before.active_at
+        self._of[info.name] = _Progress(left, since, active_at)
+        if now - since >= STUCK_AFTER_S:
+            return SetState.GIVEN_UP, f"no pod has left for {STUCK_AFTER_S / 60:.0f} min"
+        if now - active_at >= ENDS_AFTER_S:
+            return SetState.GIVEN_UP, f"{CONSOLIDATE_NODES} does not find its pods any more"
+        return SetState.GOES_ON, "its pods leave as gates and limits allow"

@@ -1,0 +1,199 @@
+"""Counts what a plan to empty nodes begins with: who may be emptied, who takes pods, what is left.
+
+It looks at every node once, so it is done in steps; the search after it is `emptying.py`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.plugin import View
+from reactive_desched.draining.emptying import Giver
+from reactive_desched.model.consolidation import EMPTYING, consolidation_of
+from reactive_desched.model.labels import LabelSelector
+from reactive_desched.model.move_cost import move_cost
+from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
+from reactive_desched.model.node_marks import is_being_emptied
+from reactive_desched.model.objects import Node, Pod, controller_of
+from reactive_desched.model.opt_outs import says_yes
+from reactive_desched.model.resources import CPU, MEMORY
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.primitives.bits import of_slots
+
+MAX_GIVERS: Final = 1_000
+"""Of so many nodes at most, those that cost least, it is tried whether they can be emptied."""
+
+_ALL: Final = 100
+
+
+class EmptyingRules(Struct, frozen=True):
+    """The arguments, as far as they are about nodes: see `ConsolidateNodesArgs`.
+
+    `takes_pod` says whether they let a pod leave; `price` is what a node costs, in any unit.
+    """
+
+    takes_pod: Callable[[Pod], bool]
+    price: Callable[[Node], float]
+    node_selector: LabelSelector | None
+    headroom: Mapping[str, float]
+    min_nodes: Mapping[str, int]
+    min_saving: float
+
+
+class _Standing(Struct, frozen=True, gc=False):
+    """A node with pods that would have to leave it, and what their moves cost."""
+
+    node: Node
+    number: int
+    pods: Sequence[Pod]
+    cost: float
+    price: float
+
+
+class EmptiableNodes:
+    """The nodes of one moment, as a plan counts them. `count` comes first, and then the others.
+
+    `begun` are the nodes whose sets have begun, and `closed` those that take no pods: these, and
+    nodes that are empty. `budgets` are what has to stay, see `Giver.takes`.
+    """
+
+    def __init__(
+        self, view: View, rules: EmptyingRules, number_of: Callable[[str], int | None]
+    ) -> None:
+        self._view = view
+        self._rules = rules
+        self._number_of = number_of
+        self._standing: list[_Standing] = []
+        self._used: Counter[str] = Counter()
+        self._has: Counter[str] = Counter()
+        self._by_label: Counter[tuple[str, str]] = Counter()
+        self._price = self._cost = 0.0
+        self.begun: set[str] = set()
+        self.closed: set[str] = set()
+        self._takers: list[int] = []
+
+    def count(self) -> Iterator[None]:
+        """Look at every node that is eligible, one in each step."""
+        for name in list(self._view.node_names()):
+            found = self._view.pods_of(NodeSubject(name))
+            number = self._number_of(name)
+            if found is not None and number is not None:
+                self._count(*found, number)
+            yield
+
+    @property
+    def takers(self) -> int:
+        """The nodes that take pods, as a set of their numbers."""
+        return of_slots(self._takers)
+
+    @property
+    def budgets(self) -> Mapping[Hashable, int]:
+        """The amounts that the nodes which are emptied may take together."""
+        found: dict[Hashable, int] = {}
+        for resource, percent in self._rules.headroom.items():
+            needed = self._used[resource] / (1 - percent / _ALL)
+            found[resource] = int(self._has[resource] - needed)
+        for (label, value), nodes in self._by_label.items():
+            found[label, value] = nodes - self._rules.min_nodes[label]
+        return found
+
+    def givers(self) -> Iterator[Giver[Pod] | None]:
+        """Yield the nodes that may be emptied, None for others: those of begun sets, if any.
+
+        Of a begun set it is not asked again whether it is worth it.
+        """
+        begun = [each for each in self._standing if each.node.name in self.begun]
+        found = 0
+        for each in begun or sorted(self._standing, key=lambda of: (of.cost / of.price, of.number)):
+            if found == MAX_GIVERS:
+                return
+            if self._may_be_emptied(each) and (begun or self._is_worth_it(each)):
+                found += 1
+                yield self._giver(each)
+            else:
+                yield None
+
+    def why_it_stays(self, name: str) -> str:
+        """Say why a node is none of the givers; empty where it is one."""
+        each = next((of for of in self._standing if of.node.name == name), None)
+        if each is None:
+            return f"{name} is empty, or is emptied already"
+        if self.begun and name not in self.begun:
+            return f"{', '.join(sorted(self.begun)[:1])} is emptied first"
+        if not self._is_selected(each.node):
+            return f"the arguments, an annotation or another program leave {name} alone"
+        if (kept := next((p for p in each.pods if not self._may_leave(p)), None)) is not None:
+            protected = self._view.why_protected(kept)
+            why = "nothing would make it anew, or the arguments leave it out"
+            return f"{kept.namespace}/{kept.name} stays there: {protected[1] if protected else why}"
+        if not self.begun and not self._is_worth_it(each):
+            return f"the moves of its {len(each.pods)} pods cost more than {name} saves"
+        return ""
+
+    def _count(self, node: Node, on_it: Iterable[Pod], number: int) -> None:
+        pods = [pod for pod in on_it if not drain_leaves(pod)]
+        state = consolidation_of(node)
+        if not pods or (state is not None and state != EMPTYING):
+            self.closed.add(node.name)
+            return
+        if state is not None:
+            self.begun.add(node.name)
+            self.closed.add(node.name)
+        elif self._takes_pods(node):
+            self._takers.append(number)
+        price = self._rules.price(node)
+        cost = sum(move_cost(pod) for pod in pods if not self._view.is_leaving(pod))
+        self._price += price
+        self._cost += cost
+        for resource in self._rules.headroom:
+            self._has[resource] += node.allocatable.get(resource, 0)
+            self._used[resource] += sum(pod.spec.requests.get(resource, 0) for pod in pods)
+        for label in self._rules.min_nodes:
+            self._by_label[label, node.labels.get(label, "")] += 1
+        self._standing.append(_Standing(node, number, pods, cost, price))
+
+    @staticmethod
+    def _takes_pods(node: Node) -> bool:
+        return not (node.unschedulable or is_to_be_drained(node) or is_being_emptied(node))
+
+    def _is_selected(self, node: Node) -> bool:
+        """Say whether a node may be emptied by what is said of the node itself."""
+        selector = self._rules.node_selector
+        if not self._takes_pods(node) or says_yes(node.do_not_disrupt):
+            return False
+        return selector is None or selector.matches(node.labels)
+
+    def _may_be_emptied(self, each: _Standing) -> bool:
+        return self._is_selected(each.node) and all(map(self._may_leave, each.pods))
+
+    def _may_leave(self, pod: Pod) -> bool:
+        """Say whether a pod leaves already, or may: of others no controller makes another one."""
+        if self._view.is_leaving(pod):
+            return True
+        if controller_of(pod.owners) is None or not self._rules.takes_pod(pod):
+            return False
+        return self._view.evictable(pod)
+
+    def _is_worth_it(self, each: _Standing) -> bool:
+        """Say whether a node's share of all prices is large enough for its share of all costs."""
+        return each.price * self._cost >= self._rules.min_saving * each.cost * self._price
+
+    def _giver(self, each: _Standing) -> Giver[Pod]:
+        pods = [pod for pod in each.pods if not self._view.is_leaving(pod)]
+        pods.sort(key=lambda pod: (-_share(pod, each.node), pod.namespace, pod.name))
+        takes: dict[Hashable, int] = {
+            resource: int(each.node.allocatable.get(resource, 0))
+            for resource in self._rules.headroom
+        }
+        for label in self._rules.min_nodes:
+            takes[label, each.node.labels.get(label, "")] = 1
+        saving = each.price * len(self._standing) / self._price if self._price else 1.0
+        return Giver(each.number, tuple(pods), each.cost, saving, takes)
+
+
+def _share(pod: Pod, node: Node) -> float:
+    """Return the part of its node that a pod asks for, of what it asks most of."""
+    asks, has = pod.spec.requests, node.allocatable
+    return max(asks.get(each, 0) / (has.get(each) or 1) for each in (CPU, MEMORY))

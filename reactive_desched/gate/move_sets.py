@@ -1,0 +1,284 @@
+"""Holds the pods of a set until all gates let all of them go, and its node has its taint.
+
+The pods of a set come in their order, each through all gates. What keeps one of them keeps the
+set; what only waits for its turn does not. Where the last one has come, the set is ready: the
+controller writes the taint, and what finds the pods after that lets them go one by one. Where no
+taint is written, in a dry run and for plugins that observe, a set begins by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from reactive_desched.model.changes import Change
+from reactive_desched.model.consolidation import (
+    EMPTYING,
+    consolidation_of,
+)
+from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd, silent_end
+from reactive_desched.model.findings import Finding, MoveSet
+from reactive_desched.model.node_drains import drain_leaves
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.wakes import WakeOnNode, WakeOnPod
+from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.consolidated_nodes import (
+    ConsolidatedNodes,
+    ConsolidatingTaintGone,
+)
+from reactive_desched.text.counts import format_count
+
+if TYPE_CHECKING:  # loaded where settings are read
+    from reactive_desched.policy.settings.moves import MoveSettings
+
+MOVE_SET_GATE: Final = "MoveSet"
+
+SET_INCOMPLETE: Final = GateReason(
+    MOVE_SET_GATE,
+    "SetIncomplete",
+    "The pod is one of a set: all gates have to let all pods of its node go before the first "
+    "leaves, and they have not been asked for all of them, or keep one.",
+)
+OTHER_SET: Final = GateReason(
+    MOVE_SET_GATE,
+    "OtherSet",
+    "The pod is one of a set, and another node is emptied first: one at a time.",
+)
+NOT_TAINTED: Final = GateReason(
+    MOVE_SET_GATE,
+    "NodeNotTainted",
+    "The pod is one of a set, and its node gets the taint `reactive-desched/consolidating` before "
+    "the first pod leaves. Where it does not, the right to patch nodes is missing.",
+)
+BEGINS: Final = GateReason(
+    MOVE_SET_GATE,
+    "SetBegins",
+    "The pod is one of a set that begins now: its pods leave after the last one was let go.",
+)
+NODE_RESTS: Final = GateReason(
+    MOVE_SET_GATE,
+    "NodeRests",
+    "The pods of the node were to leave as a set, and the taint was taken off before the last one "
+    "had left: the node is left alone for a time, longer after each such end.",
+    "moves.futileBackoff",
+)
+
+TURNS: Final = frozenset(
+    {"MaxMoving", "PluginLimit", "EvictionLimit", "NamedBudget", "EvictionRateLimit"}
+)
+"""The gates whose pods only wait for their turn: one of them does not hold its set."""
+
+READY_S: Final = 120.0
+"""A set that was ready so long ago, and not again since, does not begin."""
+
+RETRY_S: Final = 30.0
+BEGINS_AFTER_S: Final = 0.1
+MAX_RESTS: Final = 10_000
+"""So many nodes at most are remembered with their rests; then the oldest is forgotten."""
+
+MAX_REST_FACTOR: Final = 16
+
+
+class _Coming(Struct):
+    """The number of pods of a set that have come so far, in their order, and of those that wait."""
+
+    pods: tuple[object, ...]
+    came: int = 0
+    waits: int = 0
+
+
+class _Begun(Struct):
+    """A set that began without a taint, and the pods that are still to be let go."""
+
+    pods: set[object]
+    at: float
+
+
+class _Rest(Struct, frozen=True):
+    """Until when a node is left alone, in monotonic seconds, and how often in a row."""
+
+    until: float
+    times: int
+
+
+class MoveSets:
+    """The sets of one controller's evictions; times are monotonic seconds.
+
+    `marks` says whether a set begins with a taint. `ready` names the nodes whose sets are ready.
+    """
+
+    reacts_to = (ConsolidatingTaintGone,)
+    indexes = (ConsolidatedNodes,)
+
+    def __init__(self, view: ClusterView, settings: "MoveSettings", *, marks: bool) -> None:
+        self._view = view
+        self._settings = settings
+        self._marks = marks
+        self._coming: dict[str, _Coming] = {}
+        self._ready: dict[str, tuple[float, MoveSet]] = {}
+        self._begun: dict[str, _Begun] = {}
+        self._rests: dict[str, _Rest] = {}
+
+    def reconfigure(self, settings: "MoveSettings") -> None:
+        """Apply another rest; sets that are ready have to be so again."""
+        self._settings = settings
+        self._coming.clear()
+        self._ready.clear()
+
+    def ready(self, now: float) -> list[MoveSet]:
+        """Return the sets whose nodes are to have the taint now."""
+        tainted = self._view.index(ConsolidatedNodes).names
+        return [
+            each
+            for at, each in self._ready.values()
+            if now - at <= READY_S and each.node not in tainted
+        ]
+
+    def rests_until(self, node: str, now: float) -> float | None:
+        """Return until when a node is left alone; None where it is not."""
+        rest = self._rests.get(node)
+        return None if rest is None or rest.until <= now else rest.until
+
+    def asks_for_all(self, finding: Finding) -> bool:
+        """Say whether the finding is of a set that has not begun."""
+        return finding.move_set is not None and not self._has_begun(finding.move_set.node)
+
+    def let_go(self, finding: Finding) -> None:
+        """Note a pod that leaves: a set without a taint ends with its last one."""
+        if (moved := finding.move_set) is None or moved.node not in self._begun:
+            return
+        begun = self._begun[moved.node]
+        begun.pods.discard(finding.pod.uid)
+        if not begun.pods:
+            del self._begun[moved.node]
+
+    def check(self, finding: Finding, now: float, *, waits: bool) -> Defer | Refuse | None:
+        """Decide on a pod of a set that has not begun, which all other gates let go.
+
+        With `waits` it waits for its turn; what is returned for it counts instead, if anything.
+        """
+        moved = finding.move_set
+        assert moved is not None, "it is asked about sets"
+        if (until := self.rests_until(moved.node, now)) is not None:
+            return self._resting(finding, moved, until)
+        coming = self._follow(moved, finding, waits=waits)
+        if coming is None or coming.came < len(moved.pods):
+            return self._incomplete(finding, moved)
+        if coming.waits == len(moved.pods):
+            return None
+        if (waiting := self._waiting(finding, moved, now)) is not None:
+            return waiting
+        return self._begin(finding, moved, now)
+
+    def explain(self, finding: Finding, now: float) -> Defer | Refuse | None:
+        """Return what keeps a pod of a set, as far as that is so without another look at all."""
+        if not self.asks_for_all(finding):
+            return None
+        moved = finding.move_set
+        assert moved is not None, "it was asked just now"
+        return self._rests_or_turn(finding, moved, now) or self._incomplete(finding, moved)
+
+    def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
+        """Let a node rest whose taint was taken off before it was empty."""
+        for change in changes:
+            if isinstance(change, ConsolidatingTaintGone):
+                self._ready.pop(change.node, None)
+                if self._is_used(change.node):
+                    self._rest(change.node, now)
+        return False
+
+    def _follow(self, moved: MoveSet, finding: Finding, *, waits: bool) -> _Coming | None:
+        """Count a pod that came in its turn; None where one before it did not come."""
+        uid = finding.pod.uid
+        if moved.pods[0] == uid:
+            self._coming[moved.node] = _Coming(moved.pods)
+        coming = self._coming.get(moved.node)
+        if coming is None or coming.pods != moved.pods or coming.came == len(moved.pods):
+            return None
+        if moved.pods[coming.came] != uid:
+            return None
+        coming.came += 1
+        coming.waits += waits
+        return coming
+
+    def _rests_or_turn(self, finding: Finding, moved: MoveSet, now: float) -> Refuse | None:
+        if (until := self.rests_until(moved.node, now)) is not None:
+            return self._resting(finding, moved, until)
+        return self._waiting(finding, moved, now)
+
+    @staticmethod
+    def _resting(finding: Finding, moved: MoveSet, until: float) -> Refuse:
+        message = f"moves off {moved.node} were given up, so it is left alone for a time"
+        wakes = (WakeOnPod(finding.pod.uid),)
+        return NODE_RESTS.refuse(finding, message, wakes, until).ending(WaitEnd("; it ends", until))
+
+    def _waiting(self, finding: Finding, moved: MoveSet, now: float) -> Refuse | None:
+        if (other := self._other_set(moved.node, now)) is None:
+            return None
+        message = f"node {other} is emptied first, one at a time"
+        wakes = WakeOnNode(other), WakeOnPod(finding.pod.uid)
+        return OTHER_SET.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
+
+    def _incomplete(self, finding: Finding, moved: MoveSet) -> Refuse:
+        others = format_count(len(moved.pods) - 1, "other pod")
+        message = (
+            f"the {others} of {moved.node} have to be let go as well before the first leaves: "
+            f"`reactive-desched why --node {moved.node}` says what keeps one"
+        )
+        wakes = WakeOnNode(moved.node), WakeOnPod(finding.pod.uid)
+        return SET_INCOMPLETE.refuse(finding, message, wakes, turn=_row(moved))
+
+    def _begin(self, finding: Finding, moved: MoveSet, now: float) -> Defer | Refuse:
+        self._coming.pop(moved.node, None)
+        if not self._marks:
+            self._begun[moved.node] = _Begun(set(moved.pods), now)
+            message = f"all gates let the pods of {moved.node} go: they leave now"
+            at = now + BEGINS_AFTER_S
+            return BEGINS.defer(finding, message, at, turn=_row(moved), end=silent_end(at))
+        self._ready = {name: each for name, each in self._ready.items() if now - each[0] <= READY_S}
+        self._ready[moved.node] = now, moved
+        message = (
+            f"all gates let the pods of {moved.node} go: it gets the taint {CONSOLIDATING}, and "
+            "then they leave"
+        )
+        wakes = WakeOnNode(moved.node), WakeOnPod(finding.pod.uid)
+        return NOT_TAINTED.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
+
+    def _has_begun(self, node: str) -> bool:
+        if not self._marks:
+            return node in self._begun
+        return node in self._under_way()
+
+    def _under_way(self) -> Iterator[str]:
+        """Yield the nodes whose sets have begun with a taint, and that are not empty."""
+        for name in self._view.index(ConsolidatedNodes).names:
+            info = self._view.node_info(name)
+            node = None if info is None else info.node
+            if node is not None and consolidation_of(node) == EMPTYING and self._is_used(name):
+                yield name
+
+    def _other_set(self, node: str, now: float) -> str | None:
+        """Return another node whose set is under way, or ready."""
+        if not self._marks:
+            self._begun = {
+                name: each for name, each in self._begun.items() if now - each.at <= READY_S
+            }
+            return next((name for name in self._begun if name != node), None)
+        others = (*self._under_way(), *(each.node for each in self.ready(now)))
+        return min((name for name in others if name != node), default=None)
+
+    def _is_used(self, node: str) -> bool:
+        info = self._view.node_info(node)
+        return info is not None and not all(map(drain_leaves, info.active.values()))
+
+    def _rest(self, node: str, now: float) -> None:
+        times = 1 + (self._rests[node].times if node in self._rests else 0)
+        self._rests.pop(node, None)
+        while len(self._rests) >= MAX_RESTS:
+            del self._rests[next(iter(self._rests))]
+        factor = min(2 ** (times - 1), MAX_REST_FACTOR)
+        self._rests[node] = _Rest(now + factor * self._settings.futile_backoff_s, times)
+
+
+def _row(moved: MoveSet) -> str:
+    return f"the set of node {moved.node}"

@@ -1,0 +1,37 @@
+"""The taint of a node whose pods leave as one set, so that the node can be removed.
+
+The controller writes it when a set begins, and takes it off when the set does not go on. As the
+request of a drain it lives with the node: it outlives every process, a recording has it, and a
+person takes it off with `kubectl taint`. It keeps no pod out that fits nowhere else.
+"""
+
+from typing import Final
+
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.objects import Node
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
+
+CONSOLIDATE_NODES: Final = "ConsolidateNodes"
+"""The plugin that finds the pods of such nodes."""
+
+ALL_NODES: Final = "nodes"
+"""The one subject of that plugin."""
+
+EMPTYING: Final = "emptying"
+"""The taint's value while pods leave the node."""
+
+EMPTY: Final = "empty"
+"""The taint's value once the last pod that had to leave has left."""
+
+
+def consolidating_taint(value: str) -> Taint:
+    """Return the taint with this value."""
+    return Taint(CONSOLIDATING, PREFER_NO_SCHEDULE, value)
+
+
+def consolidation_of(node: Node) -> str | None:
+    """Return the value of the node's taint; None where it has none."""
+    for taint in node.taints:
+        if taint.key == CONSOLIDATING and taint.effect == PREFER_NO_SCHEDULE:
+            return taint.value
+    return None

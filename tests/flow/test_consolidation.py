@@ -1,0 +1,287 @@
+"""Sets of moves: a node's pods leave together, under its taint, or none of them does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec.structs import replace
+
+from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded
+from reactive_desched.app.consolidation import RETRY_S, Consolidation
+from reactive_desched.controller.consolidation import STUCK_AFTER_S
+from reactive_desched.errors import RequestRejected
+from reactive_desched.model.consolidation import (
+    EMPTY,
+    EMPTYING,
+    consolidating_taint,
+)
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.objects import Annotations, Node, Pod
+from reactive_desched.model.outcomes import DryRun
+from reactive_desched.model.taints import Taint
+from reactive_desched.plugins.consolidate_nodes import (
+    ConsolidateNodesArgs,
+    ConsolidateNodesPlugin,
+)
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import (
+    UNLIMITED_MOVES,
+    make_configuration,
+    make_profile_of,
+)
+from tests.support.flow import FakeEdgesController
+from tests.support.recording_logger import RecordingLogger
+
+pytestmark = pytest.mark.anyio
+
+HELD = Annotations(do_not_evict="true")
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def small(name: str, value: str = "", cpu: str = "4") -> Node:
+    made = node(name, allocatable={"cpu": cpu, "memory": "8Gi", "pods": "20"})
+    return replace(made, taints=(consolidating_taint(value),)) if value else made
+
+
+def web(name: str, on: str | None, cpu: str = "500m", **more: Any) -> Pod:
+    return pod(name, on=on, requests={"cpu": cpu, "memory": "256Mi"}, **more)
+
+
+class Consolidating(FakeEdgesController):
+    """A controller whose taints come back as the watch would bring them."""
+
+    def __init__(self, *plugins: Any, **parts: Any) -> None:
+        args = ConsolidateNodesArgs.model_validate({"headroom": {}})
+        chosen = plugins or (ConsolidateNodesPlugin(args),)
+        super().__init__(*chosen, **{"moves": UNLIMITED_MOVES, **parts})
+        self.writes: list[tuple[str, str | None]] = []
+        self.refusal: RequestRejected | None = None
+        self.log = RecordingLogger()
+        self.consolidation = Consolidation(
+            self.pipeline,
+            self.intent_store,
+            None if parts.get("dry_run") else self._write,
+            self.log,
+        )
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Run the controller, and what writes taints, while the block lasts."""
+        async with self.running(), anyio.create_task_group() as group:
+            group.start_soon(self.consolidation.run)
+            await anyio.sleep(10)
+            yield
+            group.cancel_scope.cancel()
+
+    def node(self, name: str) -> Node:
+        info = self.controller.view.node_info(name)
+        assert info is not None
+        assert info.node is not None
+        return info.node
+
+    async def _write(self, name: str, key: str, taint: Taint | None) -> None:
+        assert key == CONSOLIDATING
+        self.writes.append((name, None if taint is None else taint.value))
+        if self.refusal is not None:
+            raise self.refusal
+        await anyio.lowlevel.checkpoint()
+        before = self.node(name)
+        kept = tuple(each for each in before.taints if each.key != key)
+        taints = kept if taint is None else (*kept, taint)
+        version = before.resource_version + 1
+        self.deliver(replace(before, taints=taints, resource_version=version))
+
+    async def land(self, gone: Pod, on: str) -> Pod:
+        """Let an evicted pod end, and its replacement be bound."""
+        self.delete(gone)
+        other = replace(gone, name=f"{gone.name}x", uid=f"{gone.uid}x", node=on)
+        self.deliver(other)
+        await anyio.sleep(1)
+        return other
+
+    def reasons(self) -> dict[str, str]:
+        """Return what blocks each pod."""
+        blocked = (each.decision for each in self.controller.evaluator.pending())
+        return {each.finding.pod.name: each.reason for each in blocked if isinstance(each, Refuse)}
+
+    @property
+    def results(self) -> list[str]:
+        """Say what became of sets, by the events."""
+        return [
+            "begun" if isinstance(each, ConsolidationBegun) else each.result
+            for each in self.intent_store.events
+            if isinstance(each, ConsolidationBegun | ConsolidationEnded)
+        ]
+
+
+A, B = web("a", "n1"), web("b", "n1")
+C = web("c", "n2", "2", owner=None)  # nothing would make it anew: n2 is not emptied
+NODES = small("n1"), small("n2")
+
+
+async def test_the_node_has_its_taint_before_the_first_pod_leaves_and_keeps_it_when_empty() -> None:
+    controller = Consolidating()
+    controller.evictor.slow_s = 0.1
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        assert controller.writes == [("n1", EMPTYING)]
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        await controller.land(A, "n2")
+        assert controller.results == ["begun"]
+        await controller.land(B, "n2")
+        await anyio.sleep(120)
+
+    assert controller.writes == [("n1", EMPTYING), ("n1", EMPTY)]
+    assert controller.results == ["begun", "empty"]
+    assert sorted(controller.evicted_names) == ["a", "b"]  # a second look finds nothing
+
+
+async def test_what_a_guard_keeps_is_found_before_the_first_pod_leaves() -> None:
+    held = replace(web("held", "n1", "100m"), annotations=HELD)
+    controller = Consolidating(guards=GuardSettings())
+    controller.sync_and_resume(*NODES, A, B, held, C)
+    async with controller.following():
+        await anyio.sleep(900)  # they are old enough then
+        assert controller.writes == []
+        assert controller.evicted_names == []
+        assert controller.reasons() == {
+            "a": "SetIncomplete",
+            "b": "SetIncomplete",
+            "held": "DoNotEvict",
+        }
+        controller.deliver(replace(held, annotations=Annotations(), resource_version=9))
+        await anyio.sleep(15)
+
+    assert controller.writes == [("n1", EMPTYING)]
+    assert sorted(controller.evicted_names) == ["a", "b", "held"]
+
+
+async def test_pods_that_only_wait_for_their_turn_do_not_hold_the_set() -> None:
+    rates = {"node": TokenRate(per_second=1 / 60, burst=1)}
+    controller = Consolidating(rates=rates)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        assert controller.writes == [("n1", EMPTYING)]
+        assert len(controller.evicted_names) == 1
+        await controller.land(A if controller.evicted_names == ["a"] else B, "n2")
+        await anyio.sleep(90)
+
+    assert sorted(controller.evicted_names) == ["a", "b"]
+
+
+async def test_one_node_is_emptied_after_the_other() -> None:
+    controller = Consolidating()
+    d = web("d", "n3", "1")
+    controller.sync_and_resume(*NODES, small("n3"), A, C, d)
+    async with controller.following():
+        assert controller.writes == [("n1", EMPTYING)]
+        assert controller.evicted_names == ["a"]
+        await controller.land(A, "n2")
+        await anyio.sleep(15)
+        assert controller.writes[1:] == [("n1", EMPTY), ("n3", EMPTYING)]
+        await controller.land(d, "n2")
+        await anyio.sleep(120)
+
+    assert controller.evicted_names == ["a", "d"]
+
+
+async def test_a_dry_run_writes_no_taint_and_shows_the_whole_set() -> None:
+    controller = Consolidating(dry_run=True)
+    controller.evictor.script |= {"a": [DryRun()], "b": [DryRun()]}
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        await anyio.sleep(1)
+
+    assert controller.writes == []
+    assert sorted(controller.evicted_names) == ["a", "b"]
+
+
+async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() -> None:
+    controller = Consolidating()
+    controller.refusal = RequestRejected("403", retryable=False)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        await anyio.sleep(2.5 * RETRY_S)
+
+    assert controller.evicted_names == []
+    assert 2 <= len(controller.writes) <= 4
+    [line, *_] = controller.log.values_of("the taint of a node cannot be written")
+    assert "deploy/drain/rbac.yaml" in line["remedy"]
+    assert controller.results == []
+
+
+async def test_a_set_without_places_is_given_up_and_its_node_rests() -> None:
+    moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
+    controller = Consolidating(rates={"node": TokenRate(per_second=1 / 600, burst=1)}, moves=moves)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        assert controller.evicted_names == ["a"]
+        await controller.land(A, "n2")
+        full = web("full", "n2", "1500m", owner=None)
+        controller.deliver(full)
+        await anyio.sleep(180)
+        assert controller.writes == [("n1", EMPTYING), ("n1", None)]
+        assert controller.results == ["begun", "given_up"]
+        controller.delete(full)
+        await anyio.sleep(700)
+        assert controller.reasons() == {"b": "NodeRests"}
+        await anyio.sleep(220)
+
+    assert controller.writes[2:] == [("n1", EMPTYING)]
+    assert sorted(controller.evicted_names) == ["a", "b"]
+
+
+async def test_a_set_of_which_no_pod_leaves_ends_whatever_it_waits_for() -> None:
+    controller = Consolidating(guards=GuardSettings())
+    held = replace(web("held", "n1"), annotations=HELD)
+    controller.sync_and_resume(small("n1", EMPTYING), NODES[1], held, C)
+    async with controller.following():
+        await anyio.sleep(STUCK_AFTER_S - 60)
+        assert controller.writes == []
+        await anyio.sleep(120)
+
+    assert controller.writes == [("n1", None)]
+    assert controller.evicted_names == []
+
+
+async def test_a_set_that_an_earlier_process_began_goes_on() -> None:
+    controller = Consolidating()
+    controller.sync_and_resume(small("n1"), small("n2", EMPTYING), A, B, web("c", "n2", "2"))
+    async with controller.following():
+        assert controller.evicted_names == ["c"]
+
+    assert controller.writes == []
+
+
+async def test_a_pod_that_comes_to_an_empty_node_takes_its_taint_off() -> None:
+    controller = Consolidating()
+    controller.sync_and_resume(small("n1", EMPTY), NODES[1], C)
+    async with controller.following():
+        controller.deliver(web("late", "n1"))
+        await anyio.sleep(2)
+
+    assert controller.writes == [("n1", None)]
+    assert controller.results == ["used_again"]
+
+
+@pytest.mark.parametrize("value", [EMPTY, EMPTYING])
+async def test_without_the_plugin_no_taint_is_left(value: str) -> None:
+    controller = Consolidating()
+    controller.sync_and_resume(small("n1", value), NODES[1], C)
+    async with controller.following():
+        before = len(controller.writes)
+        controller.reconfigure(make_configuration((make_profile_of("test", ()),)))
+        await anyio.sleep(RETRY_S + 2)
+
+    assert controller.writes[before:] == [("n1", None)]
