@@ -4,7 +4,8 @@ It looks at every node once, so it is done in steps; the search after it is `emp
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from heapq import heappop, heappush
 from typing import Final
 
 from msgspec import Struct
@@ -43,11 +44,13 @@ class EmptyingRules(Struct, frozen=True):
 
 
 class _Standing(Struct, frozen=True, gc=False):
-    """A node with pods that would have to leave it, and what their moves cost."""
+    """A node with pods that would have to leave it, and what their moves cost.
+
+    The pods are looked up again: lists of them all would take milliseconds to drop.
+    """
 
     node: Node
     number: int
-    pods: Sequence[Pod]
     cost: float
     price: float
 
@@ -65,7 +68,8 @@ class EmptiableNodes:
         self._view = view
         self._rules = rules
         self._number_of = number_of
-        self._standing: list[_Standing] = []
+        self._standing = 0
+        self._cheapest: list[tuple[bool, float, int, _Standing]] = []
         self._used: Counter[str] = Counter()
         self._has: Counter[str] = Counter()
         self._by_label: Counter[tuple[str, str]] = Counter()
@@ -74,7 +78,7 @@ class EmptiableNodes:
         self.closed: set[str] = set()
         self._takers: list[int] = []
 
-    def count(self) -> Iterator[None]:
+    def count(self) -> Generator[None, None, None]:
         """Look at every node that is eligible, one in each step."""
         for name in list(self._view.node_names()):
             found = self._view.pods_of(NodeSubject(name))
@@ -104,12 +108,13 @@ class EmptiableNodes:
 
         Of a begun set it is not asked again whether it is worth it.
         """
-        begun = [each for each in self._standing if each.node.name in self.begun]
         found = 0
-        for each in begun or sorted(self._standing, key=lambda of: (of.cost / of.price, of.number)):
-            if found == MAX_GIVERS:
+        while self._cheapest and found < MAX_GIVERS:
+            *_, each = heappop(self._cheapest)
+            has_begun = each.node.name in self.begun
+            if self.begun and not has_begun:
                 return
-            if self._may_be_emptied(each) and (begun or self._is_worth_it(each)):
+            if self._may_be_emptied(each) and (has_begun or self._is_worth_it(each)):
                 found += 1
                 yield self._giver(each)
             else:
@@ -117,19 +122,20 @@ class EmptiableNodes:
 
     def why_it_stays(self, name: str) -> str:
         """Say why a node is none of the givers; empty where it is one."""
-        each = next((of for of in self._standing if of.node.name == name), None)
+        each = next((of for *_, of in self._cheapest if of.node.name == name), None)
         if each is None:
             return f"{name} is empty, or is emptied already"
         if self.begun and name not in self.begun:
             return f"{', '.join(sorted(self.begun)[:1])} is emptied first"
         if not self._is_selected(each.node):
             return f"the arguments, an annotation or another program leave {name} alone"
-        if (kept := next((p for p in each.pods if not self._may_leave(p)), None)) is not None:
+        pods = self._pods_on(name)
+        if (kept := next((pod for pod in pods if not self._may_leave(pod)), None)) is not None:
             protected = self._view.why_protected(kept)
             why = "nothing would make it anew, or the arguments leave it out"
             return f"{kept.namespace}/{kept.name} stays there: {protected[1] if protected else why}"
         if not self.begun and not self._is_worth_it(each):
-            return f"the moves of its {len(each.pods)} pods cost more than {name} saves"
+            return f"the moves of its {len(pods)} pods cost more than {name} saves"
         return ""
 
     def _count(self, node: Node, on_it: Iterable[Pod], number: int) -> None:
@@ -152,7 +158,9 @@ class EmptiableNodes:
             self._used[resource] += sum(pod.spec.requests.get(resource, 0) for pod in pods)
         for label in self._rules.min_nodes:
             self._by_label[label, node.labels.get(label, "")] += 1
-        self._standing.append(_Standing(node, number, pods, cost, price))
+        each = _Standing(node, number, cost, price)
+        self._standing += 1
+        heappush(self._cheapest, (state is None, cost / price, number, each))
 
     @staticmethod
     def _takes_pods(node: Node) -> bool:
@@ -166,7 +174,14 @@ class EmptiableNodes:
         return selector is None or selector.matches(node.labels)
 
     def _may_be_emptied(self, each: _Standing) -> bool:
-        return self._is_selected(each.node) and all(map(self._may_leave, each.pods))
+        return self._is_selected(each.node) and all(
+            map(self._may_leave, self._pods_on(each.node.name))
+        )
+
+    def _pods_on(self, name: str) -> list[Pod]:
+        """Return the pods of a node that would have to leave it, as it is now."""
+        found = self._view.pods_of(NodeSubject(name))
+        return [] if found is None else [pod for pod in found[1] if not drain_leaves(pod)]
 
     def _may_leave(self, pod: Pod) -> bool:
         """Say whether a pod leaves already, or may: of others no controller makes another one."""
@@ -181,7 +196,8 @@ class EmptiableNodes:
         return each.price * self._cost >= self._rules.min_saving * each.cost * self._price
 
     def _giver(self, each: _Standing) -> Giver[Pod]:
-        pods = [pod for pod in each.pods if not self._view.is_leaving(pod)]
+        there = self._pods_on(each.node.name)
+        pods = [pod for pod in there if not self._view.is_leaving(pod)]
         pods.sort(key=lambda pod: (-_share(pod, each.node), pod.namespace, pod.name))
         takes: dict[Hashable, int] = {
             resource: int(each.node.allocatable.get(resource, 0))
@@ -189,7 +205,7 @@ class EmptiableNodes:
         }
         for label in self._rules.min_nodes:
             takes[label, each.node.labels.get(label, "")] = 1
-        saving = each.price * len(self._standing) / self._price if self._price else 1.0
+        saving = each.price * self._standing / self._price if self._price else 1.0
         return Giver(each.number, tuple(pods), each.cost, saving, takes)
 
 

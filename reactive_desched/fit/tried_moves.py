@@ -45,10 +45,16 @@ class TriedMoves:
         while self._nodes.is_stale:
             self._filters.sync(NODES_PER_SYNC)
             yield
-        nodes = [node for slot in self._nodes.slots() if (node := self._nodes.node(slot))]
-        for resource in _COMPARED:
-            amount = sum(node.allocatable.get(resource, 0) for node in nodes)
-            self._usual[resource] = amount / len(nodes) if nodes else 0.0
+        sums = dict.fromkeys(_COMPARED, 0.0)
+        nodes = 0
+        for number, slot in enumerate(list(self._nodes.slots()), 1):
+            if (node := self._nodes.node(slot)) is not None:
+                nodes += 1
+                for resource in _COMPARED:
+                    sums[resource] += node.allocatable.get(resource, 0)
+            if number % NODES_PER_SYNC == 0:
+                yield
+        self._usual = {resource: amount / max(1, nodes) for resource, amount in sums.items()}
 
     def number_of(self, node: str) -> int | None:
         """Return the number of a node; None where there is no Node of that name."""

@@ -58,7 +58,6 @@ from reactive_desched.model.findings import (
     MoveSet,
     RequeueAfter,
     YieldPoint,
-    pauses_between,
 )
 from reactive_desched.model.objects import ZONE_LABEL, Node, Pod
 from reactive_desched.primitives.timers import DebounceConfig
@@ -207,7 +206,7 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         del subject
         trial = yield from _with_pauses(view.try_moves())
         nodes = EmptiableNodes(view, self.args.rules, trial.number_of)
-        yield from pauses_between(nodes.count())
+        yield from _with_pauses(nodes.count())
         givers: list[Giver[Pod]] = []
         for giver in nodes.givers():
             yield YieldPoint()
