@@ -49,6 +49,8 @@ _NOW_S: Final = 1_790_000_000.0
 _CHANGES, _NODES, _RUNS = 3_000, 300, 3
 _USAGE: Final = "LowNodeLoad"
 """Runs in a profile of its own, beside a LowNodeUtilization that reads measured use."""
+_PLANS: Final = "ConsolidateNodes"
+"""Makes a plan of all nodes, which waits for more than one change: it is not a cost of one."""
 _NUMBERS: Final = count()
 _ROOMY: Final = {"cpu": 1, "memory": 1}
 _ARGS: Final[Args] = {
@@ -86,7 +88,7 @@ def configuration(*, plugins: bool) -> Configuration:
 
     Without plugins both are empty. Nothing is debounced.
     """
-    by_request = [name for name in plugin_registry() if name != _USAGE]
+    by_request = [name for name in plugin_registry() if name not in (_USAGE, _PLANS)]
     profiles = [
         _profile("requests", by_request if plugins else (), _ARGS),
         _profile("usage", _BY_USE if plugins else (), _BY_USE),

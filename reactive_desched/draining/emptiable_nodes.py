@@ -27,6 +27,7 @@ MAX_GIVERS: Final = 1_000
 """Of so many nodes at most, those that cost least, it is tried whether they can be emptied."""
 
 _ALL: Final = 100
+_DROPPED: Final = 200
 
 
 class EmptyingRules(Struct, frozen=True):
@@ -113,12 +114,15 @@ class EmptiableNodes:
             *_, each = heappop(self._cheapest)
             has_begun = each.node.name in self.begun
             if self.begun and not has_begun:
-                return
+                break
             if self._may_be_emptied(each) and (has_begun or self._is_worth_it(each)):
                 found += 1
                 yield self._giver(each)
             else:
                 yield None
+        while self._cheapest:
+            del self._cheapest[-_DROPPED:]  # thousands at once would take milliseconds
+            yield None
 
     def why_it_stays(self, name: str) -> str:
         """Say why a node is none of the givers; empty where it is one."""

@@ -1,0 +1,87 @@
+"""ConsolidateNodes with the real scheduler: nodes are empty after it, and it comes to rest."""
+
+import time
+
+import pytest
+
+from tests.support.audit_crosscheck import AuditCrosscheck
+from tests.support.control_plane import wait_until
+from tests.support.controller_process import RunController
+from tests.support.limits import UNLIMITED
+from tests.support.playground import E2ENamespace
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+NODES = tuple(f"n{number}" for number in range(1, 7))
+QUIET_S = 15.0
+KEY = "reactive-desched/consolidating"
+SETTINGS = (
+    "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    "debounce: {quiet: 200ms, maxWait: 2s, perPlugin: {ConsolidateNodes: {quiet: 500ms, "
+    "maxWait: 2s}}}\n"
+) + UNLIMITED
+
+
+def used(playground: E2ENamespace, app: str) -> set[str | None]:
+    return {each.node for each in playground.pods(app).values()}
+
+
+def taints(playground: E2ENamespace) -> dict[str, str]:
+    """Return the value of our taint by node."""
+    found = {}
+    for name in NODES:
+        (node,) = playground.kubectl.get("node", playground.node(name))
+        for each in node["spec"].get("taints", ()):
+            if each["key"] == KEY:
+                found[name] = each["value"]
+    return found
+
+
+def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """Ten pods of 500m need one node of 8 CPUs; the scheduler spreads them by default."""
+    playground.balance = {"ConsolidateNodes": {}}
+    playground.settings = SETTINGS
+    playground.add_nodes(*NODES)
+    playground.deploy("web", 10, cpu="500m")
+    assert len(used(playground, "web")) > 1
+    playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
+
+    with run_controller():
+        wait_until(
+            lambda: len(used(playground, "web")) == 1 and len(taints(playground)) == 5,
+            within_s=150,
+            what="five of six nodes are empty",
+        )
+        moved = len(referee.evicted())
+        time.sleep(QUIET_S)
+        assert len(referee.evicted()) == moved, "a second look moves something"
+
+    playground.await_healthy("web", 10)
+    assert set(taints(playground).values()) == {"empty"}
+    assert moved <= 2 * 10, "pods move more than twice"
+
+
+def test_a_pod_that_a_budget_keeps_keeps_all_pods_of_its_node(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.balance = {"ConsolidateNodes": {}}
+    playground.settings = SETTINGS
+    playground.add_nodes("n1")
+    playground.deploy("web", 2)
+    playground.deploy("kept", 1)
+    playground.create_pdb("kept", 0)
+    playground.add_nodes("n2")
+    playground.deploy("other", 3)
+    playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
+    where = used(playground, "kept")
+
+    with run_controller():
+        wait_until(
+            lambda: used(playground, "other") == where, within_s=60, what="the other node is empty"
+        )
+        time.sleep(5)
+
+    assert used(playground, "web") | used(playground, "kept") == where
+    assert all(each.pod.startswith("other") for each in referee.evicted())
