@@ -220,10 +220,9 @@ class MoveSets:
         return OTHER_SET.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
 
     def _incomplete(self, finding: Finding, moved: MoveSet) -> Refuse:
-        others = format_count(len(moved.pods) - 1, "other pod")
         message = (
-            f"the {others} of {moved.node} have to be let go as well before the first leaves: "
-            f"`reactive-desched why --node {moved.node}` says what keeps one"
+            f"all {format_count(len(moved.pods), 'pod')} of {moved.node} have to be let go before "
+            f"the first leaves: `reactive-desched why --node {moved.node}` says what keeps one"
         )
         wakes = WakeOnNode(moved.node), WakeOnPod(finding.pod.uid)
         return SET_INCOMPLETE.refuse(finding, message, wakes, turn=_row(moved))

@@ -29,6 +29,7 @@ from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.wakes import WakeOnPod, awaited
 from reactive_desched.plan.assumed_cluster import AssumedCluster, PreviewClock, SameTime
+from reactive_desched.plan.assumed_sets import AssumedSets
 from reactive_desched.plan.assumed_use import AssumedUse
 from reactive_desched.plan.evaluation import DecisionFormatter, PlanResult
 from reactive_desched.plan.mode import RunBounds
@@ -191,6 +192,7 @@ class _ControllerRun:
             SameTime(bounds.ready_after_s),
             AssumedUse(self._controller.state, now_s),
         )
+        self._sets = AssumedSets(self._controller, self._clock.monotonic)
         self._jobs = self._assumed_jobs(needs_place=keeps_places(configuration))
         self._formatter = DecisionFormatter(
             configuration.policy.profiles,
@@ -229,6 +231,7 @@ class _ControllerRun:
                 for profile, plugin, mode in modes_of(self._controller.config)
                 if mode != ACT
             ),
+            emptied_nodes=self._sets.nodes,
         )
         evictions = (
             replace(eviction, replacement_node=self._cluster.node_of(replacement) or None)
@@ -255,6 +258,7 @@ class _ControllerRun:
         controller, clock, bounds = self._controller, self._clock, self._bounds
         while True:
             self._cluster.advance()
+            self._sets.advance()
             if self._jobs is not None:
                 self._jobs.advance()
             while self._requests and self._requests[0][0] <= clock.now:

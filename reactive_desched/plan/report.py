@@ -77,13 +77,23 @@ class PlannedDecision(ReportPart, frozen=True, gc=False):
     may_go_later: bool = False
 
 
+class EmptiedNode(ReportPart, frozen=True, gc=False):
+    """A node whose pods leave as one set, from when on, and when it is empty; None: it is not."""
+
+    node: str
+    pods: int
+    begins_in_seconds: float
+    empty_in_seconds: float | None
+
+
 class RunPreview(ReportPart, frozen=True, gc=False):
     """The bounds of a preview of the controller, its assumptions, and when and why it ended.
 
     Each replacement is taken to be Ready `ready_after_seconds` after it is bound. Limits and the
     memory of moves count `past_evictions` of a journal. The kube-scheduler is taken to pack nodes
     by `packed_resources`; where there are none, it spreads pods as by default. `modes` names the
-    plugins whose findings are not carried out, as PROFILE/PLUGIN (MODE).
+    plugins whose findings are not carried out, as PROFILE/PLUGIN (MODE). `emptied_nodes` are those
+    that ConsolidateNodes empties.
     """
 
     horizon_seconds: float
@@ -94,6 +104,7 @@ class RunPreview(ReportPart, frozen=True, gc=False):
     ended_after_seconds: float
     ended: str
     modes: tuple[str, ...] = ()
+    emptied_nodes: tuple[EmptiedNode, ...] = ()
 
 
 class UnaffectedPod(ReportPart, frozen=True, gc=False):

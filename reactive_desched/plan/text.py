@@ -22,6 +22,7 @@ from reactive_desched.text.terminal import BOLD, RED
 
 __all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
+MAX_EMPTIED: Final = 10
 MAX_ROWS: Final = 10
 """Rows of each part of the summary unless it is wide; the others are counted in one line."""
 
@@ -313,8 +314,28 @@ def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
         yield ["", f"the kube-scheduler packs nodes by {', '.join(packed)}, as the policy needs it"]
     if modes := preview.modes:
         yield ["", f"what is not to be carried out is: {', '.join(modes)}"]
+    yield from _emptied_rows(preview)
     yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
     yield ["", f"ended after {ended}: {preview.ended}"]
+
+
+def _emptied_rows(preview: RunPreview) -> Iterator[list[str]]:
+    """Name the nodes that are emptied, and those whose pods did not all leave."""
+    done = [each for each in preview.emptied_nodes if each.empty_in_seconds is not None]
+    if done:
+        last = format_age(max(each.empty_in_seconds or 0.0 for each in done))
+        moves = sum(each.pods for each in done)
+        count, pods = format_count(len(done), "node"), format_count(moves, "move")
+        yield ["emptied", f"{count} by {pods}, the last one after {last}:"]
+        yield ["", _some([each.node for each in done])]
+    if begun := [each.node for each in preview.emptied_nodes if each.empty_in_seconds is None]:
+        yield ["not emptied", f"{_some(begun)}: begun, and pods are left"]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MAX_EMPTIED
+    shown = ", ".join(names[:MAX_EMPTIED])
+    return f"{shown} {and_more(more)}" if more > 0 else shown
 
 
 def _incomplete_warning(inputs: PlanInputs, style: TextStyle) -> Iterator[str]:

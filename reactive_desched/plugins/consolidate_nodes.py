@@ -1,6 +1,7 @@
 """The pods of a node fit on others, so that it can be emptied and removed."""
 
 from collections.abc import Generator, Iterable, Iterator
+from itertools import count
 from typing import Final, TypeVar
 
 from pydantic import Field, field_validator
@@ -237,8 +238,8 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         Where the set has not begun, nothing more is found once something keeps one of its pods.
         """
         moved = MoveSet(name, tuple(pod.uid for pod in emptied.giver.pods))
-        count = format_count(len(moved.pods), "pod")
-        message = f"node {name} can be emptied: each of its {count} fits on another node"
+        pods = format_count(len(moved.pods), "pod")
+        message = f"node {name} can be emptied: {pods} to move, with places elsewhere"
         for pod, to in emptied.places:
             decision = yield Finding(
                 pod,
@@ -271,7 +272,8 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         return pod.node in cluster.index(ConsolidatedNodes).names
 
     def _why(self, name: str, view: View) -> str:
-        nodes = EmptiableNodes(view, self.args.rules, lambda _: 0)
+        numbers = count()
+        nodes = EmptiableNodes(view, self.args.rules, lambda _: next(numbers))
         for _ in nodes.count():
             pass
         return nodes.why_it_stays(name) or (
