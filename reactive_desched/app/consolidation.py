@@ -1,5 +1,6 @@
 """Writes the taint of nodes whose pods leave as a set, and takes it off where that ends."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
 from reactive_desched.telemetry.logs import Logger
+from reactive_desched.telemetry.metrics import Metric, gauge
 
 POLL_S: Final = 1.0
 """How often nodes are looked at."""
@@ -35,6 +37,11 @@ POLL_S: Final = 1.0
 RETRY_S: Final = 30.0
 """How long a write waits that was refused, or that the watch has not shown yet."""
 
+NODES: Final = gauge(
+    "consolidated_nodes",
+    "Nodes with the taint of a set of moves, by its value: emptying while pods leave, and empty.",
+    "state",
+)
 RIGHT: Final = "kubectl apply -f deploy/drain/rbac.yaml gives the right to patch nodes"
 
 WriteTaint = Callable[[str, str, Taint | None], Awaitable[None]]
@@ -58,6 +65,13 @@ class Consolidation:
         self._log = log
         self._progress = SetProgress()
         self._retry_at: dict[tuple[str, Taint | None], float] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the nodes with the taint, by its value."""
+        counts = Counter(
+            (consolidation_of(info.node) or "",) for info in self._tainted() if info.node
+        )
+        yield NODES.by_labels({(value,): counts[(value,)] for value in (EMPTYING, EMPTY)})
 
     async def run(self) -> None:
         """Write and take off taints, while this process acts, until cancelled."""

@@ -97,7 +97,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
         deps.metrics.register(parts.health_checks, parts.calendars)
-        deps.metrics.register(parts.pipeline.evictions, parts.draining)
+        deps.metrics.register(parts.pipeline.evictions, parts.draining, parts.consolidation)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
         credential_error = session.credentials.error

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import Gate
+from reactive_desched.gate.move_sets import NoSets
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.migration.job_gate import JobGate, JobRules
 from reactive_desched.migration.migrations import Migrations
@@ -41,10 +42,10 @@ def making_gate(
         migrations.settings.default_job_ttl_s,
     )
     if dry_run:
-        return gates.gate(evictor, profile, rules)
+        return gates.gate(evictor, profile, NoSets(), rules)
     asked = (gates.approval(profile),) if proposes else ()
     protections = gates.protections(evictor, profile)
-    return JobGate(protections, (rules, *asked), gates.ledger, migrations.admission)
+    return JobGate(protections, (NoSets(), rules, *asked), gates.ledger, migrations.admission)
 
 
 def job_plugin(

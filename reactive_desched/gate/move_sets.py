@@ -63,6 +63,14 @@ NODE_RESTS: Final = GateReason(
     "moves.futileBackoff",
 )
 
+MOVED_BY_JOBS: Final = GateReason(
+    MOVE_SET_GATE,
+    "SetMovedByJobs",
+    "The pod is one of a set, and the profile makes migration jobs, which move pods one by one.",
+    "evictions.evictor",
+    keeps=True,
+)
+
 TURNS: Final = frozenset(
     {"MaxMoving", "PluginLimit", "EvictionLimit", "NamedBudget", "EvictionRateLimit"}
 )
@@ -99,6 +107,21 @@ class _Rest(Struct, frozen=True):
 
     until: float
     times: int
+
+
+class NoSets:
+    """Refuses the pods of sets where jobs move pods one by one."""
+
+    name = MOVE_SET_GATE
+
+    def check(self, finding: Finding, _: float) -> Refuse | None:
+        """Refuse a pod of a set, for good."""
+        if finding.move_set is None:
+            return None
+        message = (
+            "it leaves only with all pods of its node, and migration jobs move pods one by one"
+        )
+        return MOVED_BY_JOBS.refuse(finding, message, (WakeOnPod(finding.pod.uid),))
 
 
 class MoveSets:

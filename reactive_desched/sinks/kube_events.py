@@ -14,6 +14,7 @@ from reactive_desched.api.event import (
     MODE_DRY_RUN,
     BrakeEngaged,
     BrakeReleased,
+    ConsolidationEnded,
     DecisionMade,
     EvictionCorrected,
     EvictionEnded,
@@ -47,6 +48,14 @@ LEADER_ELECTION: Final = "LeaderElection"
 """The reason of client-go's Events on a Lease."""
 
 DRAIN, DRAINED = "Drain", "NodeDrained"
+CONSOLIDATE: Final = "Consolidate"
+_CONSOLIDATED: Final = {
+    "empty": "NodeEmptied",
+    "given_up": "ConsolidationGivenUp",
+    "used_again": "NodeUsedAgain",
+}
+"""The reasons of Events on a node, by what became of its set."""
+
 
 MAX_EVENT_AGE_S: Final = 600.0
 """Older records get no Event, for example after an outage or a restart."""
@@ -64,7 +73,7 @@ _RELEVANT_TYPES: Final = frozenset(
         *(events.DECISION_DEFER, events.DECISION_REFUSE),
         *(events.POLICY_LOADED, events.POLICY_REJECTED),
         *(events.BRAKE_ENGAGED, events.BRAKE_RELEASED, events.LEADER_CHANGED),
-        events.NODE_DRAINED,
+        *(events.NODE_DRAINED, events.CONSOLIDATION_ENDED),
     }
 )
 
@@ -76,7 +85,8 @@ class KubeEventsSink:
     failed, or that a limit of the policy stopped, gets an Event on the pod if the policy sets
     `evictionFailureEventNotification`. A policy that was loaded or rejected since this sink was
     made gets an Event on `own_pod`, if that is known, and so does a brake that engages or
-    is released. A change of the leader gets one on the Lease, and a drained node gets one.
+    is released. A change of the leader gets one on the Lease, and a drained node gets one, as does
+    a node whose set of moves has ended.
     `wall_clock` returns seconds since the epoch.
 
     It acknowledges every record at once and loses Events that cannot be written: the journal has
@@ -142,6 +152,10 @@ class KubeEventsSink:
                 node = Regarding("Node", "", data.node, data.node_uid)
                 note = f"{CONTROLLER} drained the node: {data.message}"
                 self._record_event(KubeEvent(node, DRAINED, DRAIN, note))
+            case ConsolidationEnded():
+                node = Regarding("Node", "", data.node, data.node_uid)
+                note = f"{CONTROLLER}: {data.describe()}"
+                self._record_event(KubeEvent(node, _CONSOLIDATED[data.result], CONSOLIDATE, note))
             case LeaderChanged() if time.timestamp() >= self._started_at:
                 self._on_leader_changed(data)
 

@@ -13,12 +13,17 @@ from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded
 from reactive_desched.app.consolidation import RETRY_S, Consolidation
 from reactive_desched.controller.consolidation import STUCK_AFTER_S
 from reactive_desched.errors import RequestRejected
+from reactive_desched.gate.approval import proposal_id
+from reactive_desched.gate.move_sets import NoSets
+from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.consolidation import (
     EMPTY,
     EMPTYING,
     consolidating_taint,
 )
 from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.findings import Finding, MoveSet
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Annotations, Node, Pod
 from reactive_desched.model.outcomes import DryRun
@@ -27,6 +32,7 @@ from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
 )
+from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
@@ -61,10 +67,15 @@ def web(name: str, on: str | None, cpu: str = "500m", **more: Any) -> Pod:
 class Consolidating(FakeEdgesController):
     """A controller whose taints come back as the watch would bring them."""
 
-    def __init__(self, *plugins: Any, **parts: Any) -> None:
+    def __init__(self, *plugins: Any, mode: Mode = ACT, **parts: Any) -> None:
         args = ConsolidateNodesArgs.model_validate({"headroom": {}})
         chosen = plugins or (ConsolidateNodesPlugin(args),)
         super().__init__(*chosen, **{"moves": UNLIMITED_MOVES, **parts})
+        written = self.config.written
+        assert written is not None
+        named = {"test": ProfileSettings(mode=mode)}
+        settings = written.model_copy(update={"profiles": named})
+        self.reconfigure(replace(self.config, written=settings))
         self.writes: list[tuple[str, str | None]] = []
         self.refusal: RequestRejected | None = None
         self.log = RecordingLogger()
@@ -109,6 +120,17 @@ class Consolidating(FakeEdgesController):
         self.deliver(other)
         await anyio.sleep(1)
         return other
+
+    def approve(self, name: str) -> None:
+        """Approve what is proposed of a pod, as a person would."""
+        ids = [
+            proposal_id(each.profile, each.decision.finding)
+            for each in self.controller.evaluator.pending()
+            if each.decision.finding.pod.name == name
+        ]
+        answer = ProposalAnswer(approves=True, by="ada", reason="", for_s=3600.0)
+        self.controller.answer_proposals(ids, answer)
+        self.pipeline.worker.wake()
 
     def reasons(self) -> dict[str, str]:
         """Return what blocks each pod."""
@@ -273,6 +295,48 @@ async def test_a_pod_that_comes_to_an_empty_node_takes_its_taint_off() -> None:
 
     assert controller.writes == [("n1", None)]
     assert controller.results == ["used_again"]
+
+
+@pytest.mark.parametrize("mode", [PROPOSE, OBSERVE])
+async def test_a_plugin_that_does_not_act_writes_no_taint_and_takes_those_of_others_off(
+    mode: Mode,
+) -> None:
+    controller = Consolidating(mode=mode)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        await anyio.sleep(60)
+        decided = dict(controller.reasons())
+
+    assert controller.writes == []
+    assert controller.evicted_names == []
+    if mode is PROPOSE:
+        assert decided == {"a": "NotApproved", "b": "NotApproved"}
+    else:
+        assert sorted(each.pod.name for each in controller.intent_store.intents) == ["a", "b"]
+
+
+async def test_a_proposed_set_begins_once_all_its_pods_are_approved() -> None:
+    controller = Consolidating(mode=PROPOSE)
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        controller.approve("a")
+        await anyio.sleep(20)
+        assert controller.writes == []
+        controller.approve("b")
+        await anyio.sleep(20)
+
+    assert controller.writes == [("n1", EMPTYING)]
+    assert sorted(controller.evicted_names) == ["a", "b"]
+
+
+async def test_migration_jobs_do_not_move_sets() -> None:
+    finding = Finding(A, "ConsolidateNodes", "", move_set=MoveSet("n1", (A.uid,)))
+
+    refused = NoSets().check(finding, 0.0)
+
+    assert refused is not None
+    assert refused.keeps
+    assert NoSets().check(replace(finding, move_set=None), 0.0) is None
 
 
 @pytest.mark.parametrize("value", [EMPTY, EMPTYING])
