@@ -202,6 +202,23 @@ async def test_pods_that_only_wait_for_their_turn_do_not_hold_the_set() -> None:
     assert sorted(controller.evicted_names) == ["a", "b"]
 
 
+async def test_a_pod_behind_a_spent_rate_does_not_keep_the_others_of_its_set() -> None:
+    rates = {"namespace": TokenRate(per_second=1 / 600, burst=1)}
+    controller = Consolidating(rates=rates)
+    waits, other = web("waits", "n3"), web("other", "n3", namespace="shop")
+    controller.sync_and_resume(*NODES, small("n3"), A, C, waits, other)
+    async with controller.following():
+        assert controller.evicted_names == ["a"]
+        await controller.land(A, "n2")
+        await anyio.sleep(30)
+        assert controller.evicted_names == ["a", "other"]
+        await controller.land(other, "n2")
+        assert controller.node("n3").taints == (consolidating_taint(EMPTYING),)
+        await anyio.sleep(600)
+
+    assert controller.evicted_names == ["a", "other", "waits"]
+
+
 async def test_one_node_is_emptied_after_the_other() -> None:
     controller = Consolidating()
     d = web("d", "n3", "1")

@@ -5,10 +5,12 @@ The simulator's controllers replace what is evicted, and its scheduler places th
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Final
 
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import plugin_instances
+from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.errors import ReactiveDeschedError
@@ -121,6 +123,10 @@ class DescheduledCluster:
                 found.append(decided.finding.pod.name)
                 cycle.confirm(decided)
         return found
+
+    def pending(self) -> Iterator[PendingFinding]:
+        """Yield the findings that wait."""
+        return self._evaluator.pending()
 
     def report_use(self) -> None:
         """Report each node as koordinator's agent does; a pod uses what it requests."""

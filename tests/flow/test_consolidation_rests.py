@@ -1,0 +1,70 @@
+"""ConsolidateNodes comes to rest on a simulated cluster, however its scheduler scores nodes."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from reactive_desched.controller.consolidation import SetState
+from reactive_desched.plugins.consolidate_nodes import (
+    ConsolidateNodesArgs,
+    ConsolidateNodesPlugin,
+)
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
+from reactive_desched.testing.scenario import plugin_from_policy
+from tests.flow.test_no_loops import (
+    INDIFFERENT,
+    TEN_MINUTES_S,
+    Churn,
+)
+from tests.support.descheduled import DescheduledCluster
+from tests.support.sim_world import SimulatedCluster
+from tests.support.tainting import TaintedCluster
+
+MOST_MOVES = {MOST_ALLOCATED: 2, LEAST_ALLOCATED: 4}
+"""A pod moves once more each time that the scheduler spreads it to a node that is emptied next."""
+
+
+def consolidated(world: SimulatedCluster) -> TaintedCluster:
+    plugin = plugin_from_policy(ConsolidateNodesPlugin, ConsolidateNodesArgs, minNodes=[])
+    return TaintedCluster(DescheduledCluster(world, plugin, nodeFit=True))
+
+
+def used(world: SimulatedCluster) -> set[str]:
+    return {node for node in world.nodes_of_pods().values() if node}
+
+
+@pytest.mark.parametrize("scoring", [LEAST_ALLOCATED, MOST_ALLOCATED])
+def test_six_nodes_that_are_used_little_become_two_and_a_second_look_finds_nothing(
+    scoring: str,
+) -> None:
+    world = SimulatedCluster(scoring=scoring).nodes(*(f"n{i}/a" for i in range(6)))
+    for name in "abc":
+        world.deployment(name, 4, cpu="500m", memory="256Mi")
+    cluster = consolidated(world.advance(30)).run(TEN_MINUTES_S)
+
+    assert len(used(world)) == 2  # six of eight cores, a tenth left free
+    moved = cluster.cluster.evicted.copy()
+    cluster.run(TEN_MINUTES_S)
+    assert cluster.cluster.evicted == moved
+    assert len(moved) <= 2 * 12
+
+
+@pytest.mark.parametrize("scoring", [LEAST_ALLOCATED, MOST_ALLOCATED])
+def test_in_an_hour_of_churn_no_pod_is_moved_on_and_on(scoring: str) -> None:
+    ends: set[SetState] = set()
+    for chance in range(6):
+        world = SimulatedCluster(scoring=scoring, chance=chance)
+        churn = Churn(world, random.Random(chance), INDIFFERENT)
+        cluster = consolidated(world.advance(30))
+        for _ in range(12):
+            before = len(cluster.cluster.evicted)
+            churn.happen()
+            cluster.run(300)
+            moves = Counter(cluster.cluster.evicted[before:])
+            assert max(moves.values(), default=0) <= MOST_MOVES[scoring], (chance, moves)
+        ends |= {*cluster.ends}
+        cluster.run(TEN_MINUTES_S)
+        calm = cluster.cluster.evicted.copy()
+        assert cluster.run(TEN_MINUTES_S).cluster.evicted == calm, chance
+    assert SetState.EMPTY in ends, "the churn gave the plugin nothing to do"

@@ -1,0 +1,50 @@
+"""Writes the taints of sets of moves in a simulated cluster, as the controller does."""
+
+from reactive_desched.controller.consolidation import SetProgress, SetState
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.taints import PREFER_NO_SCHEDULE
+from tests.support.descheduled import STEP_S, DescheduledCluster
+
+
+class TaintedCluster:
+    """A simulated cluster with ConsolidateNodes; `begun` are the nodes of its sets, in order."""
+
+    def __init__(self, cluster: DescheduledCluster) -> None:
+        self.cluster = cluster
+        self.begun: list[str] = []
+        self.ends: list[SetState] = []
+        self._progress = SetProgress()
+
+    def run(self, seconds: float) -> "TaintedCluster":
+        """Let time pass; look at taints every half second."""
+        for _ in range(round(seconds / STEP_S)):
+            self.cluster.run(STEP_S)
+            self._look()
+        return self
+
+    def _look(self) -> None:
+        now, state = self.cluster.world.clock.now(), self.cluster.state
+        for each in self.cluster.gates.move_sets.ready(now):
+            self.begun.append(each.node)
+            self._write(each.node, EMPTYING)
+        for info in list(state.node_infos()):
+            if info.node is None or (value := consolidation_of(info.node)) is None:
+                continue
+            found = any(
+                each.decision.finding.pod.node == info.name for each in self.cluster.pending()
+            )
+            leaving = any(pod.is_terminating for pod in info.active.values())
+            how, _ = self._progress.look(info, now, is_active=found or leaving)
+            if how is SetState.GOES_ON or (how is SetState.EMPTY and value == EMPTY):
+                continue
+            self.ends.append(how)
+            self._write(info.name, EMPTY if how is SetState.EMPTY else None)
+
+    def _write(self, name: str, value: str | None) -> None:
+        world = self.cluster.world
+        taints = world.get("nodes", name)["spec"].get("taints") or []
+        kept = [each for each in taints if each["key"] != CONSOLIDATING]
+        if value is not None:
+            kept.append({"key": CONSOLIDATING, "value": value, "effect": PREFER_NO_SCHEDULE})
+        world.edit("nodes", name, taints=kept)
