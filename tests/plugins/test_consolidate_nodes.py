@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidating_taint
 from reactive_desched.model.findings import Finding
+from reactive_desched.model.move_cost import seconds_until_ready
 from reactive_desched.model.objects import Annotations, ClusterObject, Node, OwnerReference, Pod
 from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
@@ -41,6 +42,11 @@ def web(name: str, on: str, cpu: str = "1", **more: Any) -> Pod:
 def of_daemon_set(name: str, on: str) -> Pod:
     owner = OwnerReference("DaemonSet", "agent", "uid-agent", controller=True)
     return replace(web(name, on, "100m"), owners=(owner,))
+
+
+def ready_after(name: str, on: str, seconds: int) -> Pod:
+    made = web(name, on, created=1000, changed={"Ready": 1000 + seconds})
+    return replace(made, start_delay_s=0)
 
 
 def found(plugin: ConsolidateNodesPlugin, *objects: ClusterObject, **more: Any) -> list[str]:
@@ -150,6 +156,16 @@ def test_the_node_whose_pods_cost_least_to_move_is_emptied_first() -> None:
     assert found(consolidate(), *THREE[:2], dear, cheap) == ["b"]
 
 
+def test_pods_that_are_slow_to_be_ready_cost_more_to_move() -> None:
+    slow, again = ready_after("a", "n1", 300), ready_after("a", "n1", 9000)
+    quick = [ready_after(name, "n2", 5) for name in "bc"]
+
+    assert seconds_until_ready(slow) == 300
+    assert seconds_until_ready(again) == seconds_until_ready(web("d", "n1")) == 0
+    assert found(consolidate(minSaving=0), *THREE[:2], slow, *quick) == ["b", "c"]
+    assert found(consolidate(minSaving=0), *THREE[:2], again, *quick) == ["a"]
+
+
 def test_a_dearer_node_is_emptied_before_a_cheaper_one() -> None:
     nodes = [small("n1", labels={"price": "1"}), small("n2", labels={"price": "3"})]
     pods = [web("a", "n1"), web("b", "n2")]
@@ -213,9 +229,10 @@ nodes = st.builds(
     st.sampled_from(["", "", "", EMPTY, EMPTYING]),
 )
 pods = st.builds(
-    lambda name, on, cpu, tolerates, gone, cost, priority: replace(
-        web(name, on, cpu, tolerates=tolerates, priority=priority),
+    lambda name, on, cpu, tolerates, gone, cost, priority, ready: replace(
+        web(name, on, cpu, tolerates=tolerates, priority=priority, **ready),
         deletion_s=gone,
+        start_delay_s=0,
         annotations=Annotations(deletion_cost=cost),
     ),
     st.sampled_from([f"p{i}" for i in range(6)]),
@@ -225,13 +242,14 @@ pods = st.builds(
     st.sampled_from([None, None, None, 1]),
     st.sampled_from([None, None, "500000000"]),
     st.sampled_from([None, None, 2_000_000_000]),
+    st.sampled_from([{}, {}, {"created": 10, "changed": {"Ready": 250}}]),
 )
 FIELDS: dict[Any, tuple[str, ...]] = {
     Node: ("taints", "allocatable", "ready_status", "unschedulable"),
-    Pod: ("spec", "deletion_s", "annotations", "node"),
+    Pod: ("spec", "deletion_s", "annotations", "node", "condition_transitions"),
 }
 steps = st.lists(
-    st.tuples(st.just("apply"), nodes | pods, st.integers(0, 3))
+    st.tuples(st.just("apply"), nodes | pods, st.integers(0, 19))
     | st.tuples(st.just("remove"), nodes | pods, st.just(0)),
     min_size=8,
     max_size=20,
@@ -247,7 +265,11 @@ START: tuple[ClusterObject, ...] = (
 def test_it_finds_at_once_what_a_full_pass_finds(drawn: Iterable[tuple[Any, ...]]) -> None:
     cluster = Scenario(consolidate(minSaving=0), *START, evictor=DefaultEvictorArgs())
     for what, of, number in drawn:
-        one = in_one_field(cluster, of, FIELDS[type(of)][number]) if what == "apply" else of
+        one = (
+            in_one_field(cluster, of, FIELDS[type(of)][number % len(FIELDS[type(of)])])
+            if what == "apply"
+            else of
+        )
         getattr(cluster, what)(one)
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == cluster.flagged_after_restart()
