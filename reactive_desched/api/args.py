@@ -113,13 +113,14 @@ class NodeBand(Struct, frozen=True):
     """The thresholds of nodes that take pods and of nodes that give pods, in per cent by resource.
 
     It `fills` nodes that use at most so much of every resource, `empties` nodes that use at most so
-    much of every resource, and `drains` nodes that use more than that of any. `nodes` are those
-    that it looks at, None for all.
+    much of every resource, and `drains` nodes that use more than that of any. With `empties_any` it
+    empties nodes whatever they use. `nodes` are those that it looks at, None for all.
     """
 
     fills: Mapping[str, float] = {}
     empties: Mapping[str, float] = {}
     drains: Mapping[str, float] = {}
+    empties_any: bool = False
     nodes: LabelSelector | None = None
 
 

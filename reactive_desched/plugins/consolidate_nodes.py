@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from reactive_desched.api.args import (
     Count,
     FieldError,
+    NodeBand,
     Percentages,
     PluginArgs,
     SelectorObject,
@@ -136,6 +137,10 @@ class ConsolidateNodesArgs(ScopedArgs):
     def warnings(self) -> Iterator[FieldError]:
         """Warn of arguments that are valid and probably a mistake."""
         yield from prefixed("headroom", fraction_warnings(self.headroom))
+
+    def node_bands(self) -> Iterator[NodeBand]:
+        """Yield the nodes that may be emptied."""
+        yield NodeBand(empties_any=True, nodes=self.node_selector)
 
     def price_of(self, node: Node) -> float:
         """Return what a node costs by its label; 1 where that says nothing."""

@@ -62,6 +62,14 @@ def _movers(policy: Policy, location: SourceLocation) -> Iterator[_Mover]:
 def _opposition(filler: _Mover, taker: _Mover) -> Diagnostic | None:
     """Return what is wrong where a node that one plugin fills is one that the other empties."""
     fills, empties, drains = filler.band.fills, taker.band.empties, taker.band.drains
+    if fills and taker.band.empties_any:
+        message = (
+            f"{filler.named_beside(taker)} fills nodes that are used little, and "
+            f"{taker.named_beside(filler)} empties nodes, whatever they use: each undoes what the "
+            "other does"
+        )
+        change = "limit both to different nodes by a nodeSelector"
+        return taker.at.diagnostic(message, f"{_HINT} {change}", rule=Rule.OPPOSED_PLUGINS)
     for resource in sorted(fills.keys() & (empties.keys() | drains.keys())):
         low = fills[resource]
         if (limit := empties.get(resource)) is not None and limit > low:

@@ -137,3 +137,19 @@ def test_pools_of_different_nodes_are_not_compared() -> None:
 
     assert warnings_of(profile("one", both), profile("two", {**low(30, 60)})) == []
     assert warnings_of(profile("one", both), profile("two", {**high(cpu=30)}))
+
+
+def consolidate(**args: Any) -> Args:
+    return {"ConsolidateNodes": args}
+
+
+def test_what_empties_nodes_whatever_they_use_is_opposed_to_what_fills_nodes(
+    golden: Golden,
+) -> None:
+    [message] = warnings_of(profile("p", {**low(20, 50), **consolidate()}))
+    assert golden() in message
+
+    web, batch = ({"matchLabels": {"pool": pool}} for pool in ("web", "batch"))
+    apart = {**load(45, 65, nodeSelector=web), **consolidate(nodeSelector=batch)}
+    assert warnings_of(profile("p", apart)) == []
+    assert warnings_of(profile("p", {**high(cpu=20), **consolidate()})) == []
