@@ -26,10 +26,10 @@ def used(playground: E2ENamespace, app: str) -> set[str | None]:
     return {each.node for each in playground.pods(app).values()}
 
 
-def taints(playground: E2ENamespace) -> dict[str, str]:
+def taints(playground: E2ENamespace, *names: str) -> dict[str, str]:
     """Return the value of our taint by node."""
     found = {}
-    for name in NODES:
+    for name in names:
         (node,) = playground.kubectl.get("node", playground.node(name))
         for each in node["spec"].get("taints", ()):
             if each["key"] == KEY:
@@ -50,7 +50,7 @@ def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
 
     with run_controller():
         wait_until(
-            lambda: len(used(playground, "web")) == 1 and len(taints(playground)) == 5,
+            lambda: len(used(playground, "web")) == 1 and len(taints(playground, *NODES)) == 5,
             within_s=150,
             what="five of six nodes are empty",
         )
@@ -59,7 +59,7 @@ def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
         assert len(referee.evicted()) == moved, "a second look moves something"
 
     playground.await_healthy("web", 10)
-    assert set(taints(playground).values()) == {"empty"}
+    assert set(taints(playground, *NODES).values()) == {"empty"}
     assert moved <= 2 * 10, "pods move more than twice"
 
 
@@ -85,3 +85,33 @@ def test_a_pod_that_a_budget_keeps_keeps_all_pods_of_its_node(
 
     assert used(playground, "web") | used(playground, "kept") == where
     assert all(each.pod.startswith("other") for each in referee.evicted())
+
+
+def test_a_set_of_an_earlier_process_goes_on_and_without_the_plugin_no_taint_is_left(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    playground.balance = {"ConsolidateNodes": {"minNodes": [], "headroom": {"cpu": 60}}}
+    playground.settings = SETTINGS
+    playground.add_nodes("n1")
+    before = playground.deploy("web", 3)
+    playground.add_nodes("n2", "n3")
+    playground.deploy("one", 1, nodeName=playground.node("n2"))
+    playground.taint("n1", f"{KEY}=emptying:PreferNoSchedule")
+    playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
+
+    with run_controller():
+        wait_until(
+            lambda: playground.node("n1") not in used(playground, "web"),
+            within_s=60,
+            what="the node that an earlier process began is empty",
+        )
+        wait_until(
+            lambda: taints(playground, "n1") == {"n1": "empty"}, within_s=30, what="it is marked"
+        )
+    assert {str(each.uid) for each in referee.evicted()} >= before.keys()
+
+    playground.balance = {}
+    with run_controller():
+        wait_until(
+            lambda: not taints(playground, "n1", "n2", "n3"), within_s=60, what="no taint is left"
+        )
