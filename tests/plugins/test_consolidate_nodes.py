@@ -248,11 +248,10 @@ FIELDS: dict[Any, tuple[str, ...]] = {
     Node: ("taints", "allocatable", "ready_status", "unschedulable"),
     Pod: ("spec", "deletion_s", "annotations", "node", "condition_transitions"),
 }
+APPLIED = st.tuples(st.just("apply"), nodes | pods, st.integers(0, 19))
+REMOVED = st.tuples(st.just("remove"), nodes | pods, st.just(0))
 steps = st.lists(
-    st.tuples(st.just("apply"), nodes | pods, st.integers(0, 19))
-    | st.tuples(st.just("remove"), nodes | pods, st.just(0)),
-    min_size=8,
-    max_size=20,
+    st.one_of(APPLIED, APPLIED, APPLIED, APPLIED, APPLIED, REMOVED), min_size=8, max_size=20
 )
 START: tuple[ClusterObject, ...] = (
     *map(small, NAMES),
@@ -273,3 +272,42 @@ def test_it_finds_at_once_what_a_full_pass_finds(drawn: Iterable[tuple[Any, ...]
         getattr(cluster, what)(one)
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == cluster.flagged_after_restart()
+
+
+TWO: tuple[ClusterObject, ...] = (
+    *map(small, NAMES[:2]),
+    web("a", "n1"),
+    web("b", "n2"),
+    web("c", "n2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        pytest.param(small("n1", unschedulable=True), small("n1"), id="uncordoned"),
+        pytest.param(small("n2", cpu="2"), small("n2"), id="more room"),
+        pytest.param(small("n2"), small("n2", cpu="2"), id="less room"),
+        pytest.param(small("n2", "a:NoSchedule"), small("n2"), id="a taint less"),
+        pytest.param(
+            ready_after("a", "n1", 5), ready_after("a", "n1", 300), id="Ready at another time"
+        ),
+        pytest.param(web("a", "n1"), replace(web("a", "n1"), deletion_s=1), id="terminating"),
+        pytest.param(web("a", "n1"), web("a", "n1", priority=2_000_000_000), id="critical"),
+        pytest.param(web("c", "n2"), web("c", "n2", "3"), id="a larger pod"),
+        pytest.param(
+            web("a", "n1"),
+            replace(web("a", "n1"), annotations=Annotations(deletion_cost="500000000")),
+            id="another deletion cost",
+        ),
+    ],
+)
+def test_a_change_of_a_single_field_is_followed(first: Any, then: Any) -> None:
+    cluster = Scenario(consolidate(minSaving=0), *TWO, evictor=DefaultEvictorArgs())
+    cluster.apply(first)
+    before = cluster.flagged()
+
+    cluster.apply(then)
+
+    assert cluster.flagged_by_full_scan() != before, "the case shows nothing"
+    assert cluster.flagged() == cluster.flagged_by_full_scan()
