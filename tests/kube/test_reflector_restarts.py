@@ -48,6 +48,50 @@ async def test_a_young_list_is_renewed_at_once_when_the_history_is_gone_after_an
     assert api.count("list") == 2
 
 
+async def outage_of_a_server_without_history(
+    api: ScriptedApi, clock: ManualClock, handlers: list[RecordingEventHandler], back_s: float
+) -> float:
+    """Have the server be down for 15 s, then up for `back_s`; return when all are fresh again."""
+    for kind in ("list", "watch", "GET"):
+        api.answer_next(kind, *[DOWN] * 1000)
+    api.cut_watches()
+    await pass_time(clock, 15)
+    api.clear_script()
+    api.compact()
+    fresh_after_s = 0.0
+    while not all(handler.is_fresh for handler in handlers):
+        await pass_time(clock, 0.1)
+        fresh_after_s += 0.1
+    await pass_time(clock, max(back_s - fresh_after_s, 0.0))
+    return fresh_after_s
+
+
+async def test_each_of_ten_outages_that_follow_one_another_soon_is_over_in_no_time(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    probe = ServerProbe(session, clock, Random(7))
+    async with reflecting(session, probe, clock, 3) as handlers:
+        await wait_until(lambda: all(handler.is_fresh for handler in handlers))
+        await pass_time(clock, 8)
+        took_s = [
+            await outage_of_a_server_without_history(api, clock, handlers, 8) for _ in range(10)
+        ]
+    assert max(took_s) < 2.5, took_s
+
+
+async def test_a_server_that_goes_down_right_after_each_list_is_listed_ever_more_seldom(
+    api: ScriptedApi, session: Session, clock: ManualClock
+) -> None:
+    probe = ServerProbe(session, clock, Random(7))
+    async with reflecting(session, probe, clock, 1) as handlers:
+        await wait_until(lambda: all(handler.is_fresh for handler in handlers))
+        await pass_time(clock, 1)
+        took_s = [
+            await outage_of_a_server_without_history(api, clock, handlers, 0) for _ in range(8)
+        ]
+    assert max(took_s) > 4, took_s
+
+
 async def test_a_server_that_fills_its_cache_is_asked_as_soon_as_it_wishes_after_an_outage(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
@@ -64,7 +108,7 @@ async def test_a_server_that_fills_its_cache_is_asked_as_soon_as_it_wishes_after
         await mirror.wait_until_confirmed()
 
 
-@pytest.mark.parametrize("lives_s", [0.0, 1.5])
+@pytest.mark.parametrize("lives_s", [0.0, 1.5, 4.0])
 async def test_a_server_whose_watches_all_expire_is_listed_ever_more_seldom(
     api: ScriptedApi, mirror: ReflectorHarness, lives_s: float
 ) -> None:

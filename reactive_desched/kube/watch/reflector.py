@@ -64,6 +64,8 @@ NOT_NEEDED = "not needed"
 _MIN_WATCH_S = 1.0
 _LONG_ENOUGH_S, _FIRST_WAIT_S = 5.0, 0.2
 """A watch that breaks after so long is opened anew at once, but for a jitter."""
+_HEALTHY_S = 3.0
+"""A list whose watch lived so long did not bring the API server down."""
 _MOST_OF_RETRY_AFTER = 2.0
 """A call waits for at most so many times the wait that the server asks for."""
 _MAX_EMPTY_WATCHES = 3
@@ -174,6 +176,8 @@ class Reflector(WatchEventHandler[T]):
         self._last_list_at = float("-inf")
         self._relisted_at_once_at = float("-inf")
         self._was_synced_since_list = False
+        self._was_healthy_since_list = False
+        self._recoveries_at_list = 0
         self._streaming_off_until = float("-inf")
         self._cycle = _Cycle()
         self._empty_watches = self._denials = 0
@@ -469,7 +473,8 @@ class Reflector(WatchEventHandler[T]):
                 await yielder.yield_now()
         self._store.end_replace()
         self._resume_point.at_list(version)
-        self._was_synced_since_list = False
+        self._was_synced_since_list = self._was_healthy_since_list = False
+        self._recoveries_at_list = self._probe.recoveries
         self.status.resource_version = version
         self.status.relists += self.status.completed_lists > 0
         self.status.completed_lists += 1
@@ -527,6 +532,8 @@ class Reflector(WatchEventHandler[T]):
         if lived_s >= _MIN_WATCH_S:
             self._outage_backoff.reset()
             self._answer_backoff.reset()
+        if lived_s >= _HEALTHY_S:
+            self._was_healthy_since_list = True
         if lived_s >= self._settings.min_relist_interval_s:
             self._relist_backoff.reset()
 
@@ -567,11 +574,15 @@ class Reflector(WatchEventHandler[T]):
         """Return how long to wait before a new list, now that the history is gone.
 
         An API server that was restarted has no history, however young the last list is: the first
-        new list after objects that were in sync is due at once. One that follows soon has waits of
-        its own, which an outage does not lengthen.
+        new list after objects that were in sync is due at once, and so is each one after an outage
+        that began when the watch of the last list had lived for a while. Another that follows soon
+        has waits of its own, which an outage does not lengthen.
         """
-        interval_s = self._settings.min_relist_interval_s
-        if self._was_synced_since_list and now - self._relisted_at_once_at >= interval_s:
+        is_first = now - self._relisted_at_once_at >= self._settings.min_relist_interval_s
+        was_down = self._probe.recoveries != self._recoveries_at_list
+        if self._was_synced_since_list and (
+            is_first or (self._was_healthy_since_list and was_down)
+        ):
             self._relisted_at_once_at = now
             return 0.0
         return self._relist_backoff.next_wait_s(now)
