@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded, EventData
 from reactive_desched.api.index import NodeInfo
-from reactive_desched.controller.consolidation import SetProgress, SetState
+from reactive_desched.controller.consolidation import SetProgress, SetState, nodes_to_close
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
@@ -97,6 +97,8 @@ class Consolidation:
         if info is None or info.node is None or consolidation_of(info.node) is not None:
             await checkpoint()
             return
+        for empty in tuple(nodes_to_close(moved, self._controller.view)):
+            await self._write(empty, consolidating_taint(EMPTY), write)
         node, taint = info.node, consolidating_taint(EMPTYING)
         if await self._write(node, taint, write):
             self._log.info("a node is tainted, and its pods leave as a set", node=node.name)

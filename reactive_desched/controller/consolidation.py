@@ -1,6 +1,6 @@
 """Says of each node with the taint of a set whether its set goes on, is done, or has ended."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -12,7 +12,10 @@ from reactive_desched.model.consolidation import (
     EMPTY,
     consolidation_of,
 )
+from reactive_desched.model.findings import MoveSet
 from reactive_desched.model.node_drains import drain_leaves
+from reactive_desched.model.objects import Node
+from reactive_desched.state.cluster import ClusterView
 
 ENDS_AFTER_S: Final = 60.0
 """A set of which no pod is found and none leaves any more has ended after so long."""
@@ -67,3 +70,16 @@ class SetProgress:
         if now - active_at >= ENDS_AFTER_S:
             return SetState.GIVEN_UP, f"{CONSOLIDATE_NODES} does not find its pods any more"
         return SetState.GOES_ON, "its pods leave as gates and limits allow"
+
+
+def nodes_to_close(moved: MoveSet, view: ClusterView) -> Iterator[Node]:
+    """Yield the empty nodes that are to have the taint before a set begins.
+
+    Else its pods would fill them, where the scheduler spreads pods.
+    """
+    for name in moved.empty:
+        info = view.node_info(name)
+        if info is None or info.node is None or consolidation_of(info.node) is not None:
+            continue
+        if all(map(drain_leaves, info.active.values())):
+            yield info.node

@@ -26,6 +26,9 @@ from reactive_desched.primitives.bits import of_slots
 MAX_GIVERS: Final = 1_000
 """Of so many nodes at most, those that cost least, it is tried whether they can be emptied."""
 
+MAX_EMPTY: Final = 50
+"""So many empty nodes are closed with each set; others follow with the next."""
+
 _ALL: Final = 100
 _DROPPED: Final = 200
 
@@ -60,7 +63,8 @@ class EmptiableNodes:
     """The nodes of one moment, as a plan counts them. `count` comes first, and then the others.
 
     `begun` are the nodes whose sets have begun, and `closed` those that take no pods: these, and
-    nodes that are empty. `budgets` are what has to stay, see `Giver.takes`.
+    nodes that are empty, of which `empty` have no taint yet. `budgets` are what has to stay, see
+    `Giver.takes`.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class EmptiableNodes:
         self._price = self._cost = 0.0
         self.begun: set[str] = set()
         self.closed: set[str] = set()
+        self.empty: list[str] = []
         self._takers: list[int] = []
 
     def count(self) -> Generator[None, None, None]:
@@ -147,6 +152,8 @@ class EmptiableNodes:
         state = consolidation_of(node)
         if not pods or (state is not None and state != EMPTYING):
             self.closed.add(node.name)
+            if state is None and len(self.empty) < MAX_EMPTY and self._is_selected(node):
+                self.empty.append(node.name)
             return
         if state is not None:
             self.begun.add(node.name)

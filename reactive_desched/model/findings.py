@@ -20,10 +20,14 @@ Targets = frozenset[str] | AllNodesBut
 
 
 class MoveSet(Struct, frozen=True, gc=False):
-    """Pods whose moves are worth it only together: all those that have to leave a node."""
+    """Pods whose moves are worth it only together: all those that have to leave a node.
+
+    `empty` are nodes that are empty already, and are to take none of them.
+    """
 
     node: str
     pods: tuple[PodKey, ...]
+    empty: tuple[str, ...] = ()
 
 
 class Finding(Struct, frozen=True, gc=False):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from reactive_desched.controller.consolidation import nodes_to_close
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.consolidation import (
     EMPTY,
@@ -42,6 +43,8 @@ class AssumedSets:
         """Write the taints that are due now."""
         for each in self._controller.sets_to_begin():
             info = self._controller.view.node_info(each.node)
+            for empty in tuple(nodes_to_close(each, self._controller.view)):
+                self._taint(empty, EMPTY)
             if info is not None and info.node is not None:
                 self._begun[each.node] = self._now(), len(each.pods)
                 self._taint(info.node, EMPTYING)

@@ -227,13 +227,15 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         planned = [(trial.name_of(each.giver.node), each) for each in plan.nodes]
         targets = AllNodesBut(frozenset((*nodes.closed, *(name for name, _ in planned))))
         for name, emptied in planned:
-            found = self._empty(name, emptied, trial, targets, has_begun=name in nodes.begun)
+            pods = tuple(pod.uid for pod in emptied.giver.pods)
+            moved = MoveSet(name, pods, tuple(nodes.empty))
+            found = self._empty(moved, emptied, trial, targets, has_begun=name in nodes.begun)
             if (yield from found) == "cluster":
                 return
 
     def _empty(
         self,
-        name: str,
+        moved: MoveSet,
         emptied: Emptied[Pod],
         trial: MoveTrial,
         targets: AllNodesBut,
@@ -244,9 +246,8 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
 
         Where the set has not begun, nothing more is found once something keeps one of its pods.
         """
-        moved = MoveSet(name, tuple(pod.uid for pod in emptied.giver.pods))
         pods = format_count(len(moved.pods), "pod")
-        message = f"node {name} can be emptied: {pods} to move, with places elsewhere"
+        message = f"node {moved.node} can be emptied: {pods} to move, with places elsewhere"
         for pod, to in emptied.places:
             decision = yield Finding(
                 pod,

@@ -235,6 +235,17 @@ async def test_one_node_is_emptied_after_the_other() -> None:
     assert controller.evicted_names == ["a", "d"]
 
 
+async def test_nodes_that_are_empty_already_have_the_taint_before_a_set_begins() -> None:
+    controller = Consolidating()
+    controller.sync_and_resume(*NODES, small("n0"), A, B, C)
+    async with controller.following():
+        assert controller.writes == [("n0", EMPTY), ("n1", EMPTYING)]
+        controller.deliver(web("late", "n0"))
+        await anyio.sleep(2)
+
+    assert controller.writes[2:] == [("n0", None)]
+
+
 async def test_a_dry_run_writes_no_taint_and_shows_the_whole_set() -> None:
     controller = Consolidating(dry_run=True)
     controller.evictor.script |= {"a": [DryRun()], "b": [DryRun()]}

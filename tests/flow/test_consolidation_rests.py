@@ -21,7 +21,7 @@ from tests.support.descheduled import DescheduledCluster
 from tests.support.sim_world import SimulatedCluster
 from tests.support.tainting import TaintedCluster
 
-MOST_MOVES = {MOST_ALLOCATED: 2, LEAST_ALLOCATED: 4}
+MOST_MOVES = {MOST_ALLOCATED: 1, LEAST_ALLOCATED: 4}
 """A pod moves once more each time that the scheduler spreads it to a node that is emptied next."""
 
 
@@ -68,3 +68,19 @@ def test_in_an_hour_of_churn_no_pod_is_moved_on_and_on(scoring: str) -> None:
         calm = cluster.cluster.evicted.copy()
         assert cluster.run(TEN_MINUTES_S).cluster.evicted == calm, chance
     assert SetState.EMPTY in ends, "the churn gave the plugin nothing to do"
+
+
+def test_where_the_scheduler_packs_no_pod_moves_from_one_empty_node_to_the_next() -> None:
+    """The pods of a StatefulSet are spread by default: to an empty node, if there is one."""
+    for chance in range(6):
+        world = SimulatedCluster(scoring=MOST_ALLOCATED, chance=chance)
+        world.nodes(*(f"n{i}/a" for i in range(8)))
+        rng = random.Random(chance)
+        for name in "abcdef":
+            pod = {"cpu": rng.choice(["250m", "500m", "1"]), "memory": "256Mi"}
+            parallel = {"podManagementPolicy": "Parallel"}
+            world.stateful_set(name, rng.randint(1, 4), parallel, **pod)
+        cluster = consolidated(world.advance(60)).run(TEN_MINUTES_S)
+
+        moves = Counter(cluster.cluster.evicted)
+        assert max(moves.values(), default=0) <= 2, (chance, moves)

@@ -1,9 +1,10 @@
 """Writes the taints of sets of moves in a simulated cluster, as the controller does."""
 
-from reactive_desched.controller.consolidation import SetProgress, SetState
+from reactive_desched.controller.consolidation import SetProgress, SetState, nodes_to_close
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE
+from reactive_desched.state.cluster import ClusterView
 from tests.support.descheduled import STEP_S, DescheduledCluster
 
 
@@ -15,6 +16,7 @@ class TaintedCluster:
         self.begun: list[str] = []
         self.ends: list[SetState] = []
         self._progress = SetProgress()
+        self._view = ClusterView(cluster.state, cluster.world.clock.now)
 
     def run(self, seconds: float) -> "TaintedCluster":
         """Let time pass; look at taints every half second."""
@@ -26,6 +28,8 @@ class TaintedCluster:
     def _look(self) -> None:
         now, state = self.cluster.world.clock.now(), self.cluster.state
         for each in self.cluster.gates.move_sets.ready(now):
+            for empty in tuple(nodes_to_close(each, self._view)):
+                self._write(empty.name, EMPTY)
             self.begun.append(each.node)
             self._write(each.node, EMPTYING)
         for info in list(state.node_infos()):
