@@ -65,6 +65,7 @@ from reactive_desched.model.outcomes import (
     SHUTTING_DOWN,
     Outcome,
 )
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.subjects import PodSubject
 from reactive_desched.plan.live_snapshot import list_snapshot
 from reactive_desched.plan.measured_use import with_measured_use
@@ -167,6 +168,7 @@ async def _until_done(deps: Dependencies) -> int:
                 partial(_wait_for_disk, journal),
                 deps.metrics.upstream,
                 node_fit,
+                schedulers=deps.configuration.scheduler_profiles,
                 is_observed=is_observed,
             )
             if is_observed:
@@ -210,10 +212,11 @@ class OneShotRun(IntentOwner):
         timings: UpstreamMetrics,
         node_fit: str = UPSTREAM,
         *,
+        schedulers: SchedulerProfiles = DEFAULT_PROFILES,
         is_observed: bool = False,
     ) -> None:
         self._is_observed = is_observed
-        self._node_fit = node_fit
+        self._node_fit, self._schedulers = node_fit, schedulers
         self._policy = policy
         self._executor = executor
         self._recorder = recorder
@@ -230,7 +233,9 @@ class OneShotRun(IntentOwner):
         """
         started_at = time.monotonic()
         check_thresholds(self._policy.profiles, view)
-        fit = SchedulerNodeFit(view, time.monotonic) if self._node_fit == SCHEDULER else None
+        fit = None
+        if self._node_fit == SCHEDULER:
+            fit = SchedulerNodeFit(view, time.monotonic, self._schedulers)
         cycle = Cycle(self._policy, state, view, fit, plugin_context=self._timed)
         if (skipped := cycle.skip_reason()) is not None:
             log.warning("there is nothing to do", message=skipped)

@@ -9,6 +9,7 @@ from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.scores import NodeScores
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.primitives import bits
 from reactive_desched.state.cluster import ClusterView
 
@@ -41,9 +42,15 @@ class AssumedScheduler:
     plugin that empties nodes needs it.
     """
 
-    def __init__(self, view: ClusterView, *, packs: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        profiles: SchedulerProfiles = DEFAULT_PROFILES,
+        *,
+        packs: Collection[str] = (),
+    ) -> None:
         self._nodes = NodeSets(view)
-        self._filters = NodeFilters(self._nodes, view)
+        self._filters = NodeFilters(self._nodes, view, profiles)
         spread = self._filters.topology_spread
         self._scores = NodeScores(self._nodes, view, spread, packs=packs)
 

@@ -20,8 +20,24 @@ from reactive_desched.fit.pod_affinity import PodAffinityFilter
 from reactive_desched.fit.reservations import controller_uid
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.fit.volumes import VolumeFilter
-from reactive_desched.model.objects import Pod, PodSpec
+from reactive_desched.model.node_affinity import NodeSelector
+from reactive_desched.model.objects import Node, Pod, PodSpec
 from reactive_desched.model.resources import PODS
+from reactive_desched.model.scheduler_profile import (
+    DEFAULT_PROFILES,
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_DECLARED_FEATURES,
+    NODE_PORTS,
+    NODE_RESOURCES_FIT,
+    NODE_UNSCHEDULABLE,
+    NODE_VOLUME_LIMITS,
+    POD_TOPOLOGY_SPREAD,
+    TAINT_TOLERATION,
+    UNKNOWN_SCHEDULER,
+    VOLUME_RESTRICTIONS,
+    SchedulerProfiles,
+)
 from reactive_desched.model.scheduling import (
     FEATURES_LACKING,
     INSUFFICIENT_RESOURCE,
@@ -55,22 +71,28 @@ class Diagnosis(Struct, frozen=True):
     """The number of nodes that were checked, that were rejected for each reason, and that fit.
 
     A node may be rejected for several reasons, as for too little cpu and too little memory.
+    `judged_by` names the profile of the scheduler, empty where none is configured.
     """
 
     nodes: int
     reasons: Counter[FitReason]
     available: int = 0
+    judged_by: str = ""
 
     def __str__(self) -> str:
         counted = sorted(f"{number} {reason.message}" for reason, number in self.reasons.items())
         rejected = f": {', '.join(counted)}" if counted else ""
-        return shown(f"{self.available}/{self.nodes} nodes are available{rejected}")
+        by = f" ({self.judged_by})" if self.judged_by else ""
+        return shown(f"{self.available}/{self.nodes} nodes are available{by}{rejected}")
 
 
 class NodeFilters:
-    """Asks every filter which nodes reject a pod; call `sync` first."""
+    """Asks every filter of the pod's scheduler which nodes reject a pod; call `sync` first."""
 
-    def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
+    def __init__(
+        self, nodes: NodeSets, view: ClusterView, profiles: SchedulerProfiles = DEFAULT_PROFILES
+    ) -> None:
+        self.profiles = profiles
         self._nodes = nodes
         self._view = view
         self.volumes = VolumeFilter(nodes, view)
@@ -125,7 +147,8 @@ class NodeFilters:
         taken = self._beside_nominated(pod, among, held)
         if number := taken.bit_count():
             reasons[NOMINATED_FIRST] += number
-        return Diagnosis(nodes, reasons, (among & ~taken).bit_count())
+        available = (among & ~taken).bit_count()
+        return Diagnosis(nodes, reasons, available, self.profiles.describe(pod.spec))
 
     def closed_domains(self, pod: Pod) -> Mapping[str, frozenset[str]]:
         """Return, by topology key, the domains that are closed to a pod because of its labels.
@@ -134,10 +157,13 @@ class NodeFilters:
         other pods rules it out.
         """
         found: dict[str, set[str]] = {}
-        for key, values in self.topology_spread.overfull_domains(pod):
-            found.setdefault(key, set()).update(values)
-        for key, occupied in self.pod_affinity.closed_domains(pod, (pod,)):
-            found.setdefault(key, set()).update(occupied)
+        filters = self.profiles.of(pod.spec).filters
+        if POD_TOPOLOGY_SPREAD in filters:
+            for key, values in self.topology_spread.overfull_domains(pod):
+                found.setdefault(key, set()).update(values)
+        if INTER_POD_AFFINITY in filters:
+            for key, occupied in self.pod_affinity.closed_domains(pod, (pod,)):
+                found.setdefault(key, set()).update(occupied)
         return {key: frozenset(values) for key, values in found.items() if values}
 
     def statically_feasible(self, pod: Pod, among: int) -> int:
@@ -146,50 +172,84 @@ class NodeFilters:
             among &= ~rejecting
         return among
 
+    def is_statically_feasible(self, spec: PodSpec, slot: int, node: Node) -> bool:
+        """Say the same of one slot with its node, by what is at hand of them."""
+        profile = self.profiles.of(spec)
+        if self.profiles.holds(spec) or profile.statically_unfit(spec, node) is not None:
+            return False
+        lacking = self._nodes.lacking(spec.required_features) >> slot & 1
+        return NODE_DECLARED_FEATURES not in profile.filters or not lacking
+
     def with_capacity(self, pod: Pod, among: int) -> int:
         """Return the slots with enough resources and ports for one more such pod."""
-        for resource, wanted in demands(pod.spec.requests):
+        for resource, wanted in self.demands(pod.spec):
             among &= self._nodes.with_at_least(resource, wanted)
-        return among & ~self._nodes.ports.conflicting(pod.spec.host_ports)
+        if NODE_PORTS in self.profiles.of(pod.spec).filters:
+            among &= ~self._nodes.ports.conflicting(pod.spec.host_ports)
+        return among
+
+    def demands(self, spec: PodSpec) -> list[tuple[str, int]]:
+        """Return the resources that a node must have free for a pod."""
+        profile = self.profiles.of(spec)
+        return demands(profile.requests(spec)) if NODE_RESOURCES_FIT in profile.filters else []
 
     def has_capacity(self, spec: PodSpec, wanted: list[tuple[str, int]], slot: int) -> bool:
         """Say whether one slot has these resources, and the pod's host ports, free."""
         if not self._nodes.free.has_all(slot, wanted):
             return False
-        ports = spec.host_ports
+        ports = spec.host_ports if NODE_PORTS in self.profiles.of(spec).filters else ()
         return not ports or not any_conflict(ports, self._nodes.ports.used_in(slot))
 
     # --- the filters ---
 
     def _rejections(self, pod: Pod, held: Pod | None = None) -> Iterator[Rejections]:
-        counted = _in_place_of(pod, held)
-        if (prefiltered := self.volumes.prefilter(pod)) is not None:
+        counted, filters = _in_place_of(pod, held), self.profiles.of(pod.spec).filters
+        if (prefiltered := self.volumes.prefilter(pod, filters)) is not None:
             yield [(prefiltered, self._nodes.existing)]
         for rejection in self._static_rejections(pod):
             yield [rejection]
-        yield self._port_rejections(counted)
+        if NODE_PORTS in filters:
+            yield self._port_rejections(counted)
         yield self._resource_rejections(counted)
-        for rejection in self.volumes.rejections(pod):
+        for rejection in self.volumes.rejections(pod, filters):
             yield [rejection]
-        for rejection in self.topology_spread.rejections(pod):
-            yield [rejection]
-        for rejection in self.pod_affinity.rejections(pod, held):
-            yield [rejection]
+        if POD_TOPOLOGY_SPREAD in filters:
+            for rejection in self.topology_spread.rejections(pod):
+                yield [rejection]
+        if INTER_POD_AFFINITY in filters:
+            for rejection in self.pod_affinity.rejections(pod, held):
+                yield [rejection]
 
     def _static_rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
-        nodes, spec = self._nodes, pod.spec
+        nodes, spec, profile = self._nodes, pod.spec, self.profiles.of(pod.spec)
+        filters = profile.filters
+        if self.profiles.holds(spec):
+            yield UNKNOWN_SCHEDULER.about(spec.scheduler_name), nodes.existing
         if nodes.emptied:
             yield NODE_BEING_EMPTIED, nodes.emptied
-        if nodes.cordoned and not tolerates_cordon(spec.tolerations):
+        if (
+            nodes.cordoned
+            and NODE_UNSCHEDULABLE in filters
+            and not tolerates_cordon(spec.tolerations)
+        ):
             yield UNSCHEDULABLE, nodes.cordoned
-        yield UNTOLERATED_TAINTS, nodes.untolerated(spec.tolerations)
-        if spec.node_selector or spec.node_affinity is not None:
-            yield (
-                NODE_AFFINITY_MISMATCH,
-                nodes.existing & ~nodes.labels.matching_pod(spec, nodes.existing),
-            )
-        if lacking := nodes.lacking(spec.required_features):
+        if TAINT_TOLERATION in filters:
+            yield UNTOLERATED_TAINTS, nodes.untolerated(spec.tolerations)
+        if NODE_AFFINITY in filters and (
+            mismatching := self._outside_affinity(spec, profile.added_affinity)
+        ):
+            yield NODE_AFFINITY_MISMATCH, mismatching
+        if NODE_DECLARED_FEATURES in filters and (lacking := nodes.lacking(spec.required_features)):
             yield FEATURES_LACKING, lacking
+
+    def _outside_affinity(self, spec: PodSpec, added: NodeSelector | None) -> int:
+        """Return the slots that do not match a pod's affinity, or what its profile adds to it."""
+        existing = matching = self._nodes.existing
+        if spec.node_selector or spec.node_affinity is not None:
+            matching = self._nodes.labels.matching_pod(spec, matching)
+        if added is not None:
+            matching = self._nodes.labels.matching_node_selector(added, matching)
+        return existing & ~matching
 
     def _port_rejections(self, pod: Pod) -> Rejections:
         wanted = pod.spec.host_ports
@@ -211,7 +271,7 @@ class NodeFilters:
 
     def _resource_rejections(self, pod: Pod) -> Rejections:
         own, found = self._own_slot(pod), []
-        for resource, wanted in demands(pod.spec.requests):
+        for resource, wanted in self.demands(pod.spec):
             short = self._nodes.existing & ~self._nodes.with_at_least(resource, wanted)
             if own is not None:
                 free = self._nodes.free.free_in(resource, own) + self._own_usage(pod, own, resource)
@@ -240,7 +300,7 @@ class NodeFilters:
     def _over_volume_limit(self, pod: Pod, among: int) -> int:
         """Return which of the slots cannot attach the pod's volumes."""
         found = 0
-        if pod.pvc_names:
+        if pod.pvc_names and NODE_VOLUME_LIMITS in self.profiles.of(pod.spec).filters:
             for slot in slots_in(among):
                 if self.volumes.exceeds_attach_limit(pod, slot):
                     found |= 1 << slot
@@ -276,8 +336,8 @@ class NodeFilters:
         return found
 
     def _fits_beside(self, pod: Pod, slot: int, first: list[Pod], held: Pod | None) -> bool:
-        counted = _in_place_of(pod, held)
-        for resource, wanted in demands(pod.spec.requests):
+        counted, filters = _in_place_of(pod, held), self.profiles.of(pod.spec).filters
+        for resource, wanted in self.demands(pod.spec):
             taken = sum(1 if resource == PODS else p.spec.requests.get(resource, 0) for p in first)
             free = self._nodes.free.free_in(resource, slot)
             if self._own_slot(counted) == slot:
@@ -286,19 +346,26 @@ class NodeFilters:
                 return False
         used = (port for other in first for port in other.spec.host_ports)
         return not (
-            any_conflict(pod.spec.host_ports, used)
-            or self.volumes.exceeds_attach_limit(pod, slot, first)
-            or self.volumes.excludes(pod, first)
-            or self.topology_spread.closes_with(pod, slot, first)
-            or self.pod_affinity.closes_with(pod, slot, first)
+            (NODE_PORTS in filters and any_conflict(pod.spec.host_ports, used))
+            or (
+                NODE_VOLUME_LIMITS in filters
+                and self.volumes.exceeds_attach_limit(pod, slot, first)
+            )
+            or (VOLUME_RESTRICTIONS in filters and self.volumes.excludes(pod, first))
+            or (
+                POD_TOPOLOGY_SPREAD in filters
+                and self.topology_spread.closes_with(pod, slot, first)
+            )
+            or (INTER_POD_AFFINITY in filters and self.pod_affinity.closes_with(pod, slot, first))
         )
 
     # --- the choice ---
 
     def _least_allocated(self, pod: Pod, among: int) -> int | None:
         best, most, compared = None, -1.0, 0
+        limited = pod.pvc_names and NODE_VOLUME_LIMITS in self.profiles.of(pod.spec).filters
         for slot in slots_in(among):
-            if pod.pvc_names and self.volumes.exceeds_attach_limit(pod, slot):
+            if limited and self.volumes.exceeds_attach_limit(pod, slot):
                 continue
             if (room := self._free_share(pod, slot)) > most or best is None:
                 best, most = slot, room

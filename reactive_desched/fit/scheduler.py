@@ -36,7 +36,7 @@ from reactive_desched.model.objects import (
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.reservations import Reservation
 from reactive_desched.model.resources import ResourceList
-from reactive_desched.model.scheduling import statically_unfit
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.wakes import (
     WakeOn,
     WakeOnNode,
@@ -78,11 +78,16 @@ class SchedulerNodeFit(EvictionParticipant):
 
     reacts_to: ClassVar[tuple[type[Change], ...]] = tuple(UnschedulableGroups.reacts_to)
 
-    def __init__(self, view: ClusterView, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        clock: Callable[[], float],
+        profiles: SchedulerProfiles = DEFAULT_PROFILES,
+    ) -> None:
         self._view = view
         self._clock = clock
         self._nodes = NodeSets(view)
-        self._filters = NodeFilters(self._nodes, view)
+        self._filters = NodeFilters(self._nodes, view, profiles)
         self._unschedulable = UnschedulableGroups(self._nodes, self._filters)
         self._scores: NodeScores | None = None
         self._last_match: tuple[PodKey, str] | None = None
@@ -132,9 +137,9 @@ class SchedulerNodeFit(EvictionParticipant):
         """Name the node that the kube-scheduler would choose by its default scores, if no target.
 
         Empty where it would choose a target, where none fits, for the pods of another scheduler,
-        and while changed nodes are still being followed.
+        where its profile has other scores, and while changed nodes are still being followed.
         """
-        if pod.spec.scheduler_name != DEFAULT_SCHEDULER or not self.sync():
+        if not self._scores_are_known(pod) or not self.sync():
             return ""
         fitting = self._filters.fitting(pod, self._nodes.ready)
         if not (among := self._slots_of(targets, fitting)):
@@ -241,7 +246,7 @@ class SchedulerNodeFit(EvictionParticipant):
             return f"node {reservation.node} is gone"
         if not info.node.is_ready:
             return f"node {reservation.node} is not ready"
-        reason = statically_unfit(pod.spec, info.node)
+        reason = self._filters.profiles.of(pod.spec).statically_unfit(pod.spec, info.node)
         return "" if reason is None else f"node {reservation.node}: {reason.message}"
 
     def decided(self, eviction: Eviction) -> None:
@@ -318,6 +323,10 @@ class SchedulerNodeFit(EvictionParticipant):
 
     def _candidates(self, pod: Pod, selector: Selector, targets: Targets | None) -> int:
         return self._slots_of(targets, self._other_nodes(pod, self._ready_nodes(selector)))
+
+    def _scores_are_known(self, pod: Pod) -> bool:
+        name = pod.spec.scheduler_name
+        return name == DEFAULT_SCHEDULER and self._filters.profiles.of(pod.spec).has_default_scores
 
     def _node_scores(self) -> NodeScores:
         """Return the scores of all nodes, which are followed from the first question on."""

@@ -10,6 +10,7 @@ from reactive_desched.fit.reservations import CapacityReservation
 from reactive_desched.fit.scheduler import NODES_PER_SYNC, SchedulerNodeFit
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.state.cluster import ClusterView
 
 _COMPARED: Final = (CPU, MEMORY, PODS)
@@ -30,9 +31,9 @@ class TriedMoves:
 
     indexes: ClassVar[tuple[type[Index], ...]] = SchedulerNodeFit.indexes
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, profiles: SchedulerProfiles = DEFAULT_PROFILES) -> None:
         self._nodes = NodeSets(view)
-        self._filters = NodeFilters(self._nodes, view)
+        self._filters = NodeFilters(self._nodes, view, profiles)
         self._usual: dict[str, float] = {}
 
     def begin(self, reserved: Iterable[CapacityReservation]) -> Iterator[None]:

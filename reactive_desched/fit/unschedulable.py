@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from reactive_desched.fit.affinity_wakes import AffinityWakeIndex
 from reactive_desched.fit.filters import NodeFilters
-from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.node_sets import NodeSets, NodeUpdate
 from reactive_desched.fit.pod_affinity import (
     EXISTING_ANTI_AFFINITY,
@@ -33,7 +32,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.objects import Pod, PodSpec
-from reactive_desched.model.scheduling import FitReason, statically_unfit
+from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.spread import SPREAD_LABEL_MISSING, SPREAD_VIOLATED
 from reactive_desched.model.volumes import (
     TOO_MANY_VOLUMES,
@@ -84,10 +83,10 @@ class SpecFeasibility:
 
     __slots__ = ("candidates", "current", "demands", "groups", "spec", "static")
 
-    def __init__(self, spec: PodSpec, base: CandidateSlots) -> None:
+    def __init__(self, spec: PodSpec, base: CandidateSlots, demands: list[tuple[str, int]]) -> None:
         self.spec = spec
         self.candidates = base
-        self.demands = demands(spec.requests)
+        self.demands = demands
         self.static = self.current = 0
         self.groups: dict[GroupKey, UnschedulableGroup] = {}
 
@@ -240,7 +239,9 @@ class UnschedulableGroups:
     def _add_group(self, key: GroupKey, pod: Pod, candidates: CandidateSlots) -> UnschedulableGroup:
         offer = self._feasibility.get(key[:2])
         if offer is None:
-            offer = self._feasibility[key[:2]] = SpecFeasibility(pod.spec, candidates)
+            offer = self._feasibility[key[:2]] = SpecFeasibility(
+                pod.spec, candidates, self._filters.demands(pod.spec)
+            )
             offer.static = self._filters.statically_feasible(pod, candidates())
             offer.current = self._filters.with_capacity(pod, offer.static)
         self._count += 1
@@ -266,8 +267,7 @@ class UnschedulableGroups:
         is_open = (
             node is not None
             and feasibility.candidates() & bit != 0
-            and statically_unfit(feasibility.spec, node) is None
-            and not self._nodes.lacking(feasibility.spec.required_features) & bit
+            and self._filters.is_statically_feasible(feasibility.spec, slot, node)
         )
         feasibility.static = feasibility.static | bit if is_open else feasibility.static & ~bit
         for group in tuple(feasibility.groups.values()):
@@ -291,9 +291,10 @@ class UnschedulableGroups:
         if group.depends_on_pods or group.pod.pvc_names or group.has_targets:
             return CapacityHint(group.wake)
         amounts = self._nodes.free
-        places = min(
-            amounts.free_in(what, slot) // wanted for what, wanted in group.feasibility.demands
-        )
+        demands = group.feasibility.demands
+        if not demands:  # the scheduler of these pods does not count what nodes have free
+            return CapacityHint(group.wake)
+        places = min(amounts.free_in(what, slot) // wanted for what, wanted in demands)
         return CapacityHint(group.wake, places, self._nodes.name(slot))
 
     def _add_hint(self, hint: CapacityHint) -> None:

@@ -3,11 +3,17 @@
 Volumes of the evicted pod are attached to its own node already, so they do not count against it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
+from reactive_desched.model.scheduler_profile import (
+    FILTERS,
+    VOLUME_BINDING,
+    VOLUME_RESTRICTIONS,
+    VOLUME_ZONE,
+)
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.volumes import (
     PV_NOT_FOUND,
@@ -40,13 +46,15 @@ class VolumeFilter:
         """Drop what is cached of a slot."""
         self._attached.pop(slot, None)
 
-    def prefilter(self, pod: Pod) -> FitReason | None:
+    def prefilter(self, pod: Pod, filters: Collection[str] = FILTERS) -> FitReason | None:
         """Return why every node rejects the pod for its PersistentVolumeClaims, or None."""
+        unbound, restricted = VOLUME_BINDING in filters, VOLUME_RESTRICTIONS in filters
         for name in pod.pvc_names:
             claim = self._view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
-            if (why := pvc_error(claim, name)) is not None:
+            if unbound and (why := pvc_error(claim, name)) is not None:
                 return why
-            if claim is not None and claim.read_write_once_pod and any(self.other_users(pod, name)):
+            is_exclusive = restricted and claim is not None and claim.read_write_once_pod
+            if is_exclusive and any(self.other_users(pod, name)):
                 return READ_WRITE_ONCE_POD_CONFLICT
         return None
 
@@ -55,20 +63,23 @@ class VolumeFilter:
         users = self._view.index(PvcUsers).users_of(f"{pod.namespace}/{claim}")
         return (user for user in users if user.uid != pod.uid)
 
-    def rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
+    def rejections(
+        self, pod: Pod, filters: Collection[str] = FILTERS
+    ) -> Iterator[tuple[FitReason, int]]:
         """Return the slots from which a volume of the pod cannot be reached."""
         for volume in self.volumes_of(pod):
             if volume is None:
-                if self._view.is_readable(PVS):
+                if VOLUME_BINDING in filters and self._view.is_readable(PVS):
                     yield PV_NOT_FOUND, self._nodes.existing
                 continue
             existing = self._nodes.existing
-            if volume.required_node_affinity is not None:
+            if VOLUME_BINDING in filters and volume.required_node_affinity is not None:
                 near = self._nodes.labels.matching_node_selector(
                     volume.required_node_affinity, existing
                 )
                 yield VOLUME_NODE_CONFLICT, existing & ~near
-            yield VOLUME_ZONE_CONFLICT, self._outside_topology(volume)
+            if VOLUME_ZONE in filters:
+                yield VOLUME_ZONE_CONFLICT, self._outside_topology(volume)
 
     def volumes_of(self, pod: Pod) -> Iterator[PersistentVolume | None]:
         """Return the volumes that a pod's claims are bound to; None for one that is not known."""

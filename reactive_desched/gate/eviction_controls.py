@@ -118,7 +118,7 @@ class EvictionControls:
             if beside is None
             else beside.brakes
         )
-        self.node_fit = SchedulerNodeFit(view, clock)
+        self.node_fit = SchedulerNodeFit(view, clock, config.scheduler_profiles)
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.ledger, self.memory)
         self.moved_workloads = MovedWorkloads(config.controller.moves)

@@ -9,9 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.node_affinity import satisfies_required
-from reactive_desched.model.node_marks import is_being_emptied
-from reactive_desched.model.objects import HostPort, Node, PodSpec
+from reactive_desched.model.objects import HostPort
 from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, Tolerations, untolerated
 
 
@@ -72,19 +70,6 @@ def tolerates_all(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
     """Say whether a pod tolerates every NoSchedule and NoExecute taint."""
     hard = (taint for taint in taints if taint.effect in HARD_EFFECTS)
     return next(untolerated(tolerations, hard), None) is None
-
-
-def statically_unfit(spec: PodSpec, node: Node) -> FitReason | None:
-    """Return why a node rejects a pod whatever pods run there, or None when it does not."""
-    if is_being_emptied(node):
-        return NODE_BEING_EMPTIED
-    if node.unschedulable and not tolerates_cordon(spec.tolerations):
-        return UNSCHEDULABLE
-    if not tolerates_all(spec.tolerations, node.taints):
-        return UNTOLERATED_TAINTS
-    if not satisfies_required(spec.node_selector, spec.node_affinity, node.name, node.labels):
-        return NODE_AFFINITY_MISMATCH
-    return None
 
 
 def host_ports_conflict(requested: HostPort, used: HostPort) -> bool:

@@ -222,7 +222,9 @@ class AssumedCluster:
         if any(plugin.needs_spreading for plugin in balancing):
             packs.clear()
         self.packed_resources = tuple(packs)
-        self._scheduler = AssumedScheduler(controller.view, packs=packs)
+        self._scheduler = AssumedScheduler(
+            controller.view, controller.config.scheduler_profiles, packs=packs
+        )
         self._parked: list[_Parked] = []
         self._bound: dict[str, str] = {}
         self._forgotten: set[str] = set()

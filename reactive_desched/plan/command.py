@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.plan.evaluation import PlanResult, summarize
 from reactive_desched.plan.inputs import (
     LoadedSnapshot,
@@ -50,6 +51,7 @@ class SweptSnapshot(Struct, frozen=True):
     result: PlanResult
     looked_at: PlanInputs
     warnings: tuple[str, ...]
+    schedulers: SchedulerProfiles
 
     def obstacles(self) -> Iterator[str]:
         """Say of each plugin that compares nodes what keeps it from moving any pod.
@@ -78,6 +80,7 @@ class SweptSnapshot(Struct, frozen=True):
             self.mode,
             self.looked_at.node_fit,
             self.result,
+            self.schedulers,
         )
 
 
@@ -194,6 +197,7 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
             *input_warnings(configuration, policy, loaded, options.mode),
             *(fault.incomplete for fault in result.plugin_faults),
         ),
+        schedulers=configuration.scheduler_profiles,
     )
 
 
@@ -226,6 +230,7 @@ def _decide(
         options.mode.node_fit(configuration),
         passes=options.passes,
         asks_budgets=options.mode.asks_budgets,
+        schedulers=configuration.scheduler_profiles,
     )
     if options.mode is not PlanMode.UPSTREAM or not reads_jobs(options, configuration):
         return result

@@ -17,6 +17,7 @@ from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
 from reactive_desched.model.resources import PODS, ResourceList, format_quantity
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.model.utilization import NodeClass, Thresholds, capacity_of
 from reactive_desched.plan.evaluation import PlanResult
@@ -50,6 +51,7 @@ def rule_tables(
     mode: PlanMode,
     node_fit: str,
     result: PlanResult,
+    schedulers: SchedulerProfiles = DEFAULT_PROFILES,
 ) -> tuple[RuleTable, ...]:
     """Return the tables of all plugins that have some, for the cluster before anything moved.
 
@@ -61,11 +63,19 @@ def rule_tables(
     state = snapshot.build_state(policy.node_selector)
     for moved in result.moved_before:
         state.upsert(moved)
+    view = ClusterView(state, lambda: now_s)
+    fit: NodeFit = (
+        SchedulerNodeFit(view, lambda: now_s, schedulers)
+        if node_fit == SCHEDULER
+        else UpstreamNodeFit(view)
+    )
     builder = _Builder(state, now_s, mode, result.decisions)
     return tuple(
         builder.build(profile.name, plugin.name, table)
         for profile, view in zip(
-            policy.profiles, _profile_views(policy, state, now_s, mode, node_fit), strict=True
+            policy.profiles,
+            _profile_views(policy, state, now_s, mode, fit),
+            strict=True,
         )
         for plugin in profile.plugins
         if isinstance(plugin, BalancePlugin)
@@ -82,13 +92,10 @@ def _tables(
 
 
 def _profile_views(
-    policy: Policy, state: ClusterState, now_s: float, mode: PlanMode, node_fit: str
+    policy: Policy, state: ClusterState, now_s: float, mode: PlanMode, fit: NodeFit
 ) -> Iterator[ProfileView]:
     """Yield the cluster as the plugins of each profile see it when nothing is evicted yet."""
     view = ClusterView(state, lambda: now_s)
-    fit: NodeFit = (
-        SchedulerNodeFit(view, lambda: now_s) if node_fit == SCHEDULER else UpstreamNodeFit(view)
-    )
     no_evictions = InFlightEvictions(EvictionLedger(view), lambda: 0.0)
     rules = controller_rules(lambda _: ()) if mode is PlanMode.RUN else UPSTREAM_RULES
     for profile in policy.profiles:

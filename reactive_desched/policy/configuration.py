@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.model.node_conditions import Condition
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.policy.policy import SWEEP_NODE_FIT, Policy
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
@@ -92,6 +93,14 @@ class Configuration(Struct, frozen=True):
         It builds no settings that the files do not have.
         """
         return SWEEP_NODE_FIT if self.written is None else self.written.node_fit
+
+    @property
+    def scheduler_profiles(self) -> SchedulerProfiles:
+        """The profiles of the schedulers that node fit goes by.
+
+        It builds no settings that the files do not have.
+        """
+        return DEFAULT_PROFILES if self.written is None else self.written.scheduler.profiles()
 
     @property
     def sick_conditions(self) -> frozenset[Condition]:

@@ -35,6 +35,7 @@ from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.policy.settings.pace import NORMAL, Pace
 from reactive_desched.policy.settings.proposals import ProposalSettings
+from reactive_desched.policy.settings.scheduler import SchedulerSettings
 
 
 class PluginSettings(Section):
@@ -223,6 +224,11 @@ class ControllerSettings(Section):
         description="How `run --once` and `plan --as once` check nodes for nodeFit: `upstream` as "
         "the SIG descheduler does, `scheduler` by the kube-scheduler's filters, counting "
         "reservations. A controller that keeps running always does the latter.",
+    )
+    scheduler: Annotated[SchedulerSettings, NEEDS_RESTART] = Field(
+        default=SchedulerSettings.model_construct(),
+        description="The configurations of the schedulers that place the cluster's pods, for node "
+        "fit.",
     )
     usage: UsageSettings = Field(
         default=UsageSettings.model_construct(), description="Measured use of nodes and pods."

@@ -240,13 +240,13 @@ class SettingsHints(FieldHints):
         """
         known = known_fields | self._installed.get(at.path, set())
         advice = FieldAdvice.near(entry.key, known)
-        if nearest_name(entry.key, known) is not None:
-            return advice
+        is_near = nearest_name(entry.key, known) is not None
         if at.path in self._installed:
-            return replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
+            return advice if is_near else replace(advice, hint=f"{_NOT_INSTALLED}; {advice.hint}")
         places = tuple(places_of_field(ReactiveSettings, entry.key))
-        if not 0 < len(places) <= _MAX_PLACES_NAMED:
-            return advice
+        is_slip = is_near and (bool(at.path) or len(places) > 1)
+        if is_slip or not 0 < len(places) <= _MAX_PLACES_NAMED:
+            return advice  # at the top, the only field of this name is meant more than a near one
         return FieldAdvice.misplaced(f"settings have it as {' and '.join(places)}")
 
 

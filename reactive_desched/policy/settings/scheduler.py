@@ -1,0 +1,453 @@
+"""The section `scheduler` of the settings: the configurations of the schedulers that really run.
+
+A KubeSchedulerConfiguration (v1) is read as strictly as a policy. What decides which nodes reject
+a pod becomes a `SchedulerProfile`; what tunes the process of the scheduler is read and not used.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from reactive_desched.api.args import (
+    FieldError,
+    Section,
+    file_key,
+    fix_to,
+    prefixed,
+    raise_field_errors,
+)
+from reactive_desched.api.rules import Rule
+from reactive_desched.model.labels import Requirement
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.objects import DEFAULT_SCHEDULER
+from reactive_desched.model.scheduler_profile import (
+    FILTERS,
+    POD_TOPOLOGY_SPREAD,
+    SchedulerProfile,
+    SchedulerProfiles,
+)
+from reactive_desched.policy.yaml.decode import fields_by_key
+from reactive_desched.primitives.hints import quote, sole_near_name
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+
+MAX_CONFIGURATIONS: Final = 20
+MAX_PROFILES: Final = 50
+
+_ALL: Final = "*"
+_NOT_FILTERS: Final = frozenset(
+    {
+        "DefaultBinder",
+        "DefaultPreemption",
+        "DynamicResources",
+        "GangScheduling",
+        "ImageLocality",
+        "NodeName",
+        "NodeResourcesBalancedAllocation",
+        "PrioritySort",
+        "SchedulingGates",
+    }
+)
+"""The other plugins of the kube-scheduler, which node fit has no filter of."""
+
+_PLUGINS: Final = FILTERS | _NOT_FILTERS
+
+A = TypeVar("A", bound=BaseModel)
+
+
+class PluginReference(Section):
+    """A plugin that a profile enables or disables."""
+
+    name: str = Field(description="The plugin; `*` in `disabled`: all that are enabled by default.")
+    weight: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+        default=0, description="Of its score; 0: 1."
+    )
+
+
+class PluginSet(Section):
+    """The plugins of one extension point that a profile switches on and off."""
+
+    enabled: tuple[PluginReference, ...] = Field(default=(), description="Plugins to run as well.")
+    disabled: tuple[PluginReference, ...] = Field(default=(), description="Plugins not to run.")
+
+    @property
+    def added(self) -> frozenset[str]:
+        """The names of the plugins to run as well."""
+        return frozenset(each.name for each in self.enabled)
+
+    def remove_from(self, names: frozenset[str]) -> frozenset[str]:
+        """Return the names without those that are disabled."""
+        removed = {each.name for each in self.disabled}
+        return frozenset() if _ALL in removed else names - removed
+
+
+_NO_PLUGINS: Final = PluginSet.model_construct()
+
+
+class SchedulerPlugins(Section):
+    """The plugins of a profile, by extension point; node fit goes by `multiPoint` and `filter`."""
+
+    multi_point: PluginSet = Field(default=_NO_PLUGINS, description="At all extension points.")
+    pre_enqueue: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    queue_sort: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    placement_generate: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    placement_score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    pre_filter: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    filter: PluginSet = Field(default=_NO_PLUGINS, description="The filters.")
+    post_filter: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    pre_score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    reserve: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    permit: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    pre_bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    post_bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+
+    @property
+    def filters(self) -> frozenset[str]:
+        """The filters that run, as the kube-scheduler merges both extension points."""
+        everywhere = self.multi_point.remove_from(FILTERS) | self.multi_point.added
+        return (self.filter.remove_from(everywhere) | self.filter.added) & FILTERS
+
+
+class SelectorRequirement(Section):
+    """A requirement of a node selector."""
+
+    key: str = Field(description="The label, or the field metadata.name.")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = Field(
+        description="How the values are compared."
+    )
+    values: tuple[str, ...] = Field(default=(), description="What it is compared with.")
+
+
+class SelectorTerm(Section):
+    """A term of a node selector: all of it must hold."""
+
+    match_expressions: tuple[SelectorRequirement, ...] = Field(default=(), description="Labels.")
+    match_fields: tuple[SelectorRequirement, ...] = Field(default=(), description="Fields.")
+
+
+class RequiredAffinity(Section):
+    """A node selector: one of its terms must hold."""
+
+    node_selector_terms: tuple[SelectorTerm, ...] = Field(description="The terms.")
+
+
+class AddedAffinity(Section):
+    """Node affinity that every pod of the profile has beside its own."""
+
+    required_during_scheduling_ignored_during_execution: RequiredAffinity | None = Field(
+        default=None, description="What a node must match."
+    )
+    preferred_during_scheduling_ignored_during_execution: object = Field(
+        default=(), description="Not used."
+    )
+
+    def selector(self) -> NodeSelector | None:
+        """Return what a node must match; None for any."""
+        required = self.required_during_scheduling_ignored_during_execution
+        return None if required is None else NodeSelector(tuple(_terms(required)))
+
+
+class _TypedArgs(Section):
+    """Arguments of a plugin; their type may be written with them."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION
+    kind: str = ""
+
+
+class NodeAffinityConfig(_TypedArgs):
+    """The arguments of NodeAffinity."""
+
+    added_affinity: AddedAffinity | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "NodeAffinityConfig":
+        raise_field_errors(self._errors())
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        selector = None if self.added_affinity is None else self.added_affinity.selector()
+        path = ("addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+        if selector is not None and not selector.node_selector_terms:
+            yield FieldError("has no terms", "write nodeSelectorTerms: [{…}]", path)
+        for number, term in enumerate(() if selector is None else selector.node_selector_terms):
+            if not term.usable and (term.match_expressions or term.match_fields):
+                yield FieldError(
+                    "is no term that the API server takes",
+                    "In and NotIn need values, Exists and DoesNotExist have none, Gt and Lt have "
+                    "one number; a field is metadata.name, with one value",
+                    (*path, "nodeSelectorTerms", number),
+                )
+
+
+class NodeResourcesFitConfig(_TypedArgs):
+    """The arguments of NodeResourcesFit."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: object = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "NodeResourcesFitConfig":
+        raise_field_errors(self._errors())
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        for number, group in enumerate(self.ignored_resource_groups):
+            if "/" in group:
+                hint = f"write {group.partition('/')[0]}"
+                yield FieldError(
+                    f"{quote(group)} is a resource, and no group of resources",
+                    hint,
+                    ("ignoredResourceGroups", number),
+                )
+
+
+_ARGUMENTS: Final[Mapping[str, type[_TypedArgs]]] = {
+    "NodeAffinity": NodeAffinityConfig,
+    "NodeResourcesFit": NodeResourcesFitConfig,
+}
+
+
+_SCORING_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
+    "InterPodAffinity": frozenset({"hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods"}),
+    "NodeAffinity": frozenset({"addedAffinity"}),
+    "NodeResourcesBalancedAllocation": frozenset({"resources"}),
+    "NodeResourcesFit": frozenset({"scoringStrategy"}),
+    "PodTopologySpread": frozenset({"defaultConstraints", "defaultingType"}),
+}
+"""The arguments that change the scores of nodes."""
+
+
+class SchedulerPluginConfig(Section):
+    """The arguments of one plugin of a profile."""
+
+    name: str = Field(description="The plugin.")
+    args: Mapping[str, object] = Field(
+        default={},
+        description="Its arguments; those of NodeAffinity and NodeResourcesFit are read strictly.",
+    )
+
+    @model_validator(mode="after")
+    def _check_args(self) -> "SchedulerPluginConfig":
+        model = _ARGUMENTS.get(self.name)
+        raise_field_errors(() if model is None else _argument_errors(model, self.args))
+        return self
+
+
+class SchedulerProfileSettings(Section):
+    """A profile of a kube-scheduler."""
+
+    scheduler_name: Annotated[str, Field(min_length=1)] = Field(
+        default=DEFAULT_SCHEDULER, description="The `schedulerName` of the pods it is for."
+    )
+    percentage_of_nodes_to_score: int | None = Field(default=None, description="Not used.")
+    plugins: SchedulerPlugins = Field(
+        default=SchedulerPlugins.model_construct(), description="Plugins switched on and off."
+    )
+    plugin_config: tuple[SchedulerPluginConfig, ...] = Field(
+        default=(), description="Arguments of the plugins."
+    )
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "SchedulerProfileSettings":
+        raise_field_errors((*self._misspelt(), *self._configured_twice()))
+        return self
+
+    def profile(self, *, has_extenders: bool) -> SchedulerProfile:
+        """Return what node fit is built from."""
+        affinity = self._args(NodeAffinityConfig, "NodeAffinity")
+        resources = self._args(NodeResourcesFitConfig, "NodeResourcesFit")
+        added = affinity.added_affinity
+        return SchedulerProfile(
+            self.scheduler_name,
+            self.plugins.filters,
+            None if added is None else added.selector(),
+            frozenset(resources.ignored_resources),
+            frozenset(resources.ignored_resource_groups),
+            tuple(self._not_known(has_extenders=has_extenders)),
+            self._has_default_scores and not has_extenders,
+        )
+
+    @property
+    def _has_default_scores(self) -> bool:
+        points = self.plugins.multi_point, self.plugins.pre_score, self.plugins.score
+        if any(each.enabled or each.disabled for each in points):
+            return False
+        return not any(
+            _SCORING_ARGUMENTS.get(each.name, frozenset()) & each.args.keys()
+            for each in self.plugin_config
+        )
+
+    def _not_known(self, *, has_extenders: bool) -> Iterator[str]:
+        """Yield what may reject nodes, and node fit has no rule of."""
+        if has_extenders:
+            yield "extenders"
+        spread = next((e.args for e in self.plugin_config if e.name == POD_TOPOLOGY_SPREAD), {})
+        if spread.get("defaultConstraints"):
+            yield "default constraints of PodTopologySpread"
+        added = self.plugins.multi_point.added | self.plugins.filter.added
+        if foreign := sorted(added - _PLUGINS):
+            yield f"plugins {', '.join(foreign)}"
+
+    def _args(self, model: type[A], name: str) -> A:
+        written = next((each.args for each in self.plugin_config if each.name == name), {})
+        return model.model_validate(written)
+
+    def _misspelt(self) -> Iterator[FieldError]:
+        """Yield the names that are nearly those of the kube-scheduler's plugins.
+
+        Others may be plugins that a scheduler was built with.
+        """
+        for point, plugins in self.plugins:
+            for which in ("enabled", "disabled"):
+                for number, each in enumerate(getattr(plugins, which)):
+                    if (
+                        each.name in _PLUGINS
+                        or (near := sole_near_name(each.name, _PLUGINS)) is None
+                    ):
+                        continue
+                    yield FieldError(
+                        f"{quote(each.name)} is no plugin",
+                        f"write {near}",
+                        ("plugins", file_key(point), which, number, "name"),
+                        rule=Rule.UNKNOWN_PLUGIN,
+                        fix=fix_to(near),
+                    )
+
+    def _configured_twice(self) -> Iterator[FieldError]:
+        names = [each.name for each in self.plugin_config]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                yield FieldError(
+                    f"{quote(name)} is configured already",
+                    "keep one of the entries",
+                    ("pluginConfig", number, "name"),
+                    rule=Rule.CONFIGURED_TWICE,
+                )
+
+
+class SchedulerConfiguration(Section):
+    """A KubeSchedulerConfiguration, as the kube-scheduler takes it with `--config`."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] = Field(
+        default=API_VERSION, description=f"Always {API_VERSION}."
+    )
+    kind: Literal["KubeSchedulerConfiguration"] = Field(default=KIND, description=f"Always {KIND}.")
+    profiles: Annotated[tuple[SchedulerProfileSettings, ...], Field(max_length=MAX_PROFILES)] = (
+        Field(
+            default=(SchedulerProfileSettings.model_construct(),),
+            description="Its profiles; left out, one with the default plugins.",
+        )
+    )
+    extenders: tuple[Mapping[str, object], ...] = Field(
+        default=(),
+        description="Programs that the scheduler asks as well; what they answer is not known here.",
+    )
+    parallelism: int | None = Field(default=None, description="Not used.")
+    leader_election: object = Field(default=None, description="Not used.")
+    client_connection: object = Field(default=None, description="Not used.")
+    enable_profiling: bool | None = Field(default=None, description="Not used.")
+    enable_contention_profiling: bool | None = Field(default=None, description="Not used.")
+    percentage_of_nodes_to_score: int | None = Field(default=None, description="Not used.")
+    pod_initial_backoff_seconds: int | None = Field(default=None, description="Not used.")
+    pod_max_backoff_seconds: int | None = Field(default=None, description="Not used.")
+    delay_cache_until_active: bool | None = Field(default=None, description="Not used.")
+
+
+class SchedulerSettings(Section):
+    """The schedulers that place the cluster's pods: node fit goes by their profiles."""
+
+    config: Annotated[tuple[SchedulerConfiguration, ...], Field(max_length=MAX_CONFIGURATIONS)] = (
+        Field(
+            default=(),
+            description="The KubeSchedulerConfiguration of each scheduler of the cluster; none: "
+            "the default plugins, for the pods of every scheduler.",
+        )
+    )
+    unknown_scheduler: Literal["assume", "hold"] = Field(
+        default="assume",
+        description="Pods whose `schedulerName` has no profile: `assume` judges them by the "
+        "default plugins, `hold` finds no node that fits them. With no `config`, "
+        f"`{DEFAULT_SCHEDULER}` has one.",
+    )
+
+    @model_validator(mode="after")
+    def _check_scheduler_names(self) -> "SchedulerSettings":
+        raise_field_errors(self._same_names())
+        return self
+
+    def profiles(self) -> SchedulerProfiles:
+        """Return what node fit is built from."""
+        found = [
+            each.profile(has_extenders=bool(config.extenders))
+            for config in self.config
+            for each in config.profiles
+        ]
+        return SchedulerProfiles(
+            {each.name: each for each in found}, self.unknown_scheduler == "hold"
+        )
+
+    def _same_names(self) -> Iterator[FieldError]:
+        seen: set[str] = set()
+        for number, config in enumerate(self.config):
+            for place, profile in enumerate(config.profiles):
+                if profile.scheduler_name in seen:
+                    yield FieldError(
+                        f"{quote(profile.scheduler_name)} has a profile already",
+                        "give each profile a schedulerName of its own",
+                        ("config", number, "profiles", place, "schedulerName"),
+                        rule=Rule.CONTRADICTING_SETTINGS,
+                    )
+                seen.add(profile.scheduler_name)
+
+
+def _terms(required: RequiredAffinity) -> Iterator[NodeSelectorTerm]:
+    for term in required.node_selector_terms:
+        yield NodeSelectorTerm(
+            tuple(map(_requirement, term.match_expressions)),
+            tuple(map(_requirement, term.match_fields)),
+        )
+
+
+def _requirement(written: SelectorRequirement) -> Requirement:
+    return Requirement(written.key, written.operator, written.values)
+
+
+def _argument_errors(model: type[BaseModel], args: Mapping[str, object]) -> Iterable[FieldError]:
+    """Return what is wrong in the arguments of a plugin, each at its place below the entry."""
+    try:
+        model.model_validate(args)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        return [each for problem in found for each in _as_field_errors(model, problem)]
+    return ()
+
+
+def _as_field_errors(
+    model: type[BaseModel],
+    problem: Mapping[str, Any],  # what pydantic says of an error
+) -> Iterator[FieldError]:
+    path: tuple[str | int, ...] = tuple(problem["loc"])
+    inner = problem.get("ctx", {}).get("error")
+    if errors := getattr(inner, "errors", ()):
+        for step in reversed(path):
+            errors = prefixed(step, errors)
+        yield from prefixed("args", errors)
+    elif problem["type"] == "extra_forbidden":
+        key = str(path[-1])
+        near = sole_near_name(key, fields_by_key(model)) if len(path) == 1 else None
+        yield FieldError(
+            "unknown field",
+            f"write {near}" if near else "remove it: nothing reads it",
+            ("args", *path),
+            rule=Rule.UNKNOWN_FIELD,
+            fix=fix_to(near),
+            at_key=True,
+        )
+    else:
+        message = str(problem["msg"])
+        yield FieldError(message[:1].lower() + message[1:], "", ("args", *path))

@@ -1,0 +1,207 @@
+"""Node fit goes by the profile of the scheduler that a pod names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.model.labels import EVERYTHING, Requirement
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.scheduler_profile import (
+    FILTERS,
+    NODE_AFFINITY,
+    NODE_RESOURCES_FIT,
+    NODE_UNSCHEDULABLE,
+    TAINT_TOLERATION,
+    SchedulerProfile,
+    SchedulerProfiles,
+)
+from reactive_desched.state.cluster import ClusterState, ClusterView
+from reactive_desched.testing.builders import node, pod
+from tests.support.all_nodes import fitting_nodes
+from tests.support.golden import Golden
+
+MINE = "mine"
+ROOM = {"cpu": "1", "memory": "8Gi", "pods": "9"}
+
+
+def of(scheduler: str, a_pod: Pod) -> Pod:
+    return replace(a_pod, spec=replace(a_pod.spec, scheduler_name=scheduler))
+
+
+def fit_by(profiles: SchedulerProfiles, *things: ClusterObject) -> SchedulerNodeFit:
+    state = ClusterState()
+    for each in things:
+        state.upsert(each)
+    return SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0, profiles)
+
+
+def without(*filters: str) -> SchedulerProfiles:
+    return SchedulerProfiles({MINE: SchedulerProfile(MINE, FILTERS - set(filters))})
+
+
+def diagnosis(fit: SchedulerNodeFit, a_pod: Pod) -> str:
+    assert fit.find_other_node(a_pod, EVERYTHING) is None
+    return str(fit.diagnose_other_nodes(a_pod, EVERYTHING).diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("switched_off", "closed"),
+    [
+        pytest.param(TAINT_TOLERATION, node("n2", "gpu:NoSchedule"), id="taints"),
+        pytest.param(NODE_UNSCHEDULABLE, node("n2", unschedulable=True), id="a cordon"),
+        pytest.param(NODE_RESOURCES_FIT, node("n2", allocatable=ROOM), id="resources"),
+    ],
+)
+def test_a_filter_that_is_switched_off_rejects_no_node(
+    switched_off: str, closed: ClusterObject
+) -> None:
+    web = pod("web", on="n1", requests={"cpu": "2"})
+    fit = fit_by(without(switched_off), node("n1"), closed, web)
+
+    assert fitting_nodes(fit, of(MINE, web)) - {"n1"} == {"n2"}
+    assert fitting_nodes(fit, web) - {"n1"} == set()
+
+
+def test_added_affinity_is_beside_the_pods_own() -> None:
+    added = NodeSelector((NodeSelectorTerm((Requirement("pool", "In", ("batch",)),)),))
+    profiles = SchedulerProfiles({MINE: SchedulerProfile(MINE, added_affinity=added)})
+    web = pod("web", on="n1")
+    fit = fit_by(
+        profiles,
+        node("n1"),
+        node("n2", labels={"pool": "batch"}),
+        node("n3", labels={"pool": "web"}),
+        web,
+    )
+
+    assert fitting_nodes(fit, of(MINE, web)) - {"n1"} == {"n2"}
+    assert fitting_nodes(fit, web) - {"n1"} == {"n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        SchedulerProfile(MINE, ignored_resources=frozenset({"example.com/foo"})),
+        SchedulerProfile(MINE, ignored_groups=frozenset({"example.com"})),
+    ],
+)
+def test_ignored_resources_may_be_lacking(profile: SchedulerProfile) -> None:
+    requests = {"example.com/foo": 1}
+    web = pod("web", on="n1")
+    web = of(MINE, replace(web, spec=replace(web.spec, requests=requests)))
+
+    assert fitting_nodes(fit_by(SchedulerProfiles(), node("n2"), web), web) == set()
+    assert fitting_nodes(fit_by(SchedulerProfiles({MINE: profile}), node("n2"), web), web) == {"n2"}
+
+
+@pytest.mark.parametrize("resource", ["cpu", "hugepages-2Mi", "kubernetes.io/batch-cpu"])
+def test_resources_of_kubernetes_cannot_be_ignored(resource: str) -> None:
+    profile = SchedulerProfile(
+        MINE,
+        ignored_resources=frozenset({resource}),
+        ignored_groups=frozenset({"kubernetes.io"}),
+    )
+    web = pod("web", on="n1")
+    spec = replace(web.spec, requests={resource: 1})
+
+    assert profile.requests(spec) == {resource: 1}
+
+
+def test_pods_of_an_unknown_scheduler_are_held_where_the_settings_say_so(
+    golden: Golden,
+) -> None:
+    web = pod("web", on="n1")
+    mine = {MINE: SchedulerProfile(MINE)}
+    cluster = (node("n1"), node("n2"), web)
+
+    held = fit_by(SchedulerProfiles(mine, holds_unknown=True), *cluster)
+    assert fitting_nodes(held, of("other", web)) == set()
+    assert diagnosis(held, of("other", web)) == golden()
+    assert fitting_nodes(held, of(MINE, web)) - {"n1"} == {"n2"}
+    assumed = fit_by(SchedulerProfiles(mine), *cluster)
+    assert fitting_nodes(assumed, of("other", web)) - {"n1"} == {"n2"}
+
+
+def test_without_a_configuration_the_default_scheduler_is_known() -> None:
+    web = pod("web", on="n1")
+    held = fit_by(SchedulerProfiles(holds_unknown=True), node("n1"), node("n2"), web)
+
+    assert fitting_nodes(held, web) - {"n1"} == {"n2"}
+    assert fitting_nodes(held, of("other", web)) == set()
+
+
+def test_a_diagnosis_names_the_profile_and_what_is_not_known_of_it(golden: Golden) -> None:
+    profile = SchedulerProfile(MINE, not_known=("extenders",))
+    profiles = SchedulerProfiles({MINE: profile})
+    web = pod("web", on="n1")
+    fit = fit_by(profiles, node("n1"), node("n2", "gpu:NoSchedule"), web)
+
+    assert diagnosis(fit, of(MINE, web)) == golden("configured")
+    assert diagnosis(fit, of("other", web)) == golden("not configured")
+
+
+nodes = st.builds(
+    lambda name, taints, pool, closed, cpu: node(
+        name,
+        *taints,
+        labels={"pool": pool},
+        unschedulable=closed,
+        allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"},
+    ),
+    st.sampled_from(["n1", "n2", "n3"]),
+    st.lists(st.sampled_from(["a:NoSchedule", "b:NoExecute"]), max_size=1),
+    st.sampled_from(["x", "y"]),
+    st.booleans(),
+    st.sampled_from(["1", "3"]),
+)
+pods = st.builds(
+    lambda name, on, cpu, scheduler: of(scheduler, pod(name, on=on, requests={"cpu": cpu})),
+    st.sampled_from(["p1", "p2", "p3"]),
+    st.sampled_from(["n1", "n2"]),
+    st.sampled_from(["1", "2"]),
+    st.sampled_from([MINE, "default-scheduler", "other"]),
+)
+added_affinities = st.sampled_from(
+    [None, NodeSelector((NodeSelectorTerm((Requirement("pool", "In", ("x",)),)),))]
+)
+all_profiles = st.builds(
+    lambda filters, added, held: SchedulerProfiles(
+        {MINE: SchedulerProfile(MINE, filters, added)}, holds_unknown=held
+    ),
+    st.frozensets(
+        st.sampled_from([NODE_AFFINITY, NODE_RESOURCES_FIT, NODE_UNSCHEDULABLE, TAINT_TOLERATION])
+    ),
+    added_affinities,
+    st.booleans(),
+)
+
+
+@given(all_profiles, st.lists(nodes | pods, min_size=3, max_size=20))
+def test_following_answers_as_looking_anew(
+    profiles: SchedulerProfiles, objects: list[ClusterObject]
+) -> None:
+    state = ClusterState()
+    view = ClusterView(state, lambda: 0)
+    fit = SchedulerNodeFit(view, lambda: 0, profiles)
+    parked: dict[str, Pod] = {}
+    for each in objects:
+        fit.apply_changes(state.upsert(each), 0)
+        anew = SchedulerNodeFit(view, lambda: 0, profiles)
+        woken = set()
+        for _ in range(4):
+            woken |= {hint.wake for hint in fit.take_capacity_hints()}
+        for placed in map(view.pod, view.pods()):
+            assert placed is not None
+            answer = fitting_nodes(fit, placed)
+            assert answer == fitting_nodes(anew, placed)
+            before = parked.pop(placed.uid, None)
+            if before is placed and answer - {placed.node}:
+                assert woken, "a pod that fits a node now was woken"
+        for placed in map(view.pod, view.pods()):
+            assert placed is not None
+            if fit.find_other_node(placed, EVERYTHING) is None:
+                fit.diagnose_other_nodes(placed, EVERYTHING)
+                parked[placed.uid] = placed
