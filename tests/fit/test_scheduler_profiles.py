@@ -1,5 +1,8 @@
 """Node fit goes by the profile of the scheduler that a pod names."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,17 +11,35 @@ from msgspec.structs import replace
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING, Requirement
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    ClusterObject,
+    CSINode,
+    HostPort,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    TopologySpreadConstraint,
+)
 from reactive_desched.model.scheduler_profile import (
     FILTERS,
+    INTER_POD_AFFINITY,
     NODE_AFFINITY,
+    NODE_PORTS,
     NODE_RESOURCES_FIT,
     NODE_UNSCHEDULABLE,
+    NODE_VOLUME_LIMITS,
+    POD_TOPOLOGY_SPREAD,
     TAINT_TOLERATION,
+    VOLUME_BINDING,
+    VOLUME_RESTRICTIONS,
+    VOLUME_ZONE,
     SchedulerProfile,
     SchedulerProfiles,
 )
 from reactive_desched.state.cluster import ClusterState, ClusterView
+from reactive_desched.testing.anti_affinity import anti_affinity_term, selector, with_anti_affinity
 from reactive_desched.testing.builders import node, pod
 from tests.support.all_nodes import fitting_nodes
 from tests.support.golden import Golden
@@ -63,6 +84,78 @@ def test_a_filter_that_is_switched_off_rejects_no_node(
 
     assert fitting_nodes(fit, of(MINE, web)) - {"n1"} == {"n2"}
     assert fitting_nodes(fit, web) - {"n1"} == set()
+
+
+def with_spec(a_pod: Pod, **fields: Any) -> Pod:  # any field of a spec
+    return replace(a_pod, spec=replace(a_pod.spec, **fields))
+
+
+EVEN = TopologySpreadConstraint(1, HOSTNAME_LABEL, label_selector=selector("app=web"))
+WEB = pod("web", on="n1", labels={"app": "web"})
+RIVALS = tuple(pod(f"rival-{i}", on="n2", labels={"app": "web"}) for i in range(2))
+CLAIMING = replace(WEB, pvc_names=("data",))
+CLAIM = PersistentVolumeClaim("default", "data", volume_name="v")
+VOLUME = PersistentVolume("v", driver="disks", volume_handle="h", claim_ref="default/data")
+LISTENING = {"host_ports": (HostPort(80),)}
+
+
+@pytest.mark.parametrize(
+    ("switched_off", "mover", "others"),
+    [
+        pytest.param(
+            NODE_PORTS,
+            with_spec(WEB, **LISTENING),
+            [with_spec(RIVALS[0], **LISTENING)],
+            id="ports",
+        ),
+        pytest.param(
+            POD_TOPOLOGY_SPREAD,
+            with_spec(WEB, topology_spread_constraints=(EVEN,)),
+            RIVALS,
+            id="spread",
+        ),
+        pytest.param(
+            INTER_POD_AFFINITY,
+            with_anti_affinity(WEB, anti_affinity_term("app=web")),
+            RIVALS,
+            id="anti-affinity",
+        ),
+        pytest.param(VOLUME_BINDING, CLAIMING, [], id="no claim"),
+        pytest.param(VOLUME_BINDING, CLAIMING, [CLAIM], id="no volume"),
+        pytest.param(
+            VOLUME_RESTRICTIONS,
+            CLAIMING,
+            [
+                replace(CLAIM, read_write_once_pod=True),
+                VOLUME,
+                replace(RIVALS[0], pvc_names=("data",)),
+            ],
+            id="a claim for one pod",
+        ),
+        pytest.param(
+            VOLUME_ZONE,
+            CLAIMING,
+            [CLAIM, replace(VOLUME, topology_labels={ZONE_LABEL: "b"})],
+            id="a zone",
+        ),
+        pytest.param(
+            NODE_VOLUME_LIMITS,
+            CLAIMING,
+            [CLAIM, VOLUME, CSINode("n2", attach_limits={"disks": 0})],
+            id="volume limits",
+        ),
+    ],
+)
+def test_a_filter_of_pods_or_volumes_that_is_switched_off_rejects_no_node(
+    switched_off: str, mover: Pod, others: Sequence[ClusterObject]
+) -> None:
+    nodes = node("n1", zone="a"), node("n2", zone="a")
+    mine = of(MINE, mover)
+
+    assert fitting_nodes(fit_by(without(), *nodes, *others, mine), mine) - {"n1"} == set()
+    assert fitting_nodes(fit_by(without(switched_off), *nodes, *others, mine), mine) - {"n1"} == {
+        "n2"
+    }
 
 
 def test_added_affinity_is_beside_the_pods_own() -> None:
