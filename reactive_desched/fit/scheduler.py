@@ -95,6 +95,11 @@ class SchedulerNodeFit(EvictionParticipant):
     # --- questions ---
 
     @property
+    def scheduler_profiles(self) -> SchedulerProfiles:
+        """The profiles of the schedulers that it goes by."""
+        return self._filters.profiles
+
+    @property
     def long_answers(self) -> LongAnswers:
         """Return what says whether answers about many pods are wanted in steps."""
         return self._view.index(PodAffinity).queries.long_answers

@@ -17,6 +17,7 @@ from reactive_desched.model.labels import Selector
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodSpec
 from reactive_desched.model.resources import PODS, ResourceList
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
 from reactive_desched.model.wakes import WakeOn, WakeOnCapacity, WakeOnPod
@@ -50,6 +51,11 @@ class NodeFit(Protocol):
     @property
     def indexes(self) -> tuple[type[Index], ...]:
         """The indexes that this mode reads."""
+        ...
+
+    @property
+    def scheduler_profiles(self) -> SchedulerProfiles:
+        """The profiles of the schedulers that it goes by."""
         ...
 
     def sync(self) -> bool:
@@ -121,6 +127,11 @@ class UpstreamNodeFit:
         self._view = view
         self._unfit_templates: dict[tuple[int, str, str], tuple[PodSpec, Diagnosis]] = {}
         self._last_diagnosis = Diagnosis(0, Counter())
+
+    @property
+    def scheduler_profiles(self) -> SchedulerProfiles:
+        """The default plugins: the SIG descheduler reads no configuration of a scheduler."""
+        return DEFAULT_PROFILES
 
     def sync(self) -> bool:
         """Return True: every search reads the current cluster."""

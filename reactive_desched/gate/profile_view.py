@@ -161,7 +161,7 @@ class ProfileView(ClusterView):
     def try_moves(self) -> Generator[None, None, TriedMoves]:
         """Begin to try moves, in steps: what was tried before counts no more."""
         if self._tried is None:
-            self._tried = TriedMoves(self)
+            self._tried = TriedMoves(self, self._node_fit.scheduler_profiles)
         yield from self._tried.begin(self._node_fit.reservations())
         return self._tried
 
