@@ -10,12 +10,20 @@ import pytest
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
+from reactive_desched.policy.settings.scheduler import SchedulerSettings
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
 from tests.support import manifests
 from tests.support.all_nodes import fitting_nodes
 from tests.support.codecs import make_codecs
-from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.control_plane import (
+    ADDED_AFFINITY,
+    FEWER_FILTERS,
+    IGNORING,
+    ControlPlane,
+    wait_until,
+)
 from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -60,7 +68,14 @@ def mounting(claim: str) -> Object:
 
 def container(ports: tuple[Object, ...] = (), **requests: str) -> Object:
     main = {"name": "main", "image": "example.invalid/nothing", "ports": list(ports)}
-    return {"containers": [{**main, "resources": {"requests": requests, "limits": {}}}]}
+    return {
+        "containers": [{**main, "resources": {"requests": requests, "limits": _limits(requests)}}]
+    }
+
+
+def _limits(requests: dict[str, str]) -> dict[str, str]:
+    """Extended resources have limits, equal to their requests."""
+    return {name: amount for name, amount in requests.items() if "/" in name}
 
 
 def pod(space: str, name: str, app: str, node: str = "", **spec: Any) -> Object:  # any JSON value
@@ -195,7 +210,9 @@ def theirs(ours: E2ENamespace, name: str, wanted: Object, target: str, *, likely
     return verdicts[0]
 
 
-def fitting(ours: E2ENamespace, wanted: Object) -> set[str]:
+def fitting(
+    ours: E2ENamespace, wanted: Object, profiles: SchedulerProfiles = DEFAULT_PROFILES
+) -> set[str]:
     """Ask our own filters, over what the API server shows, which of our nodes fit a pod."""
     codec, state = make_codecs(InternTables()), ClusterState()
     for ours_name, kind in KINDS.items():
@@ -206,7 +223,7 @@ def fitting(ours: E2ENamespace, wanted: Object) -> set[str]:
     new["metadata"]["uid"] = "new"
     mover = codec.pods.decode_object(json.dumps(new).encode())
     assert isinstance(mover, Pod)
-    fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0)
+    fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0, profiles)
     return {name for name in NODES if ours.node(name) in fitting_nodes(fit, mover)}
 
 
@@ -273,6 +290,71 @@ def test_our_filters_agree_with_the_real_scheduler_on_every_node(
     arena: E2ENamespace, wanted: Object, expected: set[str]
 ) -> None:
     ours = fitting(arena, wanted)
+    real = {
+        name
+        for name in NODES
+        if theirs(arena, f"p-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+    }
+
+    assert ours == real
+    assert real == expected
+
+
+TAKEN_PORT = container(({"containerPort": 80, "hostPort": 8080},))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "wanted", "expected"),
+    [
+        pytest.param(FEWER_FILTERS, {}, set(NODES), id="taints do not count"),
+        pytest.param(FEWER_FILTERS, TAKEN_PORT, set(NODES), id="ports do not count"),
+        pytest.param(
+            FEWER_FILTERS,
+            {"affinity": {"podAffinity": required(near("web"))}},
+            {"a1", "a2"},
+            id="affinity counts as a filter alone",
+        ),
+        pytest.param(ADDED_AFFINITY, {}, {"a1", "b2"}, id="added affinity"),
+        pytest.param(
+            ADDED_AFFINITY,
+            {"nodeSelector": {"disk": "5"}, "tolerations": [{"operator": "Exists"}]},
+            set(),
+            id="added affinity beside a selector",
+        ),
+        pytest.param(
+            IGNORING,
+            container((), **{"example.com/license": "1", "ignored.example.com/any": "1"}),
+            {"a1", "b1", "b2"},
+            id="ignored resources",
+        ),
+        pytest.param(
+            IGNORING, container((), **{"example.com/gpu": "1"}), {"b2"}, id="a resource that counts"
+        ),
+        pytest.param(
+            IGNORING,
+            {"topologySpreadConstraints": [even(ZONE)]},
+            {"a1", "b1", "b2"},
+            id="spread does not count",
+        ),
+        pytest.param(
+            IGNORING,
+            mounting("in-zone-a"),
+            {"a1", "b1"},
+            id="the zone of a volume does not count",
+        ),
+    ],
+)
+def test_our_filters_agree_with_the_profiles_of_the_real_scheduler(
+    arena: E2ENamespace,
+    control_plane: ControlPlane,
+    scheduler: str,
+    wanted: Object,
+    expected: set[str],
+) -> None:
+    written = {"config": [control_plane.scheduler_configuration()]}
+    profiles = SchedulerSettings.model_validate(written).profiles()
+    wanted = {**wanted, "schedulerName": scheduler}
+    ours = fitting(arena, wanted, profiles)
     real = {
         name
         for name in NODES

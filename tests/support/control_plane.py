@@ -39,7 +39,10 @@ AUDIT_POLICY = {
     ],
 }
 PACKING = "packing"  # the name of a second scheduler, which fills nodes up
-SCHEDULER_PROFILES = [
+FEWER_FILTERS = "fewer-filters"
+ADDED_AFFINITY = "added-affinity"
+IGNORING = "ignoring"
+SCHEDULER_PROFILES: list[dict[str, object]] = [
     {"schedulerName": "default-scheduler"},
     {
         "schedulerName": PACKING,
@@ -53,6 +56,53 @@ SCHEDULER_PROFILES = [
             {
                 "name": "NodeResourcesFit",
                 "args": {"scoringStrategy": {"type": "MostAllocated"}},
+            }
+        ],
+    },
+    {
+        "schedulerName": FEWER_FILTERS,
+        "plugins": {
+            "multiPoint": {"disabled": [{"name": "InterPodAffinity"}]},
+            "filter": {
+                "enabled": [{"name": "InterPodAffinity"}],
+                "disabled": [{"name": "TaintToleration"}, {"name": "NodePorts"}],
+            },
+            "preFilter": {"enabled": [{"name": "InterPodAffinity"}]},
+        },
+    },
+    {
+        "schedulerName": ADDED_AFFINITY,
+        "pluginConfig": [
+            {
+                "name": "NodeAffinity",
+                "args": {
+                    "addedAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {
+                                    "matchExpressions": [
+                                        {"key": "disk", "operator": "In", "values": ["ssd"]}
+                                    ]
+                                }
+                            ]
+                        }
+                    }
+                },
+            }
+        ],
+    },
+    {
+        "schedulerName": IGNORING,
+        "plugins": {
+            "multiPoint": {"disabled": [{"name": "PodTopologySpread"}, {"name": "VolumeZone"}]}
+        },
+        "pluginConfig": [
+            {
+                "name": "NodeResourcesFit",
+                "args": {
+                    "ignoredResources": ["example.com/license"],
+                    "ignoredResourceGroups": ["ignored.example.com"],
+                },
             }
         ],
     },
@@ -280,7 +330,7 @@ class ControlPlane:
     def _write_files(self) -> None:
         _write_signing_key(self.folder / "sa.key")
         (self.folder / "audit.yaml").write_text(json.dumps(AUDIT_POLICY))
-        (self.folder / "scheduler.yaml").write_text(json.dumps(self._scheduler_configuration()))
+        (self.folder / "scheduler.yaml").write_text(json.dumps(self.scheduler_configuration()))
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self._token},admin,admin,"system:masters"\n')
         self._write_kubeconfig("admin", self._token)
@@ -352,7 +402,8 @@ class ControlPlane:
             f"--secure-port={self._ports['kcm']}",
         ]
 
-    def _scheduler_configuration(self) -> dict[str, object]:
+    def scheduler_configuration(self) -> dict[str, object]:
+        """Return the KubeSchedulerConfiguration that the kube-scheduler runs with."""
         return {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
