@@ -464,10 +464,14 @@ class Explainer:
         )
 
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
-        """Say which other node fits the pod best, and why the rest do not."""
+        """Say which other node fits the pod best, and why the rest do not.
+
+        Where its scheduler has scores of its own, nothing is said of the best.
+        """
         fit = self._controller.node_fit
         best, diagnosis = fit.explain_other_nodes(pod, instance.view.target_selector)
-        return str(diagnosis) if best is None else f"{diagnosis}; {best} is taken first"
+        is_known = fit.scheduler_profiles.of(pod.spec).has_default_scores
+        return f"{diagnosis}; {best} is taken first" if best and is_known else str(diagnosis)
 
     def _past_move(self, move: RememberedMove) -> PastMove:
         origin, end = move.origin, move.end

@@ -144,6 +144,26 @@ def test_a_pod_that_waits_names_the_gate_the_setting_and_when_it_is_evaluated_ag
     assert gates(by_state["evicting"])["InFlight"] == "EvictionInProgress"
 
 
+SCORED_OTHERWISE = """\
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+scheduler:
+  config:
+  - profiles:
+    - plugins: {score: {disabled: [{name: "*"}]}}
+"""
+
+
+def test_the_profile_is_named_and_no_node_is_first_where_it_has_other_scores(
+    world: Any, why: Callable[..., Any], golden: Golden
+) -> None:
+    things = [world.node("n1"), world.node("n2"), world.pod("a")]
+    found = why("shop/a", things=things, policy=EVERY_PLUGIN + SCORED_OTHERWISE)
+
+    assert found["profiles"][0]["nodes"] == golden()
+
+
 def test_gates_are_asked_what_they_would_say_of_a_pod_with_which_nothing_is_wrong(
     world: Any, why: Callable[..., Any]
 ) -> None:
