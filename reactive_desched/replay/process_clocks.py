@@ -145,7 +145,10 @@ class ProcessClocks:
 
 
 def _was_set(times: Iterable[Instant]) -> bool:
-    return any(before.is_step_to(after) for before, after in pairwise(times))
+    """Say whether the time of day differs from the first: small corrections add up."""
+    read = iter(times)
+    first = next(read, None)
+    return first is not None and any(map(first.is_step_to, read))
 
 
 def _ahead_s(at: Instant) -> float:

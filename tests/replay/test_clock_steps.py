@@ -5,17 +5,20 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reactive_desched.recording.items import Instant
+from reactive_desched.recording.items import STEP_S, Instant
+from reactive_desched.recording.recorder import FLUSH_S, QUIET_S
 from reactive_desched.replay.driven_controller import RecordedClock
 from reactive_desched.replay.process_clocks import ClockPiece, LifeClock, place
 from reactive_desched.replay.recorded_decisions import EVICT, DecisionKey, MadeDecision
 from reactive_desched.replay.replaying import ReplayReport
 from tests.safety.__main__ import replayed
 from tests.safety.story import ACTIONS, UNBROKEN, play_story
+from tests.safety.world import World
 
 WEB = DecisionKey("u1", "default", "NodeTaints")
 FEW = settings(max_examples=max(4, settings().max_examples // 4))
@@ -43,6 +46,29 @@ def test_a_process_whose_time_of_day_is_set_is_decided_the_same_again(seed: int)
 def test_so_are_processes_that_end_meanwhile_or_begin_on_another_machine(seed: int) -> None:
     report = play(seed, (*ACTIONS, *["step_clock", "crash_where_clocks_differ"] * 4))
 
+    assert report.differences == ()
+    assert (report.not_compared, report.damages) == ((), ())
+
+
+async def correct_clock(world: World) -> None:
+    """Correct the time of day by less than what counts as a step, between two written times."""
+    await anyio.sleep(QUIET_S + FLUSH_S)
+    world.step_clock(STEP_S * 0.9)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_corrections_too_small_for_a_step_add_up_to_one(seed: int, tmp_path: Path) -> None:
+    play_story(
+        Random(seed),
+        tmp_path,
+        steps=60,
+        records=True,
+        actions=UNBROKEN,
+        after_step=correct_clock,
+    )
+    report = replayed(tmp_path)
+
+    assert sum(each.comparison.equal for each in report.lives) > 0
     assert report.differences == ()
     assert (report.not_compared, report.damages) == ((), ())
 
