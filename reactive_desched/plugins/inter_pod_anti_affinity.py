@@ -19,7 +19,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod, PodAffinityTerm, PodKey
 from reactive_desched.model.pod_importance import pod_importance
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.primitives.long_answers import InPortions, portions
+from reactive_desched.primitives.long_answers import InPortions, portions, sorted_portions
 from reactive_desched.state.indexes.pod_affinity import (
     AntiAffinityResolved,
     ForbiddenPodsChanged,
@@ -88,7 +88,7 @@ class InterPodAntiAffinityPlugin(DeschedulePlugin[PodSubject, InterPodAntiAffini
                     view.index(PodAffinity).violated_by(PodSubject(pod.key)), view
                 )
             case AntiAffinityResolved(pods=pods):
-                return _in_portions(pods)
+                return _in_portions(portions(pods))
             case ForbiddenPodsChanged(pods=pods):
                 found = map(view.active_pod, pods)
                 return _by_importance((each[0] for each in found if each is not None), view)
@@ -179,12 +179,12 @@ def _by_importance(pods: Iterable[Pod], view: View) -> Iterable[PodSubject]:
     chosen = {pod.uid: pod for pod in pods}
     if len(chosen) <= 1:
         return map(PodSubject, chosen)
-    importance = pod_importance(view.prefers_no_eviction)
-    return _in_portions([pod.uid for pod in sorted(chosen.values(), key=importance)])
+    in_order = sorted_portions(list(chosen.values()), pod_importance(view.prefers_no_eviction))
+    return _in_portions([pod.uid for pod in portion] for portion in in_order)
 
 
-def _in_portions(pods: Sequence[PodKey]) -> InPortions[PodSubject]:
-    return InPortions(list(map(PodSubject, portion)) for portion in portions(pods))
+def _in_portions(found: Iterable[Sequence[PodKey]]) -> InPortions[PodSubject]:
+    return InPortions(list(map(PodSubject, portion)) for portion in found)
 
 
 def _details(term: PodAffinityTerm, node: Node, other: Pod) -> dict[str, int | str]:

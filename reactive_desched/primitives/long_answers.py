@@ -1,8 +1,10 @@
 """Answers that take longer than a turn of the event loop may: an evaluation has them in steps."""
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import chain
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from heapq import merge
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeVar
 
 PORTION: Final = 100
 """So many pods, or labels, are looked at in a step: a few tenths of a millisecond."""
@@ -13,6 +15,23 @@ ItemT = TypeVar("ItemT")
 def portions(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
     """Yield items in portions of one step."""
     return (items[at : at + PORTION] for at in range(0, len(items), PORTION))
+
+
+def sorted_portions(
+    items: Sequence[ItemT], order: Callable[[ItemT], Any]
+) -> Iterator[Sequence[ItemT]]:
+    """Yield items in their order, in portions of one step; empty ones while they are sorted.
+
+    Items that fit into one portion are sorted in the first step.
+    """
+    runs: list[list[tuple[Any, ItemT]]] = []
+    for portion in portions(items):
+        runs.append(sorted(zip(map(order, portion), portion, strict=True), key=itemgetter(0)))
+        if len(items) > PORTION:
+            yield ()
+    merged = merge(*runs, key=itemgetter(0))
+    while portion := [item for _, item in islice(merged, PORTION)]:
+        yield portion
 
 
 class InPortions(Generic[ItemT]):

@@ -6,12 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.api.scope import Namespaces
+from reactive_desched.model.changes import NodeLabelsChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import Namespace, Pod, PodAffinityTerm, PodStatus
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
 )
+from reactive_desched.primitives.long_answers import InPortions
 from reactive_desched.testing.anti_affinity import (
     INVALID_TERM,
     MAIN,
@@ -302,3 +304,17 @@ def test_pods_that_the_arguments_leave_out_are_in_the_way_but_not_in_a_sweep() -
     assert cluster.flagged() == {"web"}
     assert swept(cluster, only_here) == set()
     assert swept(cluster) == {"web"}
+
+
+def test_many_pods_are_named_least_important_first_and_sorted_in_steps() -> None:
+    """A step sorts a hundred of them, and then one names a hundred."""
+    pods = [pod_avoiding_db(f"p{n:03}", "n1", priority=n * 7 % 250) for n in range(250)]
+    cluster = Scenario(plugin(), main_node("n1"), db_pod("db", "n1"), *pods)
+
+    named = plugin().subjects(NodeLabelsChanged("n1", frozenset({REGION})), cluster.view)
+
+    assert isinstance(named, InPortions)
+    steps = [[each.pod for each in portion] for portion in named.portions]
+    assert list(map(len, steps)) == [0, 0, 0, 100, 100, 50]
+    by_priority = sorted(pods, key=lambda each: each.spec.priority or 0)
+    assert [pod for step in steps for pod in step] == [each.uid for each in by_priority]
