@@ -266,8 +266,12 @@ class ClusterRecorder:
             self._end()
 
     async def _write_end(self, reason: str) -> None:
-        """Write that the recording ends here, if the disk takes it."""
+        """Write that the recording ends here, if the disk takes it.
+
+        It has a frame of its own, whose time shows that the time of day was set in the one before.
+        """
         with suppress(OSError, _Interrupted):
+            await self._flush()
             self._rows.add(RecordingInterrupted(self._now(), reason))
             await self._flush()
 

@@ -13,6 +13,7 @@ from reactive_desched.recording.reader import (
     items_between,
     read_items,
     recording_paths,
+    times_of_frames,
 )
 from reactive_desched.recording.recorder import RecorderBounds
 from reactive_desched.recording.recording_file import write_file
@@ -52,6 +53,25 @@ def second_at(recording: Path, wall_s: float) -> int:
 def times(recording: Path) -> list[tuple[float, float]]:
     found = covered_times(recording, fail_on_damage)
     return [(round(a_s - WALL_S, -1), round(b_s - WALL_S, -1)) for a_s, b_s in found]
+
+
+def test_a_clock_that_is_set_just_before_the_end_is_seen_in_the_times_of_frames(
+    tmp_path: Path,
+) -> None:
+    async def play(recorded: Recorded) -> None:
+        await anyio.sleep(60)
+        for version in (1, 2):  # the first is written at once, the next one waits for others
+            recorded.state.upsert(replace(WEB, node=f"n{version}", resource_version=version))
+            await anyio.sleep(1)
+        recorded.ahead_s += 30
+        recorded.state.upsert(replace(WEB, node="n3", resource_version=3))
+        await anyio.sleep(1)
+
+    virtual(play, tmp_path, LONG)
+    *before, last = times_of_frames(recording_paths(tmp_path))
+
+    assert not any(each.is_step_to(before[0]) for each in before)
+    assert before[-1].is_step_to(last)
 
 
 @pytest.fixture(params=["segments", "one segment", "a file"])
