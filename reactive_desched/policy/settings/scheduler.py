@@ -172,7 +172,8 @@ class NodeAffinityConfig(_TypedArgs):
         selector = None if self.added_affinity is None else self.added_affinity.selector()
         path = ("addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
         if selector is not None and not selector.node_selector_terms:
-            yield FieldError("has no terms", "write nodeSelectorTerms: [{…}]", path)
+            hint = "write nodeSelectorTerms: [{…}]"
+            yield FieldError("has no terms", hint, path, rule=Rule.MISSING_FIELD)
         for number, term in enumerate(() if selector is None else selector.node_selector_terms):
             if not term.usable and (term.match_expressions or term.match_fields):
                 yield FieldError(
@@ -180,6 +181,7 @@ class NodeAffinityConfig(_TypedArgs):
                     "In and NotIn need values, Exists and DoesNotExist have none, Gt and Lt have "
                     "one number; a field is metadata.name, with one value",
                     (*path, "nodeSelectorTerms", number),
+                    rule=Rule.LABEL_SELECTOR,
                 )
 
 
@@ -203,6 +205,7 @@ class NodeResourcesFitConfig(_TypedArgs):
                     f"{quote(group)} is a resource, and no group of resources",
                     hint,
                     ("ignoredResourceGroups", number),
+                    rule=Rule.NOT_A_NAME,
                 )
 
 
@@ -450,4 +453,5 @@ def _as_field_errors(
         )
     else:
         message = str(problem["msg"])
-        yield FieldError(message[:1].lower() + message[1:], "", ("args", *path))
+        message = message[:1].lower() + message[1:]
+        yield FieldError(message, "", ("args", *path), rule=Rule.WRONG_TYPE)
