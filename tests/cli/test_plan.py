@@ -535,6 +535,7 @@ def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> 
         "pastEvictions": 0,
         "packedResources": [],
         "modes": [],
+        "emptiedNodes": [],
         "endedAfterSeconds": said["preview"]["endedAfterSeconds"],
         "ended": "after 1 evictions",
     }
