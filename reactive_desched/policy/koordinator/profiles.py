@@ -19,7 +19,6 @@ _ALL: Final = "*"
 
 NEAREST: Final = {
     "CustomPriority": "RemovePodsViolatingNodeAffinity, with preferred affinities, is the nearest",
-    "FragmentationAware": "no plugin here goes by how evenly the resources of a node are used",
     "ScaleDownBinPack": "HighNodeUtilization, which empties nodes of little use, is the nearest",
 }
 """The plugins of koordinator that are not here, and what to do instead."""

@@ -1,0 +1,92 @@
+"""Whatever happens, reacting finds what a full scan finds."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from reactive_desched.model.objects import PodStatus
+from reactive_desched.plugins.fragmentation_aware import (
+    FragmentationAwareArgs,
+    FragmentationAwarePlugin,
+)
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+
+OWNERS = pod("x").owners
+EIGHT = {"cpu": "8", "memory": "8Gi", "pods": "8"}
+NAMES = ("p1", "p2", "p3", "p4")
+REQUESTS: tuple[dict[str, str], ...] = (
+    {},
+    {"cpu": "3"},
+    {"cpu": "2"},
+    {"memory": "2Gi"},
+    {"cpu": "1", "memory": "1Gi"},
+)
+SPECS = tuple(pod("x", requests=each).spec for each in REQUESTS)
+POLICIES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "without node fit": {"nodeFit": False},
+    "a pool": {"nodeSelector": {"matchLabels": {"pool": "a"}}},
+    "some pods": {"podSelectors": [{"selector": {"matchLabels": {"app": "web"}}}]},
+    "pods": {"resources": ["cpu", "pods"], "imbalanceThreshold": 0.05},
+}
+
+pods = st.builds(
+    lambda name, on, labels, spec, phase, deletion_s: replace(
+        pod(name, on=on, status=PodStatus(phase)),
+        labels=labels,
+        spec=spec,
+        owners=OWNERS,
+        deletion_s=deletion_s,
+    ),
+    st.sampled_from(NAMES),
+    st.sampled_from(["n1", "n1", "n1", "n2", None]),
+    st.sampled_from([{}, {"app": "web"}]),
+    st.sampled_from(SPECS),
+    st.sampled_from(["Running", "Running", "Running", "Failed"]),
+    st.sampled_from([None, None, None, 1]),
+)
+nodes = st.builds(
+    lambda name, pool, ready, cordoned, cpu: node(
+        name,
+        labels={"pool": pool},
+        ready=ready,
+        unschedulable=cordoned,
+        allocatable={"cpu": cpu, "memory": "8Gi", "pods": "8"},
+    ),
+    st.sampled_from(["n1", "n2"]),
+    st.sampled_from("ab"),
+    st.sampled_from(["True", "True", "True", "False"]),
+    st.sampled_from([False, False, True]),
+    st.sampled_from(["4", "8", "0"]),
+)
+
+START: list[tuple[str, Any]] = [
+    *(("apply", node(name, labels={"pool": "a"}, allocatable=EIGHT)) for name in ("n1", "n2")),
+    *(
+        ("apply", replace(pod(name, on="n1"), owners=OWNERS, spec=spec, labels={"app": "web"}))
+        for name, spec in zip(NAMES, SPECS[1:], strict=False)
+    ),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["apply", "apply", "apply", "remove"]), pods | pods | nodes),
+        min_size=1,
+        max_size=25,
+    )
+)
+def test_reacting_finds_exactly_what_a_full_scan_finds(
+    policy: dict[str, Any], steps: list[tuple[str, Any]]
+) -> None:
+    plugin = plugin_from_policy(FragmentationAwarePlugin, FragmentationAwareArgs, **policy)
+    cluster = Scenario(plugin)
+    for step, subject in [*START, *steps]:
+        getattr(cluster, step)(subject)
+        assert cluster.flagged() == cluster.flagged_by_full_scan()
+        assert cluster.flagged() == cluster.flagged_after_restart()
