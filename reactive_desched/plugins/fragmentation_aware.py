@@ -141,7 +141,7 @@ class Candidate(Struct, frozen=True, gc=False):
         return self.before - self.after
 
 
-class FragmentationAwarePlugin(BalancePlugin[NodeSubject, FragmentationAwareArgs]):
+class FragmentationAwarePlugin(BalancePlugin[str, FragmentationAwareArgs]):
     """A pod of each node of whose resources very different shares are requested.
 
     What is left of a node with no memory and much cpu is of no use to most pods. The pod leaves
@@ -164,17 +164,17 @@ class FragmentationAwarePlugin(BalancePlugin[NodeSubject, FragmentationAwareArgs
         PodEvictabilityChanged,
     )
 
-    def subjects(self, change: Change, view: View) -> Iterable[NodeSubject]:
-        """Name the node of the change; every node after other changes."""
+    def subjects(self, change: Change, view: View) -> Iterable[str]:
+        """Name the node of the change, whose pods are weighed together; else every node."""
         match change:
             case NodeChange(node=node):
-                return (NodeSubject(node),)
+                return (node,)
             case PodChange(pod=pod):
-                return (NodeSubject(pod.node),)
+                return (pod.node,)
             case _:
-                return map(NodeSubject, view.node_names())
+                return view.node_names()
 
-    def balance(self, subject: NodeSubject, view: View) -> Plan:
+    def balance(self, subject: str, view: View) -> Plan:
         """Offer the pods that make the shares more equal, the best first, until one leaves.
 
         Whether a pod fits elsewhere is left to node fit, which looks again when that changes. What
@@ -210,10 +210,10 @@ class FragmentationAwarePlugin(BalancePlugin[NodeSubject, FragmentationAwareArgs
         )
 
     def _candidates(
-        self, subject: NodeSubject, view: View, counts: Callable[[Pod], bool]
+        self, subject: str, view: View, counts: Callable[[Pod], bool]
     ) -> list[Candidate]:
         """Return the pods whose leaving helps enough, the best first; none of an even node."""
-        node_and_pods = None if self._is_off else view.pods_of(subject)
+        node_and_pods = None if self._is_off else view.pods_of(NodeSubject(subject))
         if node_and_pods is None or not self.args.selects(node_and_pods[0]):
             return []
         node, pods = node_and_pods[0], [pod for pod in node_and_pods[1] if counts(pod)]
