@@ -15,9 +15,11 @@ from reactive_desched.plugins.fragmentation_aware import (
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
 
-OWNERS = pod("x").owners
-EIGHT = {"cpu": "8", "memory": "8Gi", "pods": "8"}
 NAMES = ("p1", "p2", "p3", "p4")
+OWNERS = pod("x").owners
+PLACES = dict.fromkeys(NAMES, "n1") | {"p5": "n2"}
+"""The nodes of pods by name: a pod that is bound stays so, in a cluster."""
+EIGHT = {"cpu": "8", "memory": "8Gi", "pods": "8"}
 REQUESTS: tuple[dict[str, str], ...] = (
     {},
     {"cpu": "3"},
@@ -35,15 +37,14 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 
 pods = st.builds(
-    lambda name, on, labels, spec, phase, deletion_s: replace(
-        pod(name, on=on, status=PodStatus(phase)),
+    lambda name, labels, spec, phase, deletion_s: replace(
+        pod(name, on=PLACES[name], status=PodStatus(phase)),
         labels=labels,
         spec=spec,
         owners=OWNERS,
         deletion_s=deletion_s,
     ),
-    st.sampled_from(NAMES),
-    st.sampled_from(["n1", "n1", "n1", "n2", None]),
+    st.sampled_from(list(PLACES)),
     st.sampled_from([{}, {"app": "web"}]),
     st.sampled_from(SPECS),
     st.sampled_from(["Running", "Running", "Running", "Failed"]),
