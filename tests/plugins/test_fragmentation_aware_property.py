@@ -91,3 +91,43 @@ def test_reacting_finds_exactly_what_a_full_scan_finds(
         getattr(cluster, step)(subject)
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == cluster.flagged_after_restart()
+
+
+def test_a_node_that_joins_the_pool_is_looked_at() -> None:
+    plugin = plugin_from_policy(
+        FragmentationAwarePlugin, FragmentationAwareArgs, **POLICIES["a pool"]
+    )
+    outside, inside = (node("n1", labels={"pool": p}, allocatable=EIGHT) for p in "ba")
+    loaded = replace(pod("p1", on="n1"), owners=OWNERS, spec=SPECS[1])
+    cluster = Scenario(plugin, outside, loaded)
+    assert cluster.flagged() == set()
+
+    cluster.apply(inside)
+
+    assert cluster.flagged() == {"p1"}
+
+
+def test_a_pod_that_is_selected_now_may_leave() -> None:
+    plugin = plugin_from_policy(
+        FragmentationAwarePlugin, FragmentationAwareArgs, **POLICIES["some pods"]
+    )
+    loaded = replace(pod("p1", on="n1"), owners=OWNERS, spec=SPECS[1], labels={})
+    cluster = Scenario(plugin, node("n1", allocatable=EIGHT), loaded)
+    assert cluster.flagged() == set()
+
+    cluster.apply(replace(loaded, labels={"app": "web"}))
+
+    assert cluster.flagged() == {"p1"}
+
+
+def test_what_a_leaving_pod_requests_counts_no_more() -> None:
+    """The memory of the pod that leaves had made the shares equal."""
+    plugin = plugin_from_policy(FragmentationAwarePlugin, FragmentationAwareArgs)
+    cpu = replace(pod("p1", on="n1", requests={"cpu": "3"}), owners=OWNERS)
+    memory = replace(pod("p2", on="n1", requests={"memory": "3Gi"}), owners=OWNERS)
+    cluster = Scenario(plugin, node("n1", allocatable=EIGHT), cpu, memory)
+    assert cluster.flagged() == set()
+
+    cluster.apply(replace(memory, deletion_s=1))
+
+    assert cluster.flagged() == {"p1"}
