@@ -1,5 +1,6 @@
 """Arguments that most plugins share: the namespaces and labels of the pods that they judge."""
 
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import (
@@ -11,7 +12,13 @@ from pydantic import (
     model_validator,
 )
 
-from reactive_desched.api.args import PluginArgs, exclusive_errors, field_error, raise_field_errors
+from reactive_desched.api.args import (
+    PluginArgs,
+    SelectorObject,
+    exclusive_errors,
+    field_error,
+    raise_field_errors,
+)
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
@@ -29,6 +36,12 @@ class Namespaces(BaseModel):
     def _validate_exclusive(self) -> Self:
         raise_field_errors(exclusive_errors("include and exclude", self.include, self.exclude))
         return self
+
+    def has(self, namespace: str) -> bool:
+        """Say whether a namespace is one of those to look at."""
+        if self.include and namespace not in self.include:
+            return False
+        return namespace not in self.exclude
 
 
 class ExcludedNamespaces(BaseModel):
@@ -51,6 +64,25 @@ class ExcludedNamespaces(BaseModel):
         return include
 
 
+class LabelledPods(PluginArgs):
+    """Pods that may leave."""
+
+    selector: SelectorObject | None = Field(
+        default=None, description="The labels of a pod must match."
+    )
+
+
+def may_leave(pod: Pod, namespaces: Namespaces, selected: Iterable[LabelledPods]) -> bool:
+    """Say whether namespaces and selectors let a pod leave; without a selector any pod.
+
+    As koordinator's balance plugins: an entry whose selector is left out does not count.
+    """
+    selectors = [each.selector for each in selected if each.selector is not None]
+    if selectors and not any(each.matches(pod.labels) for each in selectors):
+        return False
+    return namespaces.has(pod.namespace)
+
+
 class NamespacedArgs(PluginArgs):
     """Arguments of a plugin that can be limited to namespaces."""
 
@@ -61,10 +93,7 @@ class NamespacedArgs(PluginArgs):
 
     def covers(self, pod: Pod) -> bool:
         """Say whether the pod is one the plugin was asked to look at."""
-        namespaces = self.namespaces
-        if namespaces.include and pod.namespace not in namespaces.include:
-            return False
-        return not (namespaces.exclude and pod.namespace in namespaces.exclude)
+        return self.namespaces.has(pod.namespace)
 
 
 class ScopedArgs(NamespacedArgs):

@@ -24,7 +24,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
-from reactive_desched.api.scope import Namespaces
+from reactive_desched.api.scope import LabelledPods, Namespaces, may_leave
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS
 from reactive_desched.model.utilization import ALL
@@ -93,13 +93,10 @@ class PoolAnomalyCondition(Section):
     )
 
 
-class PodSelector(PluginArgs):
+class PodSelector(LabelledPods):
     """Pods that may leave."""
 
     name: str = Field(default="", description="A name for people.")
-    selector: SelectorObject | None = Field(
-        default=None, description="The labels of a pod must match."
-    )
 
 
 class LoadThresholds(PluginArgs):
@@ -198,13 +195,7 @@ class LowNodeLoadArgs(LoadThresholds):
 
     def covers(self, pod: Pod) -> bool:
         """Say whether the namespaces and selectors let a pod leave."""
-        namespaces = self.evictable_namespaces
-        if namespaces.include and pod.namespace not in namespaces.include:
-            return False
-        if pod.namespace in namespaces.exclude:
-            return False
-        selectors = [each.selector for each in self.pod_selectors if each.selector is not None]
-        return not selectors or any(each.matches(pod.labels) for each in selectors)
+        return may_leave(pod, self.evictable_namespaces, self.pod_selectors)
 
     def node_bands(self) -> Iterator[NodeBand]:
         """Yield the nodes that are filled, and those that are drained, for each pool."""

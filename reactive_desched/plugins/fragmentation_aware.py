@@ -14,7 +14,7 @@ from reactive_desched.api.args import FieldError, PluginArgs, SelectorObject, ra
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.plugin import View
 from reactive_desched.api.rules import Rule
-from reactive_desched.api.scope import Namespaces
+from reactive_desched.api.scope import LabelledPods, Namespaces, may_leave
 from reactive_desched.model.changes import (
     Change,
     NodeAdded,
@@ -39,14 +39,6 @@ from reactive_desched.primitives.hints import quote
 
 _ONE_AT_A_TIME: Final = 1
 """How many pods may leave a node in a window of the limits: each changes what the next would do."""
-
-
-class LabelledPods(PluginArgs):
-    """Pods that may leave."""
-
-    selector: SelectorObject | None = Field(
-        default=None, description="The labels of a pod must match."
-    )
 
 
 class FragmentationAwareArgs(PluginArgs):
@@ -96,13 +88,7 @@ class FragmentationAwareArgs(PluginArgs):
 
     def covers(self, pod: Pod) -> bool:
         """Say whether the namespaces and selectors let a pod leave."""
-        namespaces = self.evictable_namespaces
-        if namespaces.include and pod.namespace not in namespaces.include:
-            return False
-        if pod.namespace in namespaces.exclude:
-            return False
-        selectors = [each.selector for each in self.pod_selectors if each.selector is not None]
-        return not selectors or any(each.matches(pod.labels) for each in selectors)
+        return may_leave(pod, self.evictable_namespaces, self.pod_selectors)
 
     def selects(self, node: Node) -> bool:
         """Say whether a node is one of those meant."""

@@ -36,6 +36,8 @@ profiles:
     args: {nodeAffinityType: [requiredDuringSchedulingIgnoredDuringExecution]}
   - name: LowNodeUtilization
     args: {thresholds: {cpu: 20}, targetThresholds: {cpu: 50}}
+  - name: FragmentationAware
+    args: {imbalanceThreshold: 0, minImprovementThreshold: 0}
   - name: LowNodeLoad
     args:
       lowThresholds: {cpu: 30}
@@ -56,10 +58,11 @@ profiles:
       - RemoveDuplicates
       - LowNodeUtilization
       - LowNodeLoad
+      - FragmentationAware
 """
 BALANCE = (
-    *("HighNodeUtilization", "LowNodeLoad", "LowNodeUtilization", "RemoveDuplicates"),
-    "RemovePodsViolatingTopologySpreadConstraint",
+    *("FragmentationAware", "HighNodeUtilization", "LowNodeLoad", "LowNodeUtilization"),
+    *("RemoveDuplicates", "RemovePodsViolatingTopologySpreadConstraint"),
 )
 
 ASKED_FOR = {"DrainNodes", "RemovePodsViolatingNodeConditions", "ConsolidateNodes"}
