@@ -15,6 +15,8 @@ import pytest
 from reactive_desched.kube.auth import exec_plugin
 from reactive_desched.kube.auth.credential import Credential
 from reactive_desched.kube.auth.exec_plugin import ExecCredentials, ExecPlugin, ExecStatus
+from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles
+from reactive_desched.kube.auth.kubeconfig_merge import choose_context
 from tests.support.authority import CertificateAuthority
 from tests.support.golden import Golden
 from tests.support.manual_clock import wait_until
@@ -111,6 +113,29 @@ def test_it_receives_the_cluster_where_it_asks_for_it_in_client_gos_form(tmp_pat
         "proxy-url": "http://p:1",
         "config": {"audience": "x"},
     }
+
+
+def test_every_field_of_a_kubeconfigs_cluster_reaches_it(tmp_path: Path) -> None:
+    shown = {
+        "server": "https://api.example",
+        "certificate-authority-data": "Y2E=",
+        "tls-server-name": "other.example",
+        "proxy-url": "http://p:1",
+        "disable-compression": True,
+    }
+    (tmp_path / "config").write_text(
+        json.dumps(
+            {
+                "current-context": "a",
+                "clusters": [{"name": "a", "cluster": shown}],
+                "users": [{"name": "a", "user": {"exec": {"command": "aws"}}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            }
+        )
+    )
+    cluster = choose_context(KubeconfigFiles((str(tmp_path / "config"),), None)).cluster
+    info = heard(tmp_path, cluster, provideClusterInfo=True)
+    assert info["spec"]["cluster"] == {**shown, "config": None}
 
 
 def test_an_authority_in_a_file_reaches_it_as_data_and_what_is_not_set_is_left_out(

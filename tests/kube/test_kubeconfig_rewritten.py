@@ -134,6 +134,55 @@ def test_a_file_that_is_being_written_is_left_aside_and_read_when_it_is_whole(
     assert file.loader.rejection == ""
 
 
+LIMITED = {"as": "limited", "as-groups": ["viewers", "drainers"], "as-user-extra": {"team": ["a"]}}
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        None,
+        {},
+        LIMITED,
+        {"token": "renewed"},
+        {"token": "renewed", **LIMITED, "as": "admin"},
+        {"token": "renewed", **LIMITED, "as-groups": ["viewers"]},
+        {"token": "renewed", "as": "limited", "as-groups": ["viewers", "drainers"]},
+    ],
+    ids=[
+        "nothing",
+        "no field",
+        "no credentials",
+        "no impersonation",
+        "another user",
+        "a group less",
+        "no extra",
+    ],
+)
+def test_a_user_that_lost_its_credentials_or_acts_as_another_one_is_left_aside(
+    file: Rewritten, user: dict[str, object] | None, golden: Golden
+) -> None:
+    began = kubeconfig()
+    began["users"][0]["user"] |= LIMITED
+    file.write(began)
+    loader = ClientConfigLoader(KubeconfigFiles((str(file.path),), None), {})
+    first = loader.load(NOW_S)
+    file.write(kubeconfig() | {"users": [{"name": "me", "user": user}]})
+    assert loader.load(NOW_S) == first
+    assert loader.rejection == golden(path=file.path)
+    began["users"][0]["user"] |= {"token": "renewed", "as-groups": ["drainers", "viewers"]}
+    file.write(began)
+    assert is_as_before(loader.load(NOW_S), "renewed")
+    assert loader.rejection == ""
+
+
+def test_a_user_that_had_no_credentials_may_get_some(file: Rewritten) -> None:
+    file.write(kubeconfig() | {"users": [{"name": "me", "user": {}}]})
+    loader = ClientConfigLoader(KubeconfigFiles((str(file.path),), None), {})
+    assert loader.load(NOW_S).headers == {}
+    file.write(kubeconfig("new"))
+    assert is_as_before(loader.load(NOW_S), "new")
+
+
 def test_a_file_that_is_away_for_a_moment_changes_nothing(file: Rewritten) -> None:
     aside = file.path.with_name("aside")
     file.path.rename(aside)

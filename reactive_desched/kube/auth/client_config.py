@@ -87,10 +87,10 @@ class ClientConfig(Struct, frozen=True):
 class ClientConfigLoader:
     """Reads one configuration source repeatedly; used by one thread at a time.
 
-    Context and server are those of the first load: later loads follow neither another
-    current-context nor another address. `rejection` says why the last load left a changed
-    kubeconfig or certificate authority aside and read the credentials anew with the earlier one;
-    empty where it did not.
+    Context, server and impersonated user are those of the first load: later loads follow neither
+    another current-context nor another address or user to act as, and no user that has lost its
+    credentials. `rejection` says why the last load left a changed kubeconfig or certificate
+    authority aside and read the credentials anew with the earlier one; empty where it did not.
     """
 
     def __init__(self, source: KubeConfigSource, environ: Mapping[str, str]) -> None:
@@ -158,13 +158,8 @@ class ClientConfigLoader:
         except ConfigError as error:
             self.rejection = f"{error}; {_STAYS}"
             return before
-        if found.context.server != before.context.server:
-            then, now = (_USER_INFO.sub("//", each.context.server) for each in (before, found))
-            self.rejection = (
-                f"{describe_source(source)}: the context {before.context.name!r} leads to another"
-                f" server, {now}: this process began with {then} and stays there; restart it to"
-                " have it go to the other one, or restore the address"
-            )
+        if reason := _why_left_aside(before.context, found.context):
+            self.rejection = f"{describe_source(source)}: {reason}"
             return before
         return found
 
@@ -323,6 +318,29 @@ def describe_source(source: KubeConfigSource) -> str:
     if isinstance(source, InCluster):
         return f"the service account in {source.service_account}"
     return describe_files(source)
+
+
+def _why_left_aside(before: ChosenContext, found: ChosenContext) -> str:
+    """Say why a context as it is now is not used by a process that began with it; or empty.
+
+    A file that is half written may be a valid one, in which a user has lost its last fields.
+    """
+    if found.server != before.server:
+        then, now = (_USER_INFO.sub("//", each.server) for each in (before, found))
+        return (
+            f"the context {before.name!r} leads to another server, {now}: this process began with"
+            f" {then} and stays there; restart it to have it go to the other one, or restore the"
+            " address"
+        )
+    if sorted(found.impersonation) != sorted(before.impersonation):
+        return (
+            f"the fields by which {found.user_name!r} acts as another user (as, as-uid, as-groups,"
+            " as-user-extra) have changed: this process sends its requests as it did at the start;"
+            " restart it to have it follow, or restore these fields"
+        )
+    if before.has_credentials and not found.has_credentials:
+        return f"the user {found.user_name!r} has no credentials any more; {_STAYS}"
+    return ""
 
 
 def _stamp_files(paths: tuple[str, ...]) -> list[tuple[int, int, int] | None]:

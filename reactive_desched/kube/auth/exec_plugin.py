@@ -35,7 +35,12 @@ _VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _MODES: Final = ("Never", "IfAvailable", "Always")
 _RENEW_BEFORE_S: Final = 300.0
 _RETRY_EXPIRED_S: Final = 60.0
-_CLUSTER_FIELDS: Final = ("tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+_CLUSTER_FIELDS: Final = (
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "proxy-url",
+    "disable-compression",
+)
 
 
 class _EnvVar(Struct, frozen=True):
@@ -197,8 +202,6 @@ class ExecPlugin:
         elif file := cluster.get("certificate-authority"):
             content = Path(file).read_bytes()
             info["certificate-authority-data"] = base64.b64encode(content).decode()
-        if cluster.get("disable-compression"):
-            info["disable-compression"] = True
         extensions = cluster.get("extensions") or ()
         info["config"] = next(
             (each.get("extension") for each in extensions if each.get("name") == f"{_GROUP}/exec"),

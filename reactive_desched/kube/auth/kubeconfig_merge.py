@@ -37,6 +37,8 @@ _PATH_CHARS: Final = "/$&+,:;=@"
 _OWN_CREDENTIALS: Final = ("token", "tokenFile", "username", "client-certificate")
 """A user that has one of these needs no plugin, so none is run."""
 
+_ALL_CREDENTIALS: Final = (*_OWN_CREDENTIALS, "client-certificate-data", "exec", "auth-provider")
+
 
 class ChosenContext(Struct, frozen=True):
     """A context, and the cluster and the user that it names, as dicts with absolute paths.
@@ -52,6 +54,11 @@ class ChosenContext(Struct, frozen=True):
     user: dict[str, Any]
     token_file: str | None
     impersonation: tuple[Header, ...]
+
+    @property
+    def has_credentials(self) -> bool:
+        """Say whether the user has credentials of any kind."""
+        return any(each in self.user for each in _ALL_CREDENTIALS)
 
 
 def choose_context(source: KubeconfigFiles) -> ChosenContext:

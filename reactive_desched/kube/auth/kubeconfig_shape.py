@@ -27,6 +27,7 @@ class ClusterEntry(Struct, rename="kebab", omit_defaults=True):
     insecure_skip_tls_verify: bool | None = None
     tls_server_name: str | None = None
     proxy_url: str | None = None
+    disable_compression: bool | None = None  # for plugins: no response here is compressed
     extensions: list[Any] | None = None  # each is the owner's own
 
 
