@@ -6,6 +6,7 @@ It looks at every node once, so it is done in steps; the search after it is `emp
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -22,6 +23,8 @@ from reactive_desched.model.opt_outs import says_yes
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.bits import of_slots
+from reactive_desched.state.indexes.consolidation_targets import ConsolidationTargets
+from reactive_desched.text.ages import format_age
 
 MAX_GIVERS: Final = 1_000
 """Of so many nodes at most, those that cost least, it is tried whether they can be emptied."""
@@ -64,7 +67,8 @@ class EmptiableNodes:
 
     `begun` are the nodes whose sets have begun, and `closed` those that take no pods: these, and
     nodes that are empty, of which `empty` have no taint yet. `budgets` are what has to stay, see
-    `Giver.takes`.
+    `Giver.takes`. `settled_in_s` is when the first node may be emptied that is left alone because
+    it took pods of another.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class EmptiableNodes:
         self._has: Counter[str] = Counter()
         self._by_label: Counter[tuple[str, str]] = Counter()
         self._price = self._cost = 0.0
+        self.settled_in_s = inf
         self.begun: set[str] = set()
         self.closed: set[str] = set()
         self.empty: list[str] = []
@@ -120,7 +125,9 @@ class EmptiableNodes:
             has_begun = each.node.name in self.begun
             if self.begun and not has_begun:
                 break
-            if self._may_be_emptied(each) and (has_begun or self._is_worth_it(each)):
+            if not self._may_be_emptied(each):
+                yield None
+            elif has_begun or (not self._settles_for_s(each) and self._is_worth_it(each)):
                 found += 1
                 yield self._giver(each)
             else:
@@ -136,6 +143,9 @@ class EmptiableNodes:
             return f"{name} is empty, or is emptied already"
         if self.begun and name not in self.begun:
             return f"{', '.join(sorted(self.begun)[:1])} is emptied first"
+        if settles_s := 0.0 if self.begun else self._settles_for_s(each):
+            left = format_age(settles_s)
+            return f"pods of a node that was emptied came to {name}: it is left alone for {left}"
         if not self._is_selected(each.node):
             return f"the arguments, an annotation or another program leave {name} alone"
         pods = self._pods_on(name)
@@ -188,6 +198,17 @@ class EmptiableNodes:
         return self._is_selected(each.node) and all(
             map(self._may_leave, self._pods_on(each.node.name))
         )
+
+    def _settles_for_s(self, each: _Standing) -> float:
+        """Return for how long a node is left alone because it took pods of an emptied one.
+
+        Else it may be the next to be emptied, and its pods would move once more at once.
+        """
+        targets = self._view.index(ConsolidationTargets)
+        settles_s = targets.settles_for_s(each.node.name, self._view.now_s)
+        if settles_s:
+            self.settled_in_s = min(self.settled_in_s, settles_s)
+        return settles_s
 
     def _pods_on(self, name: str) -> list[Pod]:
         """Return the pods of a node that would have to leave it, as it is now."""

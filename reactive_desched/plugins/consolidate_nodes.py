@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import count
+from math import isfinite
 from typing import Final, TypeVar
 
 from pydantic import Field, field_validator
@@ -65,6 +66,10 @@ from reactive_desched.model.findings import (
 from reactive_desched.model.objects import ZONE_LABEL, Node, Pod
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
+from reactive_desched.state.indexes.consolidation_targets import (
+    ConsolidationTargetChanged,
+    ConsolidationTargets,
+)
 from reactive_desched.text.counts import format_count
 
 _ALL: Final = 100
@@ -171,15 +176,17 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
     no thresholds, and works where all nodes are used little. Where a pod fits is asked by all of
     the kube-scheduler's filters, beside the moves that are planned before it. While pods leave a
     node, it has the taint `reactive-desched/consolidating` with the effect PreferNoSchedule, which
-    stays while the node is empty, so that no pod comes back that fits elsewhere. The pods of
-    DaemonSets and static pods stay. A sweep writes no taint, so it finds nothing.
+    stays while the node is empty, so that no pod comes back that fits elsewhere. A node that took a
+    pod of an emptied one is not emptied itself for ten minutes. The pods of DaemonSets and static
+    pods stay. A sweep writes no taint, so it finds nothing.
     """
 
     name = "ConsolidateNodes"
     least_debounce = DebounceConfig(quiet_s=5.0, max_wait_s=60.0)
-    indexes = (ConsolidatedNodes,)
+    indexes = (ConsolidatedNodes, ConsolidationTargets)
     reacts_to = (
         Resynced,
+        ConsolidationTargetChanged,
         NodeAdded,
         NodeGone,
         NodeTaintsChanged,
@@ -220,6 +227,8 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
             yield YieldPoint()
             if giver is not None and giver.pods:
                 givers.append(giver)
+        if isfinite(nodes.settled_in_s):
+            yield RequeueAfter(nodes.settled_in_s)
         if not givers:
             return
         search = plan_emptying(givers, nodes.takers, trial, nodes.budgets)

@@ -34,6 +34,7 @@ from reactive_desched.plugins.consolidate_nodes import (
 )
 from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import (
@@ -116,7 +117,9 @@ class Consolidating(FakeEdgesController):
     async def land(self, gone: Pod, on: str) -> Pod:
         """Let an evicted pod end, and its replacement be bound."""
         self.delete(gone)
-        other = replace(gone, name=f"{gone.name}x", uid=f"{gone.uid}x", node=on)
+        other = replace(gone, name=f"{gone.name}x", uid=f"{gone.uid}x", node="")
+        self.deliver(other)
+        other = replace(other, node=on, resource_version=9)
         self.deliver(other)
         await anyio.sleep(1)
         return other
@@ -233,6 +236,22 @@ async def test_one_node_is_emptied_after_the_other() -> None:
         await anyio.sleep(120)
 
     assert controller.evicted_names == ["a", "d"]
+
+
+async def test_a_node_that_took_a_pod_of_a_set_is_not_the_next_to_be_emptied() -> None:
+    controller = Consolidating(moves=MoveSettings(max_moving=UNLIMITED_MOVES.max_moving))
+    d = web("d", "n3", "600m")
+    controller.sync_and_resume(*NODES, small("n3"), A, C, d)
+    async with controller.following():
+        assert controller.evicted_names == ["a"]
+        await controller.land(A, "n3")  # as a scheduler may, though the plan has n2
+        await anyio.sleep(500)
+        assert controller.writes == [("n1", EMPTYING), ("n1", EMPTY)]
+        assert list(controller.controller.gates.memory.rows(anyio.current_time())) == []
+        await anyio.sleep(150)
+        assert controller.writes[2:] == [("n3", EMPTYING)]
+
+    assert sorted(controller.evicted_names[1:]) == ["ax", "d"]
 
 
 async def test_nodes_that_are_empty_already_have_the_taint_before_a_set_begins() -> None:

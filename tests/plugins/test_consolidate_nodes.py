@@ -12,6 +12,7 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidating_taint
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.move_cost import seconds_until_ready
+from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import Annotations, ClusterObject, Node, OwnerReference, Pod
 from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
@@ -20,6 +21,7 @@ from reactive_desched.plugins.consolidate_nodes import (
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import Scenario, plugin_from_policy
+from tests.support.golden import Golden
 from tests.support.random_steps import in_one_field
 
 NAMES = ("n1", "n2", "n3")
@@ -199,6 +201,25 @@ def test_nodes_with_the_taint_take_no_pods() -> None:
     assert found(consolidate(), small("n1"), tainted("n2", EMPTY), *pods) == []
 
 
+def test_a_node_that_took_pods_of_an_emptied_one_is_left_alone_for_ten_minutes(
+    golden: Golden,
+) -> None:
+    pods = [web("a", "n1"), web("b", "n2", "2")]
+    came = MovedPods("ConsolidateNodes", "n1", {pods[0].uid: 1000.0})
+    by_another = MovedPods("LowNodeUtilization", "n2", {pods[1].uid: 1000.0})
+    plugin = consolidate(minSaving=0)
+
+    assert found(plugin, *THREE[:2], *pods, now_s=1001) == ["a"]
+    assert found(plugin, *THREE[:2], *pods, came, by_another, now_s=1001) == ["b"]
+    cluster = Scenario(plugin, *THREE[:2], *pods, came, by_another, now_s=1001)
+    assert cluster.flagged() == {"b"}
+    assert plugin.describe(pods[0], cluster.view) == golden()
+    cluster.wait(600)
+    assert cluster.flagged() == {"a"}
+    begun = tainted("n1", EMPTYING)
+    assert found(plugin, begun, small("n2"), *pods, came, now_s=1001) == ["a"]
+
+
 def test_pods_that_leave_already_are_no_part_of_the_set() -> None:
     leaving = replace(web("a", "n1"), deletion_s=1)
 
@@ -249,9 +270,22 @@ FIELDS: dict[Any, tuple[str, ...]] = {
     Pod: ("spec", "deletion_s", "annotations", "node", "condition_transitions"),
 }
 APPLIED = st.tuples(st.just("apply"), nodes | pods, st.integers(0, 19))
+CAME = st.tuples(
+    st.just("came"),
+    st.builds(
+        lambda plugin, name, at_s: MovedPods(plugin, name, {"default/p1": at_s} if at_s else {}),
+        st.sampled_from(["ConsolidateNodes", "ConsolidateNodes", "LowNodeUtilization"]),
+        st.sampled_from(NAMES),
+        st.sampled_from([0.0, 700.0, 1000.0]),
+    ),
+    st.just(0),
+)
+WAITED = st.tuples(st.just("wait"), st.sampled_from([1, 299, 600]), st.just(0))
 REMOVED = st.tuples(st.just("remove"), nodes | pods, st.just(0))
 steps = st.lists(
-    st.one_of(APPLIED, APPLIED, APPLIED, APPLIED, APPLIED, REMOVED), min_size=8, max_size=20
+    st.one_of(APPLIED, APPLIED, APPLIED, APPLIED, APPLIED, REMOVED, CAME, WAITED),
+    min_size=8,
+    max_size=20,
 )
 START: tuple[ClusterObject, ...] = (
     *map(small, NAMES),
@@ -272,9 +306,10 @@ def changed(cluster: Scenario, drawn: Any, number: int) -> Any:
 @pytest.mark.hypothesis
 @given(steps)
 def test_it_finds_at_once_what_a_full_pass_finds(drawn: Iterable[tuple[Any, ...]]) -> None:
-    cluster = Scenario(consolidate(minSaving=0), *START, evictor=DefaultEvictorArgs())
+    cluster = Scenario(consolidate(minSaving=0), *START, now_s=1000, evictor=DefaultEvictorArgs())
     for what, of, number in drawn:
-        getattr(cluster, what)(changed(cluster, of, number) if what == "apply" else of)
+        done = {"came": cluster.apply}.get(what) or getattr(cluster, what)
+        done(changed(cluster, of, number) if what == "apply" else of)
         assert cluster.flagged() == cluster.flagged_by_full_scan()
         assert cluster.flagged() == cluster.flagged_after_restart()
 
@@ -301,6 +336,11 @@ TWO: tuple[ClusterObject, ...] = (
         pytest.param(web("a", "n1"), web("a", "n1", priority=2_000_000_000), id="critical"),
         pytest.param(web("c", "n2"), web("c", "n2", "3"), id="a larger pod"),
         pytest.param(
+            MovedPods("ConsolidateNodes", "n1", {}),
+            MovedPods("ConsolidateNodes", "n1", {"b": 1000.0}),
+            id="a pod that came from a node that was emptied",
+        ),
+        pytest.param(
             web("a", "n1"),
             replace(web("a", "n1"), annotations=Annotations(deletion_cost="500000000")),
             id="another deletion cost",
@@ -308,7 +348,7 @@ TWO: tuple[ClusterObject, ...] = (
     ],
 )
 def test_a_change_of_a_single_field_is_followed(first: Any, then: Any) -> None:
-    cluster = Scenario(consolidate(minSaving=0), *TWO, evictor=DefaultEvictorArgs())
+    cluster = Scenario(consolidate(minSaving=0), *TWO, now_s=1000, evictor=DefaultEvictorArgs())
     cluster.apply(first)
     before = cluster.flagged()
 
