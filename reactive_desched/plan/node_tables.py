@@ -74,7 +74,7 @@ def rule_tables(
         builder.build(profile.name, plugin.name, table)
         for profile, view in zip(
             policy.profiles,
-            _profile_views(policy, state, now_s, mode, fit),
+            _profile_views(policy, state, view, fit, mode),
             strict=True,
         )
         for plugin in profile.plugins
@@ -92,15 +92,14 @@ def _tables(
 
 
 def _profile_views(
-    policy: Policy, state: ClusterState, now_s: float, mode: PlanMode, fit: NodeFit
+    policy: Policy, state: ClusterState, view: ClusterView, fit: NodeFit, mode: PlanMode
 ) -> Iterator[ProfileView]:
     """Yield the cluster as the plugins of each profile see it when nothing is evicted yet."""
-    view = ClusterView(state, lambda: now_s)
     no_evictions = InFlightEvictions(EvictionLedger(view), lambda: 0.0)
     rules = controller_rules(lambda _: ()) if mode is PlanMode.RUN else UPSTREAM_RULES
     for profile in policy.profiles:
         evictor = DefaultEvictor(profile.evictor, view, fit, rules, profile.node_selector)
-        yield ProfileView(state, lambda: now_s, evictor, fit, no_evictions)
+        yield ProfileView(state, lambda: view.now_s, evictor, fit, no_evictions)
 
 
 MovesByNode = Mapping[tuple[str, str], Mapping[str, Counter[str]]]
