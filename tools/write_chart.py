@@ -125,7 +125,7 @@ def _values() -> dict[str, Json]:
                 "properties": {"name": _TEXT},
             },
         },
-        "paused": _TEXT,
+        "paused": {"type": ["string", "boolean"]},
         "extraArgs": {"type": "array", "items": _TEXT},
         "env": _VARIABLES,
         "extraEnv": _VARIABLES,

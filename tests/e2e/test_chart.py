@@ -238,7 +238,113 @@ CONTRADICTIONS: dict[str, Values] = {
         "settings": {"server": {"requireToken": True, "tls": {"certFile": "/a"}}},
         "monitoring": {"podMonitor": {"enabled": True, "namespace": "monitoring"}},
     },
+    "a tag in the repository": {"image": {"repository": "registry.example:5000/a/b:1.2"}},
+    "a digest in the repository": {"image": {"repository": f"a/b@sha256:{'a' * 64}"}},
+    "the account of all pods": {"serviceAccount": {"create": False, "name": "default"}},
+    "no token": {"automountServiceAccountToken": False},
+    "no token of the account": {"serviceAccount": {"automountServiceAccountToken": False}},
+    "one flag twice": {"extraArgs": ["--log-level", "debug", "--listen=127.0.0.1:1"]},
+    "no election by a flag": {"replicas": 2, "extraArgs": ["--leader-elect=false"]},
+    "a sweep as a Deployment": {"extraArgs": ["--once"]},
+    "an election of one": {"settings": {"leaderElection": {"leaderElect": True}}},
+    "no election of two": {
+        "replicas": 2,
+        "settings": {"leaderElection": {"leaderElect": False}},
+    },
+    "a pause that nothing reads": {"paused": True, "settings": {"brakes": {"pauseFile": "/p"}}},
+    "a pause without a pause file": {"paused": "me", "settings": {"brakes": None}},
+    "a paused cron job": {"kind": "CronJob", "paused": "until Monday"},
+    "a paused job": {"kind": "Job", "paused": True},
+    "a volume of the chart": {"extraVolumes": [{"name": "journal", "emptyDir": {}}]},
+    "a volume twice": {"extraVolumes": [{"name": "a", "emptyDir": {}}] * 2},
+    "a mount without a volume": {"extraVolumeMounts": [{"name": "a", "mountPath": "/a"}]},
+    "a mount over the policy": {
+        "extraVolumes": [{"name": "a", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "a", "mountPath": "/etc/reactive-desched/"}],
+    },
+    "a container of the chart": {"initContainers": [{"name": "reactive-desched"}]},
+    "root that is not to be": {"podSecurityContext": {"runAsUser": 0}},
+    "root in the container": {"securityContext": {"runAsUser": 0}},
+    "egress without a policy": {
+        "networkPolicy": {"enabled": False, "egress": {"enabled": True}},
+    },
+    "two monitors": {
+        "monitoring": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
+    },
+    "a claim that is not mounted": {"persistence": {"enabled": False, "existingClaim": "mine"}},
 }
+
+
+def test_all_that_contradicts_itself_is_named_in_one_run(helm: Helm) -> None:
+    beside = {
+        "image": {"repository": "a/b:1.2"},
+        "commonLabels": {"app.kubernetes.io/name": "x"},
+        "replicas": 2,
+        "persistence": {"accessModes": ["ReadWriteOnce"]},
+        "serviceAccount": {"create": False, "name": "default"},
+        "automountServiceAccountToken": False,
+        "env": [{"name": "POD_UID", "value": "x"}],
+        "extraArgs": ["--once", "--leader-elect=false"],
+        "paused": True,
+        "settings": {
+            "brakes": {"pauseFile": "/elsewhere"},
+            "leaderElection": {"leaderElect": False},
+            "server": {"requireToken": True},
+        },
+        "podSecurityContext": {"runAsUser": 0},
+        "networkPolicy": {"enabled": False, "egress": {"enabled": True}},
+        "monitoring": {
+            "serviceMonitor": {"enabled": True, "namespace": "monitoring"},
+            "podMonitor": {"enabled": True},
+        },
+    }
+    with pytest.raises(HelmError) as error:
+        helm.template(beside)
+    places = {each.partition(":")[0] for each in complaints(error.value)}
+    assert places == {
+        "image.repository",
+        "commonLabels",
+        "persistence.accessModes",
+        "serviceAccount.name",
+        "automountServiceAccountToken",
+        "env",
+        "extraArgs",
+        "paused",
+        "settings.leaderElection.leaderElect",
+        "settings.server.requireToken",
+        "podSecurityContext.runAsUser",
+        "networkPolicy.egress.enabled",
+        "monitoring.serviceMonitor.authorization",
+        "monitoring.podMonitor.enabled",
+    }
+
+
+def test_a_pause_is_a_word_a_reason_or_true(helm: Helm) -> None:
+    for paused, written in ((True, "true"), ("me", "me"), (False, None), ("", None)):
+        (found,) = (
+            each["data"].get("paused")
+            for each in helm.template({"paused": paused})
+            if each["kind"] == "ConfigMap" and "policy.yaml" in each["data"]
+        )
+        assert found == written
+
+
+def test_flags_accounts_and_volumes_that_go_together_are_taken(helm: Helm) -> None:
+    helm.template(
+        {
+            "image": {"repository": "registry.example:5000/a/b", "tag": "1.2"},
+            "extraArgs": ["--leader-elect-lease-duration=30s", "--log-level", "debug"],
+            "serviceAccount": {"create": False, "name": "mover"},
+            "automountServiceAccountToken": False,
+            "extraVolumes": [{"name": "token", "secret": {"secretName": "t"}}],
+            "extraVolumeMounts": [
+                {"name": "token", "mountPath": "/var/run/secrets"},
+                {"name": "policy", "mountPath": "/also"},
+            ],
+            "securityContext": {"runAsUser": 1000},
+            "podSecurityContext": {"runAsUser": 0},
+        }
+    )
 
 
 @pytest.mark.parametrize("values", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
@@ -414,14 +520,15 @@ EVERYTHING: Values = {
     "settings": TOKENS["settings"] | {"migration": {}},
     "migrationJobs": {"installDefinition": True},
     "monitoring": {
-        name: {"enabled": True}
-        for name in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboards")
+        name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboards")
     },
 }
+BY_PODS: Values = EVERYTHING | {"monitoring": {"podMonitor": {"enabled": True}}}
 VARIANTS: dict[str, Values] = {
     "default": {},
     "dry run": {"dryRun": True},
     "everything": EVERYTHING,
+    "scraped by pods": BY_PODS,
     "job": {"kind": "Job"},
     "cron job": {"kind": "CronJob", "timeZone": "Etc/UTC", "suspend": True},
     "all that a pod may have": {
@@ -657,7 +764,12 @@ def operators_kinds(control_plane: ControlPlane) -> None:
 def test_the_definitions_of_the_prometheus_operator_take_our_objects(
     helm: Helm, control_plane: ControlPlane
 ) -> None:
-    objects = [each for each in helm.template(EVERYTHING) if each["kind"] in OPERATOR_KINDS]
+    objects = [
+        each
+        for values in (EVERYTHING, BY_PODS)
+        for each in helm.template(values)
+        if each["kind"] in OPERATOR_KINDS
+    ]
     assert {each["kind"] for each in objects} == OPERATOR_KINDS
 
     def warned(objects: list[Object]) -> str:
@@ -681,7 +793,7 @@ def test_the_rules_for_the_prometheus_operator_are_the_alerts(helm: Helm) -> Non
     alerts = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
 
     assert rule["spec"] == alerts
-    assert {each["kind"] for each in objects} >= OPERATOR_KINDS
+    assert {each["kind"] for each in objects} >= OPERATOR_KINDS - {"PodMonitor"}
 
 
 def test_alerts_link_to_the_documentation_where_its_address_is_given(helm: Helm) -> None:

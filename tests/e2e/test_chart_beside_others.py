@@ -19,13 +19,12 @@ Values = dict[str, Any]  # YAML as written by people
 Object = dict[str, Any]  # a Kubernetes object as JSON
 MONITORS: Values = {
     "monitoring": {
-        each: {"enabled": True}
-        for each in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboards")
+        each: {"enabled": True} for each in ("serviceMonitor", "prometheusRule", "dashboards")
     }
 }
 KINDS: dict[str, Values] = {
     "controller": MONITORS,
-    "replicas": {"replicas": 3, **MONITORS},
+    "replicas": {"replicas": 3, "monitoring": {"podMonitor": {"enabled": True}}},
     "job": {"kind": "Job"},
     "cron job": {"kind": "CronJob"},
 }
