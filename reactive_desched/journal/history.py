@@ -8,6 +8,7 @@ take about half a second.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,12 @@ from reactive_desched.journal.clocks import SERVER_TIME_ERROR_S, Moment
 from reactive_desched.journal.event_builder import evictor_of
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.segments import READ_ERRORS, Segment, list_segments
+from reactive_desched.journal.segments import (
+    READ_ERRORS,
+    Segment,
+    list_segments,
+    segments_of_time,
+)
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.eviction_options import EVICTION
 from reactive_desched.model.history import PastEviction, PastFollowUp
@@ -337,7 +343,9 @@ def read_history(
     """
     since_s, found = now.time_s - max(HISTORY_S, counts_for_s), _Found(now, until_s, until_sequence)
     bytes_read, begins_s, is_whole = 0, now.time_s, True
-    segments = list_segments(directory)
+    segments = _segments_up_to(directory, until_s)
+    if until_sequence is not None:
+        segments = [each for each in segments if each.first_seq <= until_sequence]
     for segment in reversed(segments):
         earliest_s = None
         with suppress(*READ_ERRORS):
@@ -365,6 +373,13 @@ def read_history(
         begins_s,
         is_whole,
     )
+
+
+def _segments_up_to(directory: Path, until_s: float | None) -> list[Segment]:
+    """Return the segments that may have records of up to a time, which bounds are not spent on."""
+    if until_s is None:
+        return list_segments(directory)
+    return segments_of_time(directory, -inf, until_s)
 
 
 def _lines(segment: Segment) -> Iterator[bytes]:

@@ -48,6 +48,10 @@ class _RecordedTime(Struct, frozen=True, gc=False):
     recordedtime: datetime
 
 
+class _Time(Struct, frozen=True, gc=False):
+    time: datetime
+
+
 class LineHeader(Struct, frozen=True, gc=False):
     """The members that every whole line has, whatever its type."""
 
@@ -63,6 +67,7 @@ class LineHeader(Struct, frozen=True, gc=False):
 
 _header_decoder = msgspec.json.Decoder(LineHeader)
 _recorded_time_decoder = msgspec.json.Decoder(_RecordedTime)
+_time_decoder = msgspec.json.Decoder(_Time)
 
 
 def encode(event: AnyEvent) -> EncodedEvent:
@@ -143,5 +148,13 @@ def recorded_at(raw: bytes) -> datetime | None:
     """Return when a line was written; None when it is damaged."""
     try:
         return _recorded_time_decoder.decode(raw).recordedtime
+    except DECODE_ERRORS:
+        return None
+
+
+def happened_at(raw: bytes) -> datetime | None:
+    """Return the time of the event of a line; None when it is damaged."""
+    try:
+        return _time_decoder.decode(raw).time
     except DECODE_ERRORS:
         return None

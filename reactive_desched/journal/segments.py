@@ -5,6 +5,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from gzip import BadGzipFile
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
@@ -13,6 +14,7 @@ from reactive_desched.journal.records import (
     JournalRecord,
     LineHeader,
     parse_header,
+    recorded_at,
 )
 
 _FILE_NAME: Final = re.compile(r"journal-(\d{20})\.jsonl(\.gz)?")
@@ -89,6 +91,42 @@ def list_segments(directory: Path) -> list[Segment]:
     found = sorted(Segment(int(match[1]), path) for match, path in named if match)
     plain = {one.first_seq for one in found if not one.is_compressed}
     return [one for one in found if not (one.is_compressed and one.first_seq in plain)]
+
+
+def segments_of_time(directory: Path, since_s: float, until_s: float) -> list[Segment]:
+    """Return the segments that may have records of a time, oldest first; raises OSError.
+
+    Times are seconds since the epoch. Of each segment the first record is read alone, and says with
+    that of the next one from when to when it was written. Where the clock was set back in between
+    it may have records of any time.
+    """
+    found = list_segments(directory)
+    written_s = [*map(_first_written_s, found), None]
+    ends = zip(found, pairwise(written_s), strict=True)
+    return [
+        each for each, (first_s, next_s) in ends if _may_reach(first_s, next_s, since_s, until_s)
+    ]
+
+
+def _may_reach(first_s: float | None, next_s: float | None, since_s: float, until_s: float) -> bool:
+    """Say whether a segment between two records may have one of a time; None is not known."""
+    if first_s is None or next_s is None or next_s < first_s:
+        return True
+    return next_s >= since_s and first_s <= until_s + WAITS_S
+
+
+WAITS_S: Final = 60.0
+"""So long a record may wait to be written: it has its time from before that."""
+
+
+def _first_written_s(segment: Segment) -> float | None:
+    """Return when the first record was written; None where it cannot be read."""
+    try:
+        with segment.open() as file:
+            written = recorded_at(file.readline(MAX_RECORD_BYTES))
+    except READ_ERRORS:
+        return None
+    return None if written is None else written.timestamp()
 
 
 def read_lines(segment: Segment) -> Iterator[JournalLine]:

@@ -6,8 +6,9 @@ recording has both clocks, and the order of the records says on which side of a 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise, takewhile
-from math import inf
+from math import inf, isinf
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from reactive_desched.recording.reader import times_of_frames
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.recorded_decisions import (
     JournalEntry,
+    JournalPart,
     MadeDecision,
     RecordedDecisions,
     read_entries,
@@ -104,19 +106,25 @@ class ProcessClocks:
     """The clocks of the lives of a recording, and what the journal has of each of them.
 
     `read` reads the recording, which lies in `paths`; it is read once more where the time of day
-    differs within it. Raises OSError where the journal cannot be read; None is none.
+    differs within it. The lives are run up to `until_s`, in seconds since the epoch: without an end
+    all are, and the journal is read once for them, else of each life its own part.
+    Raises OSError where the journal cannot be read; None is none.
     """
 
     def __init__(
-        self, paths: Iterable[Path], read: Callable[[], Iterable[Item]], journal: Path | None
+        self,
+        paths: Iterable[Path],
+        read: Callable[[], Iterable[Item]],
+        journal: Path | None,
+        until_s: float = inf,
     ) -> None:
         self.journal: Final = journal
-        self._entries = [] if journal is None else read_entries(journal)
+        self._until_s = until_s
         self._clocks: list[LifeClock] = []
         self._placed: list[list[JournalEntry]] = []
         if _was_set(times_of_frames(paths)):
             self._clocks = [_clock_of(life) for life in lives(read())]
-            self._placed = place(self._entries, self._clocks)
+            self._placed = place(self._whole_journal, self._clocks)
 
     @property
     def are_one(self) -> bool:
@@ -126,7 +134,8 @@ class ProcessClocks:
     def of(self, number: int, life: Life) -> tuple[LifeClock, RecordedDecisions]:
         """Return the clock of a life, counted from 0, and what the journal has of it.
 
-        Where the time of day was not set that is the whole journal.
+        Where the time of day was not set that is the whole journal, or the part of it that the life
+        needs.
         """
         is_whole = self.journal is not None
         if self._clocks:
@@ -134,14 +143,29 @@ class ProcessClocks:
             return self._clocks[number], recorded
         began = life.began
         piece = ClockPiece(_ahead_s(began), began.monotonic_s, inf, [began.monotonic_s])
-        found = (_at(each, piece) for _, each in self._entries)
+        found = (_at(each, piece) for _, each in self._entries_of(life))
         return LifeClock((piece,)), RecordedDecisions(found, is_whole=is_whole)
 
     def count_last(self, after_s: float, until_s: float) -> int:
         """Count the journal's last decisions, those of after a time of day and up to another."""
-        decisions = (each for _, each in reversed(self._entries) if isinstance(each, MadeDecision))
+        entries = (each for _, each in reversed(self._whole_journal))
+        decisions = (each for each in entries if isinstance(each, MadeDecision))
         times = (each.at.wall_s for each in decisions)
         return sum(at_s <= until_s for at_s in takewhile(lambda at_s: at_s > after_s, times))
+
+    @cached_property
+    def _whole_journal(self) -> list[tuple[int, JournalEntry]]:
+        return [] if self.journal is None else read_entries(self.journal)
+
+    def _entries_of(self, life: Life) -> list[tuple[int, JournalEntry]]:
+        """Return the records that a life needs which is run up to the end."""
+        if self.journal is None or isinf(self._until_s):
+            return self._whole_journal
+        process = life.process
+        read = None if process is None else process.history
+        behind = 0 if read is None else read.sequence
+        part = JournalPart(behind, life.began.wall_s, self._until_s)
+        return read_entries(self.journal, part)
 
 
 def _was_set(times: Iterable[Instant]) -> bool:

@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
+from math import inf, isinf
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,8 @@ from reactive_desched.api.event import (
     MIGRATION_CARRIED_OUT,
 )
 from reactive_desched.journal.events import decode_event
-from reactive_desched.journal.records import AnyEvent
-from reactive_desched.journal.segments import READ_ERRORS, JournalLine, list_segments, read_lines
+from reactive_desched.journal.records import AnyEvent, happened_at
+from reactive_desched.journal.segments import READ_ERRORS, JournalLine, read_lines, segments_of_time
 from reactive_desched.model.migration_jobs import KIND as JOB_KIND
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import PodKey
@@ -161,12 +162,56 @@ class RecordedDecisions:
                 yield each
 
 
-def read_entries(directory: Path) -> list[tuple[int, JournalEntry]]:
+AROUND_S: Final = 3600.0
+"""Decisions of so long before and after a time count for it: a replay makes them a little apart."""
+
+OPEN_S: Final = 24 * 3600.0
+"""A request of so long before a time may have been under way when it began."""
+
+
+class JournalPart(Struct, frozen=True):
+    """The records of a journal that a controller needs which is run over a time.
+
+    They are those behind a sequence, of decisions from shortly before the time to shortly after it,
+    and of evictions from a day before it on. Times are seconds since the epoch.
+    """
+
+    after_sequence: int = 0
+    began_s: float = -inf
+    ended_s: float = inf
+
+    @property
+    def since_s(self) -> float:
+        """Return the time of the earliest record."""
+        return self.began_s - OPEN_S
+
+    @property
+    def until_s(self) -> float:
+        """Return the time of the latest record."""
+        return self.ended_s + AROUND_S
+
+    def has(self, line: JournalLine) -> bool:
+        """Say whether a line belongs to it that is a record."""
+        assert line.header is not None, "a whole line has a header"
+        if line.header.seq <= self.after_sequence:
+            return False
+        if isinf(self.began_s) and isinf(self.ended_s):
+            return True
+        since_s = self.began_s - AROUND_S if line.header.type in _VERDICTS else self.since_s
+        happened = happened_at(line.raw)
+        return happened is not None and since_s <= happened.timestamp() <= self.until_s
+
+
+WHOLE: Final = JournalPart()
+"""The whole journal."""
+
+
+def read_entries(directory: Path, part: JournalPart = WHOLE) -> list[tuple[int, JournalEntry]]:
     """Return what a journal has, with the sequence of each record.
 
     Raises OSError where the folder cannot be read; damaged lines are left out.
     """
-    return [(int(event.sequence), _entry(event)) for event in _events(directory)]
+    return [(int(event.sequence), _entry(event)) for event in _events(directory, part)]
 
 
 def _entry(event: AnyEvent) -> JournalEntry:
@@ -182,16 +227,20 @@ def _entry(event: AnyEvent) -> JournalEntry:
     return _Ended(at, event.causationid, outcome)
 
 
-def _events(directory: Path) -> Iterator[AnyEvent]:
-    for segment in list_segments(directory):
+def _events(directory: Path, part: JournalPart) -> Iterator[AnyEvent]:
+    for segment in segments_of_time(directory, part.since_s, part.until_s):
         with suppress(*READ_ERRORS):  # of a damaged file, what is before the damage counts
-            yield from filter(None, map(_read_event, read_lines(segment)))
+            lines = (each for each in read_lines(segment) if _is_read(each) and part.has(each))
+            yield from filter(None, map(_read_event, lines))
+
+
+def _is_read(line: JournalLine) -> bool:
+    """Say whether a line is a decision, or of an eviction or a job."""
+    return line.header is not None and line.header.type in _READ
 
 
 def _read_event(line: JournalLine) -> AnyEvent | None:
-    """Return the event of a line that is a decision, or of an eviction or a job, else None."""
-    if line.header is None or line.header.type not in _READ:
-        return None
+    assert line.header is not None, "it has a type that is read"
     return decode_event(line.header.type, line.raw[:-1])
 
 

@@ -254,7 +254,7 @@ def controller_at(
             return read_items(found[first:], ignore_damage)
         return items_between(recording, since_s, None, ignore_damage)
 
-    clocks = ProcessClocks(found[first:], read_on, journal)
+    clocks = ProcessClocks(found[first:until], read_on, journal, at_s)
     read = items.from_file(found[first]) if is_near else items.from_time(since_s)
     run, why_not = None, "the recording has nothing of this time"
     for attempt in _run_lives(lives(read), clocks, registry):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from reactive_desched.api import event as api
 from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import HISTORY_S, read_history
-from reactive_desched.journal.records import AnyEvent
+from reactive_desched.journal.records import AnyEvent, JournalRecord
 from reactive_desched.journal.segments import Segment, list_segments
 from reactive_desched.journal.upkeep.compression import compress
 from reactive_desched.model.history import PastEviction, PastFollowUp
@@ -191,6 +191,28 @@ def test_no_more_files_are_begun_beyond_so_many_bytes(tmp_path: Path) -> None:
 
     assert names(history.evictions) == ["6", "7", "8"]
     assert not history.is_whole
+
+
+@pytest.mark.parametrize("until", ["time", "sequence"])
+def test_the_bounds_are_not_spent_on_what_was_recorded_later(tmp_path: Path, until: str) -> None:
+    events = [event for minute in range(90) for event in eviction(str(minute), minute)]
+    apart = timedelta(seconds=24)  # so that each record is written at the time of its event
+    written = write_journal(tmp_path, events, per_segment=4, began=START, apart=apart)
+    at_s = START.timestamp() + 10.5 * 60
+    found = read_history(
+        tmp_path,
+        Moment(at_s),
+        until_s=at_s if until == "time" else None,
+        until_sequence=None if until == "time" else sequence_of(written, "10"),
+        max_bytes=20_000,
+    )
+
+    assert names(found.evictions)[-1] == "10"
+
+
+def sequence_of(written: list[JournalRecord], id_: str) -> int:
+    """Return the sequence of the record with this id."""
+    return next(each.seq for each in written if f'"id":"{id_}"'.encode() in each.raw)
 
 
 @pytest.mark.parametrize(

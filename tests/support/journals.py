@@ -107,15 +107,16 @@ def write_journal(
     checkpoint_every: int = 1000,
     compress: bool = False,
     began: datetime = STARTED_AT,
+    apart: timedelta = timedelta(seconds=1),
 ) -> list[JournalRecord]:
     """Write the events as a journal of this folder's own; return all its records in order.
 
     Each file holds a checkpoint and so many events after it, and a checkpoint after each
     `seal_every` events. With `compress` all files but the last are compressed. Records are
-    written a second apart. Without a signer, the one of `new_signer`.
+    written so far apart. Without a signer, the one of `new_signer`.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    writer = _JournalWriter(signer or new_signer(directory), checkpoint_every, began)
+    writer = _JournalWriter(signer or new_signer(directory), checkpoint_every, began, apart)
     rest = iter(events)
     records: list[JournalRecord] = []
     files: list[Segment] = []
@@ -169,9 +170,11 @@ class _PodEventFields(TypedDict):
 
 
 class _JournalWriter:
-    def __init__(self, signer: Ed25519Signer, seal_every: int, began: datetime) -> None:
+    def __init__(
+        self, signer: Ed25519Signer, seal_every: int, began: datetime, apart: timedelta
+    ) -> None:
         self._source = f"//{signer.origin}"
-        self._now = began
+        self._now, self._apart = began, apart
         self._checkpoint_every = seal_every
         self._checkpointer = Checkpointer(
             signer,
@@ -199,7 +202,7 @@ class _JournalWriter:
         )
 
     def _line(self, body: EncodedEvent) -> JournalRecord:
-        self._now += timedelta(seconds=1)
+        self._now += self._apart
         self._seq += 1
         recorded = self._now.isoformat(timespec="microseconds").replace("+00:00", "Z")
         raw = format_line(body, self._prev, recorded, self._seq)
