@@ -25,7 +25,6 @@ from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.model.changes import (
     Change,
-    CompletedPodDeleted,
     NodeAdded,
     NodeChange,
     PodBound,
@@ -382,7 +381,6 @@ POD_CHANGES_IN_ANY_PHASE: Final = (
     PodBound,
     PodStatusChanged,
     PodGone,
-    CompletedPodDeleted,
     PodLabelsChanged,
     PodMetadataChanged,
 )

@@ -12,7 +12,6 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
-    CompletedPodDeleted,
     NodeAdded,
     PodBound,
     PodChange,
@@ -69,7 +68,6 @@ class TooManyRestartsPlugin(PodPlugin[TooManyRestartsArgs]):
         PodBound,
         PodStatusChanged,
         PodGone,
-        CompletedPodDeleted,
         PodLabelsChanged,
     )
     judges_completed_pods = True

@@ -39,7 +39,7 @@ from reactive_desched.model.spread_moves import (
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 from reactive_desched.primitives.long_answers import InPortions, portions
-from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes, EmptiedNodesChanged
+from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
 from reactive_desched.state.indexes.spread_groups import (
@@ -126,7 +126,6 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         Resynced,
         SpreadChanged,
         SpreadNodesChanged,
-        EmptiedNodesChanged,
         PodEvictabilityChanged,
     )
 

@@ -86,13 +86,16 @@ pods = st.builds(
     st.sampled_from([None, None, None, ""]),
 )
 nodes = st.builds(
-    lambda name, zone, taint, disk, ready, unschedulable: node(
-        name,
-        *([taint] if taint else []),
-        zone=zone,
-        labels={"disk": disk},
-        ready=ready,
-        unschedulable=unschedulable,
+    lambda name, zone, taint, disk, ready, unschedulable, deleted: replace(
+        node(
+            name,
+            *([taint] if taint else []),
+            zone=zone,
+            labels={"disk": disk},
+            ready=ready,
+            unschedulable=unschedulable,
+        ),
+        is_terminating=deleted,
     ),
     st.sampled_from(["n1", "n2", "n3"]),
     st.sampled_from(["a", "b", "c", None]),
@@ -100,6 +103,7 @@ nodes = st.builds(
     st.sampled_from(["ssd", "ssd", "hdd"]),
     st.sampled_from(["True", "True", "True", "False"]),
     st.sampled_from([False, False, True]),
+    st.sampled_from([False, False, False, True]),
 )
 budgets = st.builds(
     lambda labels: PodDisruptionBudget("default", "b", selector=LabelSelector(labels)),
