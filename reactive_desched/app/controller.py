@@ -42,6 +42,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.readiness import STOPPING
 from reactive_desched.controller.worker import check_for_suspend
+from reactive_desched.election.leadership import NO_LEADER_YET
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History, read_history
@@ -93,6 +94,8 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         parts = await build_components(deps, session, active, recorder, work_available, events)
         controller = parts.pipeline.controller
         description, leadership = parts.pipeline.description, controller.pauses.leadership
+        if deps.elects_leader:
+            leadership.stand_by(NO_LEADER_YET)
         deps.metrics.register(description, leadership, *parts.reflectors.values())
         deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)

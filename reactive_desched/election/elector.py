@@ -18,7 +18,7 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
-from reactive_desched.election.leadership import Leadership
+from reactive_desched.election.leadership import NO_LEADER_YET, Leadership
 from reactive_desched.election.lease import (
     MAX_TRANSITIONS,
     Lease,
@@ -310,7 +310,7 @@ class LeaderElector:
         elif leader:
             self._leadership.follow(leader)
         else:
-            self._leadership.stand_by("no leader is known yet")
+            self._leadership.stand_by(NO_LEADER_YET)
 
     def _fail(self, error: ClusterError) -> None:
         if str(error) != self._error:

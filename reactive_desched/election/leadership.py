@@ -9,6 +9,7 @@ from reactive_desched.telemetry.metrics import Metric, gauge
 LEADER: Final = gauge(
     "leader", "1 while this process may act: it holds the Lease, or there is no leader election."
 )
+NO_LEADER_YET: Final = "no leader is known yet"
 LAPSED: Final = "the Lease was not renewed in time"
 
 

@@ -1,10 +1,11 @@
 """One child process with a log file and a certain end, for tests that run real programs."""
 
 import contextlib
+import resource
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +72,16 @@ class ChildProcess:
     def thaw(self) -> None:
         """Let a frozen program go on."""
         self._running().send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def no_file_grows_beyond(self, size: int) -> Iterator[None]:
+        """Have the kernel refuse what would make a file of the program longer, for the block."""
+        pid, kind = self._running().pid, resource.RLIMIT_FSIZE
+        before = resource.prlimit(pid, kind, (size, resource.RLIM_INFINITY))
+        try:
+            yield
+        finally:
+            resource.prlimit(pid, kind, before)
 
     def tail(self, lines: int, about: str = "") -> str:
         """Return the last lines of the log that contain `about`, the long ones cut."""

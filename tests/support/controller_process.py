@@ -81,6 +81,11 @@ class ControllerProcess:
         """Let it go on."""
         self._component.thaw()
 
+    def full_disk(self) -> AbstractContextManager[None]:
+        """Let its journal grow no more, as on a full disk, while the block lasts."""
+        sizes = [each.stat().st_size for each in self.journal.rglob("*.jsonl")]
+        return self._component.no_file_grows_beyond(max(sizes))
+
     @property
     def alive(self) -> bool:
         """Whether the process runs."""

@@ -92,3 +92,25 @@ def test_every_place_says_the_same_word_in_every_state(
         (BRAKE_RELEASED, "manual"),
         (BRAKE_ENGAGED, "storm"),
     ]
+
+
+def leads(program: Any) -> float:
+    """Return what the metric says."""
+    (found,) = re.findall(
+        r"^reactive_desched_leader (\S+)$", get(program, "/metrics"), re.MULTILINE
+    )
+    return float(found)
+
+
+def test_a_replica_that_has_not_reached_the_api_server_yet_does_not_lead(
+    cluster: Any, controller: Callable[..., Any]
+) -> None:
+    cluster.program.stop()
+    replica = controller("--log-format", "json", *ELECTION)
+    replica.wait_for("waits for the API server")
+    assert leads(replica) == 0
+    assert "leader: no leader is known yet" in get(replica, "/readyz?verbose")
+    assert json.loads(get(replica, "/debug/status"))["leadership"] == "standby"
+    alone = controller("--log-format", "json")
+    alone.wait_for("waits for the API server")
+    assert leads(alone) == 1

@@ -1,0 +1,147 @@
+"""A real Prometheus evaluates the shipped alerts over running controllers of several clusters."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import do_without, where_they_are
+from tests.e2e.test_alerts import MONITORING
+from tests.support.control_plane import wait_until
+from tests.support.controller_process import ControllerProcess
+from tests.support.prometheus import MonitoringProcess
+from tests.support.simulator_process import TAINT_POLICY, simulator, taint_settings
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+JOB, NAMESPACE = "reactive-desched", "descheduling"
+FIRST = ("ReactiveDeschedNoLeader", "ReactiveDeschedJournalFault", "ReactiveDeschedAbsent")
+Fired = set[tuple[str, str]]  # alerts, and the clusters that they fire for
+
+
+def quick_rules(folder: Path) -> Path:
+    """Write the shipped alerts, which fire after two seconds, or at once as they say."""
+    shipped = (MONITORING / "alerts.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^    for: ", shipped)
+    path = folder / "alerts.yaml"
+    path.write_text(re.sub(r"(?m)^    for: \w+$", "    for: 2s", shipped))
+    return path
+
+
+class Monitoring:
+    """Prometheus with the alerts, and the Alertmanager that it sends them to."""
+
+    def __init__(self, prometheus: str, alertmanager: str) -> None:
+        self._prometheus, self._url = prometheus, alertmanager
+
+    def leaders(self) -> set[str]:
+        """Return the clusters whose leader Prometheus has seen."""
+        query = f"{self._prometheus}/api/v1/query?query=reactive_desched_leader"
+        with urllib.request.urlopen(query) as answer:
+            found = json.load(answer)["data"]["result"]
+        return {each["metric"]["cluster"] for each in found if each["value"][1] == "1"}
+
+    def alerts(self) -> list[Mapping[str, Any]]:
+        """Return the alerts that Alertmanager has."""
+        with urllib.request.urlopen(f"{self._url}/api/v2/alerts?active=true") as answer:
+            found: list[Mapping[str, Any]] = json.load(answer)
+        return found
+
+    def fired(self) -> Fired:
+        """Return which alerts fire for which clusters; each is of the one namespace and job."""
+        found = [each["labels"] for each in self.alerts()]
+        assert {(each["namespace"], each["job"]) for each in found} <= {(NAMESPACE, JOB)}
+        return {(each["alertname"], each["cluster"]) for each in found}
+
+    def summary(self, alert: str, cluster: str) -> str:
+        """Return what an alert says."""
+        (found,) = {
+            each["annotations"]["summary"]
+            for each in self.alerts()
+            if (each["labels"]["alertname"], each["labels"]["cluster"]) == (alert, cluster)
+        }
+        return str(found)
+
+
+@contextmanager
+def monitored(folder: Path, targets: Mapping[str, ControllerProcess]) -> Iterator[Monitoring]:
+    """Run a Prometheus that scrapes each controller under the name of its cluster."""
+    found = json.loads(where_they_are())
+    programs = [
+        Path(found[name] or do_without([name.capitalize()]))
+        for name in ("prometheus", "alertmanager")
+    ]
+    route = {"receiver": "none", "group_wait": "0s"}
+    quiet = {"route": route, "receivers": [{"name": "none"}]}
+    scraped = [
+        {
+            "targets": [controller.url.removeprefix("http://")],
+            "labels": {"cluster": cluster, "namespace": NAMESPACE},
+        }
+        for cluster, controller in targets.items()
+    ]
+    with MonitoringProcess.alertmanager(programs[1], folder, quiet) as alertmanager:
+        sent_to = [{"static_configs": [{"targets": [alertmanager.url.removeprefix("http://")]}]}]
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "scrape_configs": [{"job_name": JOB, "static_configs": scraped}],
+            "rule_files": [str(quick_rules(folder))],
+            "alerting": {"alertmanagers": sent_to},
+        }
+        with MonitoringProcess.prometheus(programs[0], folder, config) as prometheus:
+            yield Monitoring(prometheus.url, alertmanager.url)
+
+
+def test_each_alert_names_the_one_cluster_that_it_is_about(tmp_path: Path) -> None:
+    settings = taint_settings()
+    folders = {name: tmp_path / name for name in ("mute", "full", "gone", "well")}
+    for folder in folders.values():
+        folder.mkdir()
+    with ExitStack() as stack, ExitStack() as api_server:
+        mute = api_server.enter_context(simulator(folders["mute"], 12))
+        (tmp_path / "shared").mkdir()
+        shared = stack.enter_context(simulator(tmp_path / "shared", 40))
+        clusters = {
+            name: stack.enter_context(
+                ControllerProcess(
+                    folder,
+                    (mute if name == "mute" else shared).kubeconfig,
+                    TAINT_POLICY,
+                    settings,
+                    ("--leader-elect", f"--leader-elect-resource-name={name}"),
+                )
+            )
+            for name, folder in folders.items()
+        }
+        seen = stack.enter_context(monitored(tmp_path, clusters))
+        wait_until(
+            lambda: seen.leaders() == clusters.keys(), within_s=60, what="each has its leader"
+        )
+        api_server.close()
+        clusters["gone"].kill()
+        wait_until(lambda: not clusters["mute"].alive, within_s=60, what="its leader gives up")
+        clusters["mute"].launch()  # as the kubelet does
+        with clusters["full"].full_disk():
+            shared.set_taints("node-1", "gpu")
+            expected = {
+                ("ReactiveDeschedNoLeader", "mute"),
+                ("ReactiveDeschedJournalFault", "full"),
+                ("ReactiveDeschedAbsent", "gone"),
+            }
+            wait_until(lambda: seen.fired() >= expected, within_s=60, what="the alerts fire")
+            of_ours = {each for each in seen.fired() if each[0] in FIRST}
+            assert of_ours == expected
+            assert not [each for each in seen.fired() if each[1] == "well"]
+            assert seen.summary("ReactiveDeschedNoLeader", "mute").startswith(
+                f"mute {NAMESPACE}/{JOB}: "
+            )
+        wait_until(
+            lambda: ("ReactiveDeschedJournalFault", "full") not in seen.fired(),
+            within_s=60,
+            what="the alert ends with the fault",
+        )
