@@ -210,6 +210,12 @@ def _find_segment(file: Readable, at: int) -> int | None:
     return None
 
 
+def segment_number(path: Path) -> int | None:
+    """Return the number of a segment: those of a recording are in turn. None: it has no number."""
+    digits = path.name.partition("-")[0]
+    return int(digits) if digits.isdecimal() else None
+
+
 def segment_paths(folder: Path) -> list[Path]:
     """Return the segments of a folder in their order; their names begin with a number.
 

@@ -37,6 +37,7 @@ from reactive_desched.recording.frames import (
     Frame,
     SegmentBegins,
     read_frames,
+    segment_number,
     segment_paths,
 )
 from reactive_desched.recording.items import (
@@ -88,15 +89,40 @@ class RecordedSegment(Struct, frozen=True):
 def recording_paths(path: Path) -> list[Path]:
     """Return the files of a recording: a folder's segments, oldest first, or the file itself.
 
-    Raises NotRecorded where there is none.
+    Raises NotRecorded where there is none, and where segments of two recordings are mixed.
     """
     if path.is_dir():
         if found := segment_paths(path):
+            _refuse_mixed(path, found)
             return found
         raise NotRecorded(f"{path} holds no recording: no file in it ends in .rdrec")
     if not path.exists():
         raise NotRecorded(f"{path} does not exist, so there is no recording")
     return [path]
+
+
+def _refuse_mixed(folder: Path, paths: Sequence[Path]) -> None:
+    """Raise NotRecorded where two segments have one number: a recorder counts on."""
+    for before, after in pairwise(paths):
+        number = segment_number(after)
+        if number is not None and number == segment_number(before):
+            raise NotRecorded(
+                f"{folder} has segments of two recordings: {before.name} and {after.name} have one"
+                " number; move those of one of them to a folder of its own"
+            )
+
+
+def _missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
+    """Yield what is wrong where segments are missing between two files."""
+    last = None if before is None else segment_number(before)
+    number = segment_number(path)
+    if last is None or number is None or number <= last + 1:
+        return
+    first = f"{last + 1:08}"
+    which = f"segment {first}" if number == last + 2 else f"segments {first} to {number - 1:08}"
+    yield Damage(
+        path.name, 0, f"before it {which} of the recording is not here: copy it to this folder"
+    )
 
 
 def find_segments(paths: Sequence[Path], on_damage: OnDamage) -> list[RecordedSegment]:
@@ -321,7 +347,10 @@ def _frames(
     paths: Iterable[Path], on_damage: OnDamage, offset: int
 ) -> Iterator[tuple[Path, Frame | SegmentBegins]]:
     """Yield the frames of the files in turn; of the first those from the segment at `offset` on."""
+    before: Path | None = None
     for path in paths:
+        for damage in _missing_before(path, before):
+            on_damage(damage)
         try:
             with path.open("rb") as file:
                 for frame in read_frames(file, path.name, on_damage, offset):
@@ -330,7 +359,7 @@ def _frames(
             if lacking(error):
                 raise
             on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
-        offset = 0
+        before, offset = path, 0
 
 
 _CHANGING_NOTHING: Final = (
@@ -831,7 +860,11 @@ def _is_gap(before: _Span, after: _Span) -> bool:
 def _spans_of(path: Path, on_damage: OnDamage) -> list[_Span]:
     """Return the segments of a recording; raises NotRecorded where none can be read."""
     spans: list[_Span] = []
+    before: Path | None = None
     for each in recording_paths(path):
+        for damage in _missing_before(each, before):
+            on_damage(damage)
+        before = each
         _read_spans(each, spans, on_damage)
     if not spans:
         raise NotRecorded(f"{path} holds no recording that can be read")

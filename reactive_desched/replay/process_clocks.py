@@ -28,7 +28,7 @@ from reactive_desched.recording.items import (
     RequestWritten,
     Worked,
 )
-from reactive_desched.recording.reader import times_of_frames
+from reactive_desched.recording.reader import OnDamage, ignore_damage, times_of_frames
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.recorded_decisions import (
     JournalEntry,
@@ -107,7 +107,8 @@ class ProcessClocks:
 
     `read` reads the recording, which lies in `paths`; it is read once more where the time of day
     differs within it. The lives are run up to `until_s`, in seconds since the epoch: without an end
-    all are, and the journal is read once for them, else of each life its own part.
+    all are, and the journal is read once for them, else of each life its own part. `on_damage`
+    takes what of the whole journal cannot be read.
     Raises OSError where the journal cannot be read; None is none.
     """
 
@@ -117,8 +118,10 @@ class ProcessClocks:
         read: Callable[[], Iterable[Item]],
         journal: Path | None,
         until_s: float = inf,
+        on_damage: OnDamage = ignore_damage,
     ) -> None:
         self.journal: Final = journal
+        self._on_damage = on_damage
         self._until_s = until_s
         self._clocks: list[LifeClock] = []
         self._placed: list[list[JournalEntry]] = []
@@ -153,9 +156,19 @@ class ProcessClocks:
         times = (each.at.wall_s for each in decisions)
         return sum(at_s <= until_s for at_s in takewhile(lambda at_s: at_s > after_s, times))
 
+    def count_between(self, since_s: float, until_s: float) -> int:
+        """Count the journal's decisions from a time of day up to another."""
+        return sum(
+            since_s <= each.at.wall_s < until_s
+            for _, each in self._whole_journal
+            if isinstance(each, MadeDecision)
+        )
+
     @cached_property
     def _whole_journal(self) -> list[tuple[int, JournalEntry]]:
-        return [] if self.journal is None else read_entries(self.journal)
+        if self.journal is None:
+            return []
+        return read_entries(self.journal, on_damage=self._on_damage)
 
     def _entries_of(self, life: Life) -> list[tuple[int, JournalEntry]]:
         """Return the records that a life needs which is run up to the end."""

@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import chain
 from math import inf, isinf
 from pathlib import Path
@@ -25,7 +24,8 @@ from reactive_desched.model.migration_jobs import KIND as JOB_KIND
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome, recorded_outcome
-from reactive_desched.recording.items import Instant
+from reactive_desched.recording.items import Damage, Instant
+from reactive_desched.recording.reader import OnDamage, ignore_damage
 
 EVICT, DEFER, REFUSE, CANCEL, SEND = "evict", "defer", "refuse", "cancel", "send"
 WRITE: Final = "write"
@@ -206,12 +206,17 @@ WHOLE: Final = JournalPart()
 """The whole journal."""
 
 
-def read_entries(directory: Path, part: JournalPart = WHOLE) -> list[tuple[int, JournalEntry]]:
+def read_entries(
+    directory: Path,
+    part: JournalPart = WHOLE,
+    on_damage: OnDamage = ignore_damage,
+) -> list[tuple[int, JournalEntry]]:
     """Return what a journal has, with the sequence of each record.
 
     Raises OSError where the folder cannot be read; damaged lines are left out.
     """
-    return [(int(event.sequence), _entry(event)) for event in _events(directory, part)]
+    events = _events(directory, part, on_damage)
+    return [(int(event.sequence), _entry(event)) for event in events]
 
 
 def _entry(event: AnyEvent) -> JournalEntry:
@@ -227,11 +232,27 @@ def _entry(event: AnyEvent) -> JournalEntry:
     return _Ended(at, event.causationid, outcome)
 
 
-def _events(directory: Path, part: JournalPart) -> Iterator[AnyEvent]:
+def _events(directory: Path, part: JournalPart, on_damage: OnDamage) -> Iterator[AnyEvent]:
+    last: int | None = None
     for segment in segments_of_time(directory, part.since_s, part.until_s):
-        with suppress(*READ_ERRORS):  # of a damaged file, what is before the damage counts
-            lines = (each for each in read_lines(segment) if _is_read(each) and part.has(each))
-            yield from filter(None, map(_read_event, lines))
+        name, place = segment.path.name, 0
+        try:
+            for line in read_lines(segment):
+                if (seq := line.seq) is None:
+                    on_damage(Damage(name, line.offset, _LINE_DAMAGED))
+                    continue
+                if last is not None and seq > last + 1:
+                    lost = f"records {last + 1} to {seq - 1} are missing before it"
+                    on_damage(Damage(name, line.offset, f"{lost}: {_VERIFY}"))
+                last, place = seq, line.end
+                if _is_read(line) and part.has(line) and (event := _read_event(line)) is not None:
+                    yield event
+        except READ_ERRORS as error:  # what is before the damage counts
+            on_damage(Damage(name, place, f"cannot be read on: {error}; {_VERIFY}"))
+
+
+_VERIFY: Final = "`audit verify` says what else of the journal is damaged"
+_LINE_DAMAGED: Final = f"the line is damaged; {_VERIFY}"
 
 
 def _is_read(line: JournalLine) -> bool:

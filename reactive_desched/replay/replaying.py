@@ -47,6 +47,9 @@ _ONE_SLICE_S: Final = 0.002
 """So close together are records that one slice of the event loop made, of which some are written.
 """
 
+_UNWRITTEN_S: Final = 10.0
+"""A crash loses less of what was not written yet: a recorder writes twice in that time."""
+
 NEAR_BYTES: Final = 4 * 2**20
 """With more of a recording between the start of a process and a moment it is not run from there."""
 
@@ -111,10 +114,17 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     not_compared: list[str] = []
     replayed: list[ReplayedLife] = []
     paths = recording_paths(options.recording)
-    clocks = ProcessClocks(paths, lambda: read_items(paths, ignore_damage), options.journal)
-    found, unrecorded = lives(read_items(paths, damages.append)), 0
+    clocks = ProcessClocks(
+        paths,
+        lambda: read_items(paths, ignore_damage),
+        options.journal,
+        on_damage=damages.append,
+    )
+    found, unrecorded, ended_s = lives(read_items(paths, damages.append)), 0, inf
     for attempt in _run_lives(found, clocks, registry, options.until_s):
+        not_compared += _unrecorded_between(clocks, options, ended_s, attempt.life.began.wall_s)
         compared = _compare(attempt, options, not_compared)
+        ended_s = inf if attempt.run is None else attempt.clock.wall_of(attempt.run.ended_s)
         unrecorded = 0
         if compared is not None:
             replayed.append(compared)
@@ -124,6 +134,21 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     return ReplayReport(
         tuple(replayed), unrecorded, tuple(dict.fromkeys(not_compared)), tuple(damages)
     )
+
+
+def _unrecorded_between(
+    clocks: ProcessClocks, options: ReplayOptions, ended_s: float, began_s: float
+) -> Iterator[str]:
+    """Say how many decisions the journal has between two lives, where the recording has nothing.
+
+    Those of just after the end of the first are no gap: a crash loses what was not written yet.
+    """
+    since_s, until_s = max(options.since_s, ended_s + _UNWRITTEN_S), min(options.until_s, began_s)
+    if clocks.are_one and (count := clocks.count_between(since_s, until_s)):
+        yield (
+            f"{format_second(since_s)} to {format_second(until_s)},"
+            f" {format_count(count, 'decision')} of the journal: nothing is recorded of this time"
+        )
 
 
 class _Attempt(Struct):

@@ -131,13 +131,34 @@ def test_a_part_that_is_cut_out_is_noticed_and_nothing_wrong_is_read(
         assert interruptions(found) >= 2, place
 
 
-def test_a_segment_that_is_gone_is_noticed(original: Original, tmp_path: Path) -> None:
+def test_a_segment_that_is_gone_is_noticed(
+    original: Original, tmp_path: Path, golden: Golden
+) -> None:
     _, damages = original.check(tmp_path, with_second(original, b""))
     assert not damages
     (tmp_path / original.names[1]).unlink()
+    said: list[Damage] = []
 
-    found = list(read_items(recording_paths(tmp_path), fail_on_damage))
+    found = list(read_items(recording_paths(tmp_path), said.append))
+
     assert interruptions(found) == 2
+    assert "\n".join(map(str, said)) == golden()
+    assert summarize_recording(tmp_path).damages == tuple(said)
+
+
+def test_segments_of_two_recordings_in_one_folder_are_refused_by_their_names(
+    original: Original, tmp_path: Path
+) -> None:
+    original.check(tmp_path, original.segments)
+    number = original.names[1].partition("-")[0]
+    of_another = tmp_path / f"{number}-29990101T000000Z.rdrec"
+    of_another.write_bytes(original.segments[0])
+
+    with pytest.raises(NotRecorded) as refused:
+        recording_paths(tmp_path)
+
+    assert original.names[1] in str(refused.value)
+    assert of_another.name in str(refused.value)
 
 
 edits = st.tuples(

@@ -1,0 +1,76 @@
+"""Where a recording or a journal is damaged a replay says so, and what it left out for that."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from reactive_desched.errors import NotRecorded
+from reactive_desched.journal.segments import list_segments
+from reactive_desched.recording.frames import segment_paths
+from tests.safety.__main__ import replayed
+from tests.safety.story import play_story
+from tests.support.golden import Golden
+
+SEED = 5
+"""A story with four processes, and decisions in each of them."""
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("story")
+    play_story(Random(SEED), folder, steps=60, records=True)
+    return folder
+
+
+@pytest.fixture
+def folder(story: Path, tmp_path: Path) -> Path:
+    """Return a copy of the story's journal and recording."""
+    return Path(shutil.copytree(story, tmp_path / "copy"))
+
+
+def empty(segment: Path) -> None:
+    segment.write_bytes(b"")
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+@pytest.mark.parametrize("lose", [Path.unlink, empty], ids=["gone", "emptied"])
+def test_decisions_of_a_lost_segment_are_no_differences_and_are_said_to_be_left_out(
+    lose: Callable[[Path], None], number: int, folder: Path
+) -> None:
+    lost = segment_paths(folder / "recording")[number]
+    following = segment_paths(folder / "recording")[number + 1]
+    whole = replayed(folder).equal
+    lose(lost)
+
+    report = replayed(folder)
+
+    assert report.differences == ()
+    assert report.equal < whole
+    said = [*map(str, report.damages), *report.not_compared]
+    assert any(following.name in each or "of the journal" in each for each in said), said
+
+
+def test_a_record_that_is_gone_from_the_journal_is_named_and_so_is_a_line_that_is_damaged(
+    folder: Path, golden: Golden
+) -> None:
+    (segment,) = list_segments(folder)
+    lines = segment.path.read_bytes().splitlines(keepends=True)
+    segment.path.write_bytes(b"".join([*lines[:10], lines[10][:-9] + b"\n", *lines[40:]]))
+
+    said = [
+        str(each).partition(", byte ")[2].partition(": ")[2] for each in replayed(folder).damages
+    ]
+
+    assert "\n".join(said) == golden()
+
+
+def test_a_segment_of_another_recording_is_refused_and_not_replayed(folder: Path) -> None:
+    paths = segment_paths(folder / "recording")
+    other = paths[4].with_name(f"{paths[2].name.partition('-')[0]}-20990101T000000Z.rdrec")
+    shutil.copy(paths[4], other)
+
+    with pytest.raises(NotRecorded, match=other.name):
+        replayed(folder)
