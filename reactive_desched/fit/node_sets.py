@@ -12,10 +12,10 @@ from reactive_desched.fit.free_amounts import FreeResources, remaining
 from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
 from reactive_desched.fit.labels import NodeLabels
-from reactive_desched.fit.reservations import Reservations
+from reactive_desched.fit.reservations import Reservations, VacatedPlaces
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod
-from reactive_desched.model.resources import ResourceList
+from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.scheduling import tolerates_all
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
 from reactive_desched.primitives import bits
@@ -51,6 +51,7 @@ class NodeSets:
         self._cursor = -1
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self.reservations = Reservations(self._mark_dirty)
+        self.vacated = VacatedPlaces(self._mark_dirty)
         self.existing = self.ready = self.eligible = self.cordoned = self.emptied = 0
         self.free = FreeResources()
         self.ports = HostPortIndex()
@@ -284,6 +285,8 @@ class NodeSets:
 
     def _container_requests(self, entry: NodeInfo) -> list[ResourceList]:
         taken: list[ResourceList] = [entry.held]
+        if vacated := self.vacated.on_node(entry.name):
+            taken += ({name: -size for name, size in _held(pod).items()} for pod in vacated)
         if (reserved := self.reservations.reserved_on(entry.name)) is not None:
             taken.append(reserved)
         if (
@@ -294,12 +297,15 @@ class NodeSets:
 
     def _update_ports(self, slot: int, entry: NodeInfo) -> bool:
         reserved = [b.pod for b in self.reservations.on_node(entry.name) if b.pod.spec.host_ports]
-        if entry.host_port_pods is self._host_port_pods[slot] and not reserved:
+        vacated = self.vacated.on_node(entry.name)
+        if entry.host_port_pods is self._host_port_pods[slot] and not reserved and not vacated:
             return False
         # Reservations end: compare with the pods alone the next time.
-        self._host_port_pods[slot] = (
-            (*entry.host_port_pods, *reserved) if reserved else entry.host_port_pods
-        )
+        if vacated:
+            there = tuple(pod for pod in entry.host_port_pods if pod.uid not in self.vacated)
+        else:
+            there = entry.host_port_pods
+        self._host_port_pods[slot] = (*there, *reserved) if reserved else there
         return self.ports.update(slot, _ports_of(self._host_port_pods[slot]))
 
     def _free_amount(self, resource: str, slot: int) -> int:
@@ -320,6 +326,11 @@ def _move(sets: dict[str, int], slot: int, before: Collection[str], after: Colle
             sets[name] = slots
         else:
             sets.pop(name, None)
+
+
+def _held(pod: Pod) -> ResourceList:
+    """Return what a pod holds of its node, its place among the pods included."""
+    return {**pod.held, PODS: 1}
 
 
 def _hard_taints(node: Node | None) -> tuple[Taint, ...]:

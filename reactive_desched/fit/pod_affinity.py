@@ -45,7 +45,7 @@ class PodAffinityFilter:
 
         `held` is a pod that makes room for this one, and has none of its labels.
         """
-        leaving = (pod,) if held is None else (pod, held)
+        leaving = self._leaving(pod) if held is None else (*self._leaving(pod), held)
         if pod.spec.pod_affinity:
             yield POD_AFFINITY_UNMET, self._nodes.existing & ~self._affinity_nodes(pod)
         if pod.spec.anti_affinity:
@@ -90,12 +90,16 @@ class PodAffinityFilter:
         for key in dict.fromkeys(term.topology_key for term in terms):
             labelled &= self._nodes.labels.with_label(key)
             domains = self._view.index(PodAffinity).matching_terms(terms, pod, key)
-            values = self._occupied_domains(domains, (pod,))
+            values = self._occupied_domains(domains, self._leaving(pod))
             no_match_anywhere &= not values
             found &= self._nodes.labels.with_label_in(key, values)
         if no_match_anywhere and all(self.matches(term, pod, pod) for term in terms):
             return labelled
         return found
+
+    def _leaving(self, pod: Pod) -> Sequence[Pod]:
+        """Return the pod, and those that are taken to have left where moves are tried."""
+        return (pod, *(each for each in self._nodes.vacated.pods if each.uid != pod.uid))
 
     def _anti_affinity_conflicts(self, pod: Pod, leaving: Sequence[Pod]) -> int:
         closed: _ClosedDomains = defaultdict(set)

@@ -5,7 +5,7 @@ Without reservations a thousand pods could be evicted for the sake of one free s
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -18,6 +18,9 @@ RESERVATION_TTL_S: Final = 120.0
 MAX_RESERVATIONS: Final = 5_000
 """At the bound the oldest reservation is dropped: its capacity may be reserved twice, and the
 kube-scheduler has the last word."""
+
+
+EntryT = TypeVar("EntryT")
 
 
 class CapacityReservation(Struct, frozen=True):
@@ -128,13 +131,45 @@ class Reservations:
             self.release(next(iter(self._by_pod)))
 
 
+class VacatedPlaces:
+    """Pods that are taken to have left their nodes, by node: only where moves are tried.
+
+    `mark_dirty` is called with the node where a place is vacated or is taken again.
+    """
+
+    def __init__(self, mark_dirty: Callable[[str], None]) -> None:
+        self._mark_dirty = mark_dirty
+        self._pods: dict[PodKey, Pod] = {}
+        self._by_node: dict[str, dict[PodKey, Pod]] = {}
+        self.pods: Final[Collection[Pod]] = self._pods.values()
+
+    def __contains__(self, pod: PodKey) -> bool:
+        return pod in self._pods
+
+    def on_node(self, node: str) -> Collection[Pod]:
+        """Return the pods that are taken to have left a node."""
+        return self._by_node.get(node, {}).values()
+
+    def add(self, pod: Pod) -> None:
+        """Take a pod to have left its node."""
+        self._pods[pod.uid] = pod
+        self._by_node.setdefault(pod.node, {})[pod.uid] = pod
+        self._mark_dirty(pod.node)
+
+    def discard(self, uid: PodKey) -> None:
+        """Take it to be there again."""
+        if (pod := self._pods.pop(uid, None)) is not None:
+            _remove_from_index(self._by_node, pod.node, uid)
+            self._mark_dirty(pod.node)
+
+
 def controller_uid(pod: Pod) -> str | None:
     """Return the uid of the pod's controller; None for a bare pod."""
     return next((owner.uid for owner in pod.owners if owner.controller), None)
 
 
 def _remove_from_index(
-    index: dict[str, dict[PodKey, CapacityReservation]], key: str, pod: PodKey
+    index: dict[str, dict[PodKey, EntryT]], key: str, pod: PodKey
 ) -> None:
     of_key = index[key]
     del of_key[pod]

@@ -134,7 +134,8 @@ class TopologySpreadFilter:
             other.uid: other for other in self._view.index(TerminatingPods).pods_of(pod.namespace)
         }
         reservations = self._nodes.reservations.in_namespace(pod.namespace)
-        for uid in (pod.uid, *(reservation.pod.uid for reservation in reservations)):
+        vacated = (each.uid for each in self._nodes.vacated.pods if each.namespace == pod.namespace)
+        for uid in (pod.uid, *(reservation.pod.uid for reservation in reservations), *vacated):
             if (there := self._view.pod(uid)) is not None and there.is_active:
                 leaving[uid] = there
         for other in leaving.values():

@@ -3,17 +3,21 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
+from msgspec.structs import replace
+
 from reactive_desched.api.index import Index
 from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
-from reactive_desched.fit.reservations import CapacityReservation
+from reactive_desched.fit.reservations import CapacityReservation, controller_uid
 from reactive_desched.fit.scheduler import NODES_PER_SYNC, SchedulerNodeFit
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS
 from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.state.cluster import ClusterView
 
 _COMPARED: Final = (CPU, MEMORY, PODS)
+
+_ITS_OWN: Final = "Pod"
 
 _FOR_EVER_S: Final = 0.0
 """Tried moves do not expire: no time passes here."""
@@ -24,9 +28,9 @@ class TriedMoves:
 
     A pod of a tried move counts on the node that it moves to, as does one that was evicted: for
     resources, ports, volumes, spread and anti-affinity. On its own node it takes up room as
-    before. A pod without a controller is not counted, as nothing would make it anew. Nodes are
-    numbered, and a set of nodes is an integer: bit n is node n. The numbers stay while the node is
-    there.
+    before, unless its place is vacated. A pod without a controller is not counted, as nothing would
+    make it anew; a pod that waits for a node is. Nodes are numbered, and a set of nodes is an
+    integer: bit n is node n. The numbers stay while the node is there.
     """
 
     indexes: ClassVar[tuple[type[Index], ...]] = SchedulerNodeFit.indexes
@@ -41,6 +45,8 @@ class TriedMoves:
         reservations = self._nodes.reservations
         for uid in list(reservations.pods):
             reservations.release(uid)
+        for pod in list(self._nodes.vacated.pods):
+            self._nodes.vacated.discard(pod.uid)
         for each in reserved:
             reservations.reserve(each.pod, each.node, _FOR_EVER_S)
         while self._nodes.is_stale:
@@ -72,6 +78,19 @@ class TriedMoves:
         among &= self._nodes.ready & ~(0 if own is None else 1 << own)
         return self._filters.fitting(pod, among)
 
+    def reachable(self, pod: Pod, among: int) -> int:
+        """Return which of these nodes, ready, are not closed to the pod, whatever is there."""
+        self._filters.sync()
+        return self._filters.statically_feasible(pod, among & self._nodes.ready)
+
+    def lacking(self, pod: Pod, number: int) -> Mapping[str, int]:
+        """Return what a node lacks for the pod, by resource, beside what is tried."""
+        found: dict[str, int] = {}
+        for resource, wanted in self._filters.demands(pod.spec):
+            if not self._nodes.with_at_least(resource, wanted) >> number & 1:
+                found[resource] = wanted - self._nodes.free.free_in(resource, number)
+        return found
+
     def fullness(self, number: int) -> float:
         """Return the share that is taken of the resource of which a node has least left."""
         node = self._nodes.node(number)
@@ -83,8 +102,9 @@ class TriedMoves:
         return self._least_left(number, self._usual)
 
     def move(self, pod: Pod, number: int) -> None:
-        """Try a move on top of the others."""
-        self._nodes.reservations.reserve(pod, self._nodes.name(number), _FOR_EVER_S)
+        """Try a move on top of the others, or the binding of a pod that has no node."""
+        counted = pod if pod.node else _as_its_own(pod)
+        self._nodes.reservations.reserve(counted, self._nodes.name(number), _FOR_EVER_S)
         self._filters.sync()
 
     def undo(self, pod: Pod) -> None:
@@ -92,8 +112,25 @@ class TriedMoves:
         self._nodes.reservations.release(pod.uid)
         self._filters.sync()
 
+    def vacate(self, pod: Pod) -> None:
+        """Take a pod to have left its node: its room there is free."""
+        self._nodes.vacated.add(pod)
+        self._filters.sync()
+
+    def take_again(self, pod: Pod) -> None:
+        """Take a pod whose place was vacated to be there again."""
+        self._nodes.vacated.discard(pod.uid)
+        self._filters.sync()
+
     def _least_left(self, number: int, of: Mapping[str, float]) -> float:
         free, least = self._nodes.free, 1.0
         for resource in _COMPARED:
             least = min(least, free.free_in(resource, number) / (of.get(resource) or 1))
         return least
+
+
+def _as_its_own(pod: Pod) -> Pod:
+    """Return a pod that counts where it is to be bound, whether or not something controls it."""
+    if controller_uid(pod) is not None:
+        return pod
+    return replace(pod, owners=(OwnerReference(_ITS_OWN, pod.name, pod.uid, controller=True),))

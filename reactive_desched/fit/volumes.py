@@ -124,7 +124,9 @@ class VolumeFilter:
         """Return the pods with claims in a slot, and those with a reservation there."""
         entry = self._nodes.node_info(slot)
         if entry is not None:
-            yield from (pod for pod in entry.active.values() if pod.pvc_names)
+            vacated = self._nodes.vacated
+            there = (pod for pod in entry.active.values() if pod.pvc_names)
+            yield from (pod for pod in there if pod.uid not in vacated)
             yield from (
                 reservation.pod for reservation in self._nodes.reservations.on_node(entry.name)
             )

@@ -22,12 +22,19 @@ Targets = frozenset[str] | AllNodesBut
 class MoveSet(Struct, frozen=True, gc=False):
     """Pods whose moves are worth it only together: all those that have to leave a node.
 
+    They leave it so that it can be removed, or to make room there for `room_for`, a pod that waits.
     `empty` are nodes that are empty already, and are to take none of them.
     """
 
     node: str
     pods: tuple[PodKey, ...]
     empty: tuple[str, ...] = ()
+    room_for: PodKey | None = None
+
+    @property
+    def key(self) -> tuple[str, PodKey | None]:
+        """Return what is the same for the set while its pods leave."""
+        return self.node, self.room_for
 
 
 class Finding(Struct, frozen=True, gc=False):

@@ -200,7 +200,8 @@ class PodSpec(Struct, frozen=True, gc=False):
     them, with a default for each container that requests none; None where they are `requests`.
     `images` are those of the app containers, sorted, one for each container. `scheduling_group`
     names the group with which the kube-scheduler places the pod; it is empty for a pod on its own.
-    `required_features` are those that its node has to declare. `unread` names the parts of the pod
+    `required_features` are those that its node has to declare. `never_preempts` says that its
+    `preemptionPolicy` is Never. `unread` names the parts of the pod
     that were too long to be read, such as its tolerations: it is held for them.
     """
 
@@ -225,6 +226,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     restart_policy: str = RESTARTS_ALWAYS
     scheduling_group: str = ""
     required_features: tuple[str, ...] = ()
+    never_preempts: bool = False
     unread: str = ""
 
     def is_requested_by_container(self, resource: str) -> bool:

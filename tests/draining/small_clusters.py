@@ -110,6 +110,12 @@ class SmallPlaces:
     def undo(self, pod: SmallPod) -> None:
         self._on[self.tried.pop(pod)].remove(pod)
 
+    def vacate(self, pod: SmallPod) -> None:
+        self._on[pod.node].remove(pod)
+
+    def take_again(self, pod: SmallPod) -> None:
+        self._on[pod.node].add(pod)
+
 
 def is_possible(node: SmallNode, pods: Iterable[SmallPod]) -> bool:
     """Say whether pods may be on a node together."""

@@ -30,7 +30,8 @@ class UnschedulablePods(Index):
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._since_s: dict[PodKey, int] = {}
-        for pod in cluster.store(Pod):
+        self._pods = cluster.store(Pod)
+        for pod in self._pods:
             if not pod.node:
                 self._follow(pod)
 
@@ -38,6 +39,11 @@ class UnschedulablePods(Index):
     def since_s(self) -> Mapping[PodKey, int]:
         """Return since when, by uid; in seconds since the epoch."""
         return self._since_s
+
+    def pods(self) -> list[tuple[Pod, int]]:
+        """Return each of these pods with since when it is unschedulable."""
+        found = ((self._pods.get(uid), since_s) for uid, since_s in self._since_s.items())
+        return [(pod, since_s) for pod, since_s in found if pod is not None]
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, was bound or disappeared."""

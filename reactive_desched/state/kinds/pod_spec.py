@@ -49,6 +49,7 @@ _INFEASIBLE: Final = "Infeasible"
 QOS_CACHE_SIZE: Final = 10_000
 """How many QoS classes are cached, by the texts of requests and limits."""
 
+_NEVER: Final = b'"Never"'
 _RESTART_ALL: Final = "RestartAllContainers"
 _REQUESTS_KEY: Final = b'"requests":'
 # NUL cannot occur in JSON, so joined texts never run into each other.
@@ -141,6 +142,7 @@ class WirePodSpec(WireStruct, frozen=True, gc=False):
     node_name: str = ""
     scheduler_name: Raw = NULL
     priority: Raw = NULL
+    preemption_policy: Raw = NULL
     node_selector: Raw = EMPTY_OBJECT
     tolerations: Raw = EMPTY_LIST
     affinity: Raw = EMPTY_OBJECT
@@ -248,6 +250,7 @@ class SpecReader:
             restart_policy=self._restart_policy(parts.restart_policy),
             scheduling_group=self._scheduling_group(parts),
             required_features=tuple(self._required_features(parts)),
+            never_preempts=_never_preempts(parts),
         )
 
     def _required_features(self, parts: WirePodSpec) -> Iterator[str]:
@@ -496,6 +499,11 @@ def _max_quantities(lists: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return largest_by_resource
 
 
+def _never_preempts(parts: WirePodSpec) -> bool:
+    """Say whether the kube-scheduler ends no other pod to make room for one of this spec."""
+    return bytes(parts.preemption_policy) == _NEVER
+
+
 def _spec_text(parts: WirePodSpec) -> bytes:
     """Join the texts of all that a PodSpec keeps, but affinity and local storage."""
     texts: list[Raw | bytes] = [
@@ -507,6 +515,7 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         parts.overhead,
         parts.resources,
         b"claims" if parts.resource_claims else b"",
+        b"yields" if _never_preempts(parts) else b"",
         b"users" if _shares_network_with_own_users(parts) else b"",
         parts.restart_policy,
         parts.scheduling_group,

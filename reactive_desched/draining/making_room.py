@@ -1,0 +1,342 @@
+"""Finds the cheapest moves after which a pod that waits fits on a node.
+
+It is a search without a rule of the kube-scheduler: `RoomPlaces` says which nodes fit a pod beside
+the moves that were tried so far. Nodes are ranked by amounts alone, by what they lack for the pod
+and what each of their pods gives; the cheapest are then tried by all rules.
+"""
+
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from reactive_desched.draining.emptying import Movable, Moves, Places
+from reactive_desched.primitives.bits import slots_in
+
+PodT = TypeVar("PodT", bound=Movable)
+PodT_contra = TypeVar("PodT_contra", bound=Movable, contravariant=True)
+
+MAX_LOOKS: Final = 2_000
+"""So many times at most it is asked for one pod which nodes fit a pod; then there is no room."""
+
+MAX_CHOICES: Final = 20_000
+"""So many choices of pods of a node are looked at; then the cheapest so far is taken."""
+
+CHOICES_PER_STEP: Final = 200
+
+MAX_COMPARED: Final = 16
+"""Of the nodes that fit a pod so many are compared."""
+
+MAX_DISPLACED: Final = 24
+"""For a pod without a place so many pods of other nodes are tried elsewhere."""
+
+
+class RoomPlaces(Places[PodT_contra], Protocol[PodT_contra]):
+    """Answers which nodes fit a pod, also where pods are taken to have left their nodes."""
+
+    def vacate(self, pod: PodT_contra) -> None:
+        """Take a pod to have left its node."""
+        ...
+
+    def take_again(self, pod: PodT_contra) -> None:
+        """Take it to be there again."""
+        ...
+
+
+class Mover(Struct, Generic[PodT], frozen=True, gc=False):
+    """A pod that may leave its node, what its move costs, and what it gives of what is lacking."""
+
+    pod: PodT
+    cost: float
+    gives: Mapping[str, int]
+
+
+class Candidate(Struct, Generic[PodT], frozen=True, gc=False):
+    """A node that the pod could be on: what it lacks by resource, and the pods that may leave it.
+
+    Of two that cost the same the one of the lower `rank` is taken.
+    """
+
+    node: int
+    lacks: Mapping[str, int]
+    movers: tuple[Mover[PodT], ...]
+    rank: float = 0.0
+
+
+class Room(Struct, Generic[PodT], frozen=True):
+    """A node on which the pod fits once these pods have moved, in this order, to these nodes."""
+
+    node: int
+    cost: float
+    places: Moves[PodT]
+
+
+def find_room(
+    pod: PodT,
+    candidates: Iterable[Candidate[PodT]],
+    takers: int,
+    places: RoomPlaces[PodT],
+    most: int,
+    looks: int = MAX_LOOKS,
+) -> Generator[None, None, Room[PodT] | None]:
+    """Find the cheapest room for a pod by `most` moves; None where there is none.
+
+    Yields after every look. All that was tried is taken back, also where it is closed.
+    """
+    search = _Search(pod, takers, places, most)
+    trying = [
+        _Trying(each.rank, number, each, frozenset(), frozenset(), bound)
+        for number, each in enumerate(candidates)
+        if (bound := least_cost(each, most)) is not None
+    ]
+    yield
+    queue = [each.turn for each in trying]
+    by_turn = {each.turn: each for each in trying}
+    heapify(queue)
+    spent = 0
+    while queue and spent < looks:
+        each = by_turn.pop(heappop(queue))
+        if each.chosen is None:
+            steps: Generator[None, None, _Trying[PodT] | Room[PodT] | None] = each.choose(most)
+        else:
+            steps = search.attempt(each, each.chosen)
+        try:
+            while True:
+                next(steps)
+                spent += 1
+                yield
+        except StopIteration as end:
+            found = end.value
+        finally:
+            search.take_back()
+        if isinstance(found, Room):
+            return found
+        if found is not None:
+            by_turn[found.turn] = found
+            heappush(queue, found.turn)
+    return None
+
+
+class _Trying(Struct, Generic[PodT], frozen=True):
+    """A candidate with what was learned of it: pods that are stuck there, and that have to leave.
+
+    `bound` is what its moves cost at least; `chosen` are those of the cheapest choice, by amounts.
+    """
+
+    rank: float
+    number: int
+    of: Candidate[PodT]
+    stuck: frozenset[Hashable]
+    needed: frozenset[Hashable]
+    bound: float
+    chosen: tuple[Mover[PodT], ...] | None = None
+
+    @property
+    def turn(self) -> tuple[float, int, float, int]:
+        """Return what orders candidates: those that cost least first."""
+        return round(self.bound, 6), len(self.chosen or ()), self.rank, self.number
+
+    @property
+    def movers(self) -> list[Mover[PodT]]:
+        """Return the pods that are not stuck."""
+        return [each for each in self.of.movers if each.pod.key not in self.stuck]
+
+    def learned(
+        self, stuck: Iterable[Hashable] = (), needed: Iterable[Hashable] = ()
+    ) -> "_Trying[PodT]":
+        """Return it with more that is known, and no choice yet."""
+        return _Trying(
+            self.rank,
+            self.number,
+            self.of,
+            self.stuck.union(stuck),
+            self.needed.union(needed),
+            self.bound,
+        )
+
+    def choose(self, most: int) -> Generator[None, None, "_Trying[PodT] | None"]:
+        """Choose the cheapest pods that give what is lacking, by amounts alone."""
+        needed = tuple(each for each in self.movers if each.pod.key in self.needed)
+        if len(needed) < len(self.needed) or len(needed) > most:
+            return None
+        lacks = dict(self.of.lacks)
+        for each in needed:
+            for resource in lacks:
+                lacks[resource] -= each.gives.get(resource, 0)
+        rest = [each for each in self.movers if each.pod.key not in self.needed]
+        found = yield from cheapest_choice(lacks, rest, most - len(needed))
+        if found is None:
+            return None
+        chosen = (*needed, *found)
+        cost = sum(each.cost for each in chosen)
+        return _Trying(
+            self.rank, self.number, self.of, self.stuck, self.needed, max(cost, self.bound), chosen
+        )
+
+
+class _Search(Generic[PodT]):
+    """Tries the choices for one pod by all rules."""
+
+    def __init__(self, pod: PodT, takers: int, places: RoomPlaces[PodT], most: int) -> None:
+        self._pod = pod
+        self._takers = takers
+        self._places = places
+        self._most = most
+        self._moved: list[PodT] = []
+        self._vacated: list[PodT] = []
+
+    def take_back(self) -> None:
+        """Take back all that was tried."""
+        for pod in self._vacated:
+            self._places.take_again(pod)
+        for pod in self._moved:
+            self._places.undo(pod)
+        self._vacated, self._moved = [], []
+
+    def attempt(
+        self, trying: _Trying[PodT], chosen: Sequence[Mover[PodT]]
+    ) -> Generator[None, None, _Trying[PodT] | Room[PodT] | None]:
+        """Move the chosen pods; return the room, or what was learned, or None if there is none."""
+        node, among = trying.of.node, self._takers & ~(1 << trying.of.node)
+        for each in chosen:
+            self._vacate(each.pod)
+        fits = self._fits(node)
+        yield
+        if not fits:
+            self.take_back()
+            return (yield from self._learn_needed(trying))
+        self.take_back()
+        options = []
+        for each in chosen:
+            options.append((self._places.fitting(each.pod, among), each))
+            yield
+        if stuck := [each.pod.key for fitting, each in options if not fitting]:
+            return trying.learned(stuck=stuck)
+        options.sort(key=lambda option: (option[0].bit_count(), -max(option[1].gives.values(), default=0)))
+        found: list[tuple[PodT, int]] = []
+        for _, each in options:
+            to = self._choose(self._places.fitting(each.pod, among))
+            yield
+            if to is None:
+                return trying.learned(stuck=[each.pod.key])
+            self._move(each.pod, to)
+            self._vacate(each.pod)
+            found.append((each.pod, to))
+        fits = self._fits(node)
+        yield
+        if not fits:  # where they went rules the pod out
+            return trying.learned(stuck=[chosen[-1].pod.key])
+        return Room(node, sum(each.cost for each in chosen), tuple(found))
+
+    def _learn_needed(self, trying: _Trying[PodT]) -> Generator[None, None, _Trying[PodT] | None]:
+        """Find the pods that keep the pod off, whatever amounts are free."""
+        movers, node = trying.movers, trying.of.node
+        for each in movers:
+            self._vacate(each.pod)
+        fits = self._fits(node)
+        yield
+        if not fits:
+            return None
+        needed = []
+        for each in movers:
+            self._places.take_again(each.pod)
+            if not self._fits(node):
+                needed.append(each.pod.key)
+            self._places.vacate(each.pod)
+            yield
+        new = trying.needed.symmetric_difference(needed)
+        return trying.learned(needed=needed) if new else None
+
+    def _fits(self, node: int) -> bool:
+        return bool(self._places.fitting(self._pod, 1 << node))
+
+    def _choose(self, fitting: int) -> int | None:
+        """Choose the fullest node: the room of others is kept whole."""
+        compared = [node for node, _ in zip(slots_in(fitting), range(MAX_COMPARED), strict=False)]
+        return max(compared, key=self._places.fullness, default=None)
+
+    def _move(self, pod: PodT, node: int) -> None:
+        self._places.move(pod, node)
+        self._moved.append(pod)
+
+    def _vacate(self, pod: PodT) -> None:
+        self._places.vacate(pod)
+        self._vacated.append(pod)
+
+
+def least_cost(candidate: Candidate[PodT], most: int) -> float | None:
+    """Return what the moves cost at least, by the largest pods; None where `most` do not do."""
+    number = 0
+    for resource, lacking in candidate.lacks.items():
+        gives = sorted((each.gives.get(resource, 0) for each in candidate.movers), reverse=True)
+        count = 0
+        for amount in gives[:most]:
+            if lacking <= 0:
+                break
+            lacking -= amount
+            count += 1
+        if lacking > 0:
+            return None
+        number = max(number, count)
+    costs = sorted(each.cost for each in candidate.movers)
+    return sum(costs[:number])
+
+
+def cheapest_choice(
+    lacks: Mapping[str, int], movers: Collection[Mover[PodT]], most: int
+) -> Generator[None, None, tuple[Mover[PodT], ...] | None]:
+    """Choose the cheapest pods, `most` at most, that together give what is lacking.
+
+    Every choice is looked at that can still be the cheapest, up to `MAX_CHOICES`.
+    """
+    wanted = {resource: amount for resource, amount in lacks.items() if amount > 0}
+    if not wanted:
+        return ()
+    useful = [each for each in movers if any(each.gives.get(key, 0) > 0 for key in wanted)]
+    ranked = sorted(useful, key=lambda each: (each.cost / _share(each, wanted), each.cost))
+    # the most that one of these pods, or one behind it, gives of a resource
+    best_behind = [dict.fromkeys(wanted, 0)]
+    least_behind = [float("inf")]
+    for each in reversed(ranked):
+        best_behind.append(
+            {key: max(most_of, each.gives.get(key, 0)) for key, most_of in best_behind[-1].items()}
+        )
+        least_behind.append(min(least_behind[-1], each.cost))
+    best_behind.reverse()
+    least_behind.reverse()
+    best: tuple[Mover[PodT], ...] | None = None
+    best_cost = float("inf")
+    stack: list[tuple[int, float, tuple[Mover[PodT], ...], dict[str, int]]] = [(0, 0.0, (), wanted)]
+    looked = 0
+    while stack and looked < MAX_CHOICES:
+        looked += 1
+        if looked % CHOICES_PER_STEP == 0:
+            yield
+        at, cost, chosen, left = stack.pop()
+        if not left:
+            if cost < best_cost:
+                best, best_cost = chosen, cost
+            continue
+        more = most - len(chosen)
+        if at == len(ranked) or not more:
+            continue
+        fewest = max(_ceil(amount, best_behind[at][key]) for key, amount in left.items())
+        if fewest > more or cost + fewest * least_behind[at] >= best_cost - 1e-9:
+            continue
+        each = ranked[at]
+        stack.append((at + 1, cost, chosen, left))
+        rest = {
+            key: short for key, amount in left.items() if (short := amount - each.gives.get(key, 0)) > 0
+        }
+        stack.append((at + 1, cost + each.cost, (*chosen, each), rest))
+    return best
+
+
+def _ceil(amount: int, by: int) -> float:
+    return -(-amount // by) if by > 0 else float("inf")
+
+
+def _share(mover: Mover[PodT], wanted: Mapping[str, int]) -> float:
+    """Return which part of what is lacking a pod gives, of all resources together."""
+    return sum(min(1.0, mover.gives.get(key, 0) / amount) for key, amount in wanted.items())

@@ -1,0 +1,202 @@
+"""Looks for room for pods that wait: who may move for them, and who is served without a move.
+
+Every node is looked at once for a pod, so it is done in steps; the search is `making_room.py`.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from heapq import nsmallest
+from typing import Final
+
+from msgspec import Struct
+
+from reactive_desched.api.plugin import View
+from reactive_desched.api.tried_moves import MoveTrial
+from reactive_desched.draining.making_room import Candidate, Mover, Room, find_room, least_cost
+from reactive_desched.model.consolidation import EMPTYING, consolidation_of
+from reactive_desched.model.gangs import gang_of
+from reactive_desched.model.move_cost import move_cost
+from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
+from reactive_desched.model.node_marks import is_being_emptied
+from reactive_desched.model.objects import Node, Pod, controller_of
+from reactive_desched.model.resources import PODS
+from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.primitives.bits import of_slots
+
+MAX_CANDIDATES: Final = 200
+"""So many nodes at most are tried for a pod, those first that cost least by amounts alone."""
+
+NOMINATED_RANK: Final = -1.0
+"""The node for which the pod is nominated comes before others that cost the same."""
+
+Steps = Generator[None, None, "Room[Pod] | NoRoom"]
+
+
+class NoRoom(Struct, frozen=True):
+    """Why nothing is moved for a pod, for people; `is_served` says that it needs no move."""
+
+    why: str
+    is_served: bool = False
+
+
+class RoomRules(Struct, frozen=True):
+    """The arguments: whether they let a pod leave, and how many pods may move for one."""
+
+    takes_pod: Callable[[Pod], bool]
+    max_moves: int
+
+
+class PendingRooms:
+    """The nodes of one moment, as pods that wait find them; `begin` comes first."""
+
+    def __init__(self, view: View, rules: RoomRules, trial: MoveTrial) -> None:
+        self._view = view
+        self._rules = rules
+        self._trial = trial
+        self._nodes: dict[int, Node] = {}
+        self._takers = 0
+
+    def begin(self) -> Generator[None, None, None]:
+        """Look at every node that is eligible; pods that leave already count no more."""
+        takers: list[int] = []
+        for name in list(self._view.node_names()):
+            yield
+            found = self._view.pods_of(NodeSubject(name))
+            number = self._trial.number_of(name)
+            if found is None or number is None or not _takes_pods(found[0]):
+                continue
+            node, pods = found
+            self._nodes[number] = node
+            for pod in list(pods):
+                if self._view.is_leaving(pod):
+                    self._trial.vacate(pod)
+            if consolidation_of(node) is None:
+                takers.append(number)
+        self._takers = of_slots(takers)
+
+    def search(self, pod: Pod) -> Steps:
+        """Look for the cheapest room for a pod; if there is some, it is taken."""
+        if (own := why_left_alone(pod)) is not None:
+            return own
+        among = self._trial.reachable(pod, of_slots(list(self._nodes)))
+        yield
+        if not among:
+            why = "no node would take it, whatever leaves: taints, affinity, or what nodes declare"
+            return NoRoom(why)
+        if self._trial.fitting(pod, among):
+            return NoRoom("it fits on a node, at the latest when what leaves is gone", True)
+        yield
+        ranked: list[tuple[float, float, int]] = []
+        for number in self._numbers(among):
+            yield
+            candidate = self._candidate(pod, number)
+            if (yield from self._preempts(pod, number, candidate.lacks)):
+                name = self._trial.name_of(number)
+                return NoRoom(
+                    f"preemption makes room on {name}: pods of lower priority are there", True
+                )
+            if (bound := least_cost(candidate, self._rules.max_moves)) is not None:
+                ranked.append((bound, candidate.rank, number))
+        if not ranked:
+            return NoRoom(f"no {self._rules.max_moves} pods of a node that may move are enough")
+        candidates = []
+        for *_, number in nsmallest(MAX_CANDIDATES, ranked):
+            candidates.append(self._only_evictable(self._candidate(pod, number)))
+            yield
+        room = yield from find_room(
+            pod, candidates, self._takers, self._trial, self._rules.max_moves
+        )
+        if room is None:
+            return NoRoom(
+                "the pods that would have to move may not be evicted, or fit on no other node"
+            )
+        yield from self._take(pod, room)
+        return room
+
+    def _take(self, pod: Pod, room: Room[Pod]) -> Generator[None, None, None]:
+        """Let the room count as taken for the pods that come after this one."""
+        for moved, to in room.places:
+            self._trial.move(moved, to)
+            self._trial.vacate(moved)
+            yield
+        self._trial.move(pod, room.node)
+
+    def _numbers(self, among: int) -> Iterator[int]:
+        return (number for number in list(self._nodes) if among >> number & 1)
+
+    def _candidate(self, pod: Pod, number: int) -> Candidate[Pod]:
+        lacks, name = self._trial.lacking(pod, number), self._trial.name_of(number)
+        movers = tuple(
+            Mover(each, move_cost(each), {r: _gives(each, r) for r in lacks})
+            for each in self._pods_on(name)
+            if self._may_move(each, pod)
+        )
+        rank = NOMINATED_RANK if pod.status.nominated_node == name else 0.0
+        return Candidate(number, lacks, movers, rank)
+
+    def _only_evictable(self, candidate: Candidate[Pod]) -> Candidate[Pod]:
+        movers = tuple(each for each in candidate.movers if self._view.evictable(each.pod))
+        return Candidate(candidate.node, candidate.lacks, movers, candidate.rank)
+
+    def _may_move(self, each: Pod, pod: Pod) -> bool:
+        """Say whether a pod may move for another by itself; the evictor is asked later."""
+        return (
+            (each.spec.priority or 0) <= (pod.spec.priority or 0)
+            and not self._view.is_leaving(each)
+            and not drain_leaves(each)
+            and controller_of(each.owners) is not None
+            and self._rules.takes_pod(each)
+        )
+
+    def _preempts(
+        self, pod: Pod, number: int, lacks: Mapping[str, int]
+    ) -> Generator[None, None, bool]:
+        """Say whether the kube-scheduler makes room on a node by preemption.
+
+        It takes all pods of lower priority away, and asks its filters again.
+        """
+        if pod.spec.never_preempts:
+            return False
+        lower = [
+            each
+            for each in self._pods_on(self._trial.name_of(number))
+            if (each.spec.priority or 0) < (pod.spec.priority or 0)
+            and not self._view.is_leaving(each)
+        ]
+        if not lower or any(
+            sum(_gives(each, resource) for each in lower) < lacking
+            for resource, lacking in lacks.items()
+        ):
+            return False
+        for each in lower:
+            self._trial.vacate(each)
+        try:
+            fits = self._trial.fitting(pod, 1 << number)
+            yield
+        finally:
+            for each in lower:
+                self._trial.take_again(each)
+        return bool(fits)
+
+    def _pods_on(self, name: str) -> list[Pod]:
+        found = self._view.pods_of(NodeSubject(name))
+        return [] if found is None else list(found[1])
+
+
+def why_left_alone(pod: Pod) -> NoRoom | None:
+    """Say why nothing is moved for a pod, by the pod alone."""
+    if (gang := gang_of(pod)) is not None:
+        return NoRoom(f"it is one of gang {gang}, which would need room for all of its pods")
+    if pod.has_resource_claims:
+        return NoRoom("it claims devices, and which of them are free is not looked at")
+    return None
+
+
+def _takes_pods(node: Node) -> bool:
+    if node.unschedulable or is_to_be_drained(node) or is_being_emptied(node):
+        return False
+    return consolidation_of(node) != EMPTYING
+
+
+def _gives(pod: Pod, resource: str) -> int:
+    """Return what a node has more of a resource without a pod."""
+    return 1 if resource == PODS else pod.held.get(resource, 0)

@@ -1,0 +1,233 @@
+"""The scheduler finds no node for a pod, and one has room for it once others have moved."""
+
+from collections.abc import Generator, Iterable
+from typing import Final, TypeVar
+
+from pydantic import Field
+
+from reactive_desched.api.args import Count, Seconds
+from reactive_desched.api.balance_plugin import BalancePlugin, Plan
+from reactive_desched.api.index import Cluster
+from reactive_desched.api.plugin import View
+from reactive_desched.api.scope import ScopedArgs
+from reactive_desched.api.tried_moves import MoveTrial
+from reactive_desched.draining.landing import waits_or_leaves
+from reactive_desched.draining.making_room import Room
+from reactive_desched.draining.pending_rooms import NoRoom, PendingRooms, RoomRules
+from reactive_desched.model.changes import (
+    Change,
+    CSINodeChanged,
+    NamespaceChanged,
+    NodeAdded,
+    NodeCapacityDecreased,
+    NodeCapacityIncreased,
+    NodeGone,
+    NodeLabelsChanged,
+    NodeMetadataChanged,
+    NodeTaintsChanged,
+    NominationEnded,
+    PendingPodAdded,
+    PendingPodDeleted,
+    PodBound,
+    PodEvictabilityChanged,
+    PodGone,
+    PodLabelsChanged,
+    PodMetadataChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PodTerminating,
+    PvcChanged,
+    PvChanged,
+    Resynced,
+)
+from reactive_desched.model.decisions import Decision
+from reactive_desched.model.findings import (
+    AllNodesBut,
+    Finding,
+    MoveSet,
+    RequeueAfter,
+    YieldPoint,
+)
+from reactive_desched.model.making_room import ALL_PENDING, MAKE_ROOM
+from reactive_desched.model.objects import Pod
+from reactive_desched.primitives.timers import DebounceConfig
+from reactive_desched.state.indexes.unschedulable_pods import (
+    PodUnschedulableChanged,
+    UnschedulablePods,
+)
+from reactive_desched.text.ages import format_age
+from reactive_desched.text.counts import format_count
+
+MAX_WAITING: Final = 100
+"""For so many pods at most room is looked for in one plan, those of the highest priority first."""
+
+MAX_ROOMS: Final = 10
+"""A plan makes room for so many pods at most; the next one goes on."""
+
+ResultT = TypeVar("ResultT")
+Steps = Generator[Finding | RequeueAfter | YieldPoint, Decision, ResultT]
+
+
+class MakeRoomForPendingArgs(ScopedArgs):
+    """Arguments: how long a pod waits first, and which pods may move for it, how many."""
+
+    wait: Seconds = Field(
+        default=60.0,
+        description="A pod counts once the scheduler has found no node for it for so long. With an "
+        "autoscaler: longer than a new node takes.",
+    )
+    max_moves: Count = Field(
+        default=3, ge=1, description="So many pods at most move for one that waits."
+    )
+
+    @property
+    def rules(self) -> RoomRules:
+        """The arguments as the search asks for them."""
+        return RoomRules(self.covers, self.max_moves)
+
+
+class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
+    """Pods whose moves make room for one that the scheduler finds no node for.
+
+    The cheapest pods of one node move, of the same or a lower priority, each of which fits on
+    another node by all of the kube-scheduler's filters; then the pod that waits fits there. They
+    move all or not at all: the first one leaves once all gates let all of them go and the pod that
+    waits is nominated for the node, so that nothing of its priority or below takes the room. The
+    namespaces and labels are those of the pods that move. Nothing moves for a pod that preemption
+    serves, nor for pods of DaemonSets, of gangs, with scheduling gates or with claimed devices. A
+    sweep nominates no pod, so it finds nothing.
+    """
+
+    name = MAKE_ROOM
+    least_debounce = DebounceConfig(quiet_s=1.0, max_wait_s=10.0)
+    indexes = (UnschedulablePods,)
+    reacts_to = (
+        Resynced,
+        PodUnschedulableChanged,
+        NodeAdded,
+        NodeGone,
+        NodeTaintsChanged,
+        NodeLabelsChanged,
+        NodeCapacityIncreased,
+        NodeCapacityDecreased,
+        NodeMetadataChanged,
+        NominationEnded,
+        PendingPodAdded,
+        PendingPodDeleted,
+        PodBound,
+        PodGone,
+        PodLabelsChanged,
+        PodMetadataChanged,
+        PodSpecChanged,
+        PodStatusChanged,
+        PodTerminating,
+        PodEvictabilityChanged,
+        NamespaceChanged,
+        PvcChanged,
+        PvChanged,
+        CSINodeChanged,
+    )
+
+    def subjects(self, change: Change, view: View) -> Iterable[str]:
+        """Name all pods that wait, if there are any."""
+        if isinstance(change, Resynced | PodUnschedulableChanged | PendingPodDeleted):
+            return (ALL_PENDING,)
+        return (ALL_PENDING,) if view.index(UnschedulablePods).since_s else ()
+
+    def balance(self, subject: str, view: View) -> Plan:
+        """Plan room for one pod after the other, and find the pods that move for them."""
+        del subject
+        waiting = yield from self._waiting(view)
+        if not waiting:
+            return
+        trial = yield from _with_pauses(view.try_moves())
+        rooms = PendingRooms(view, self.args.rules, trial)
+        yield from _with_pauses(rooms.begin())
+        made = 0
+        without: set[object] = set()
+        for pod in waiting[:MAX_WAITING]:
+            if (kind := _equal_pods(pod)) in without:
+                continue
+            found = yield from _with_pauses(rooms.search(pod))
+            if isinstance(found, NoRoom):
+                without.add(kind)
+                continue
+            if (yield from self._move(pod, found, trial)) == "cluster":
+                return
+            made += 1
+            if made >= MAX_ROOMS:
+                return
+
+    def _waiting(self, view: View) -> Steps[list[Pod]]:
+        """Return the pods that wait for long enough, those of the highest priority first."""
+        due: list[tuple[int, int, str, str, Pod]] = []
+        soonest: float | None = None
+        for pod, since_s in view.index(UnschedulablePods).pods():
+            left_s = since_s + self.args.wait - view.now_s
+            if left_s > 0:
+                soonest = left_s if soonest is None else min(soonest, left_s)
+            else:
+                priority = pod.spec.priority or 0
+                due.append((-priority, since_s, pod.namespace, pod.name, pod))
+        if soonest is not None:
+            yield RequeueAfter(soonest)
+        due.sort(key=lambda each: each[:4])
+        return [pod for *_, pod in due]
+
+    def _move(self, pod: Pod, room: Room[Pod], trial: MoveTrial) -> Steps[str]:
+        """Find the pods that move for one that waits; return the scope whose limit ended it."""
+        node = trial.name_of(room.node)
+        moved = MoveSet(node, tuple(each.uid for each, _ in room.places), room_for=pod.uid)
+        pods = format_count(len(room.places), "pod")
+        message = f"{node} has room for {pod} once {pods} moved, with places elsewhere"
+        targets = AllNodesBut(frozenset((node,)))
+        for each, to in room.places:
+            details: dict[str, int | str] = {
+                "roomFor": str(pod),
+                "pods": len(moved.pods),
+                "place": trial.name_of(to),
+            }
+            decision = yield Finding(
+                each,
+                self.name,
+                message,
+                needs_fit=True,
+                targets=targets,
+                relieves_node=True,
+                details=details,
+                move_set=moved,
+            )
+            if decision.scope_exhausted == "cluster":
+                return decision.scope_exhausted
+            if not waits_or_leaves(decision):
+                return ""
+        return ""
+
+    def sweep(self, view: View) -> Plan:
+        """Find nothing: without the nomination that the controller writes others take the room."""
+        del view
+        yield from ()
+
+    def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
+        """Say whether the pod came to a node for which a pod that waits is nominated."""
+        del now_s
+        waiting = cluster.index(UnschedulablePods).pods()
+        return any(each.status.nominated_node == pod.node for each, _ in waiting)
+
+
+def _equal_pods(pod: Pod) -> object:
+    """Return what is the same for pods for which the same nodes have room."""
+    return pod.namespace, id(pod.spec), tuple(sorted(pod.labels.items())), pod.pvc_names
+
+
+def _with_pauses(steps: Generator[None, None, ResultT]) -> Steps[ResultT]:
+    """Take the steps of a generator with a YieldPoint after each, and return its result."""
+    try:
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield YieldPoint()
+    finally:
+        steps.close()
