@@ -138,9 +138,10 @@ NOT_HERE = (
     "DrainNodes",
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
+    "MakeRoomForPending",
 )
 """Goes by koordinator's measurements; the others are ours, and find nothing where nobody asks for a
-drain or reports a condition, or in a sweep, which writes no taint."""
+drain or reports a condition, or in a sweep, which writes no taint and nominates no pod."""
 
 
 def test_every_plugin_that_people_enable_has_something_to_do_in_that_cluster(

@@ -720,6 +720,64 @@ class ConsolidationEnded(EventData, frozen=True, gc=False, kw_only=True, rename=
         return f"node {self.node} {words.get(self.result, self.result)}: {self.message}"
 
 
+ROOM_BEGUN: Final = full_type("room.begun")
+ROOM_ENDED: Final = full_type("room.ended")
+
+
+class _Room(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """Room is made on a node for a pod that waits."""
+
+    waiting: Annotated[str, _described("The pod that waits, as NAMESPACE/NAME.")]
+    waiting_uid: Annotated[str, _described("The uid of the pod that waits.")]
+    node: Annotated[str, _described("The node on which room is made.")]
+
+
+@event_data(
+    EventType(
+        ROOM_BEGUN,
+        "Pods begin to move as one set, to make room for a pod that the scheduler finds no node "
+        "for.",
+    ),
+)
+class RoomBegun(_Room, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A pod that waits is nominated for a node, and pods leave that one."""
+
+    pods: Annotated[int, _described("How many pods move.")]
+
+    def describe(self) -> str:
+        """Return for which pod room is made, where, and by how many moves."""
+        moves = format_count(self.pods, "pod")
+        return f"room for {self.waiting} is made on {self.node}: {moves} to move"
+
+
+@event_data(
+    EventType(
+        ROOM_ENDED,
+        "A pod for which room was made is bound or gone, or was not bound in time.",
+    ),
+)
+class RoomEnded(_Room, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A set of moves that made room has ended."""
+
+    result: Annotated[
+        str,
+        _described(
+            "`bound`: the pod is on that node; `elsewhere`: it is on another one; `gone`: it was "
+            "deleted; `given_up`: it still waits."
+        ),
+    ]
+
+    def describe(self) -> str:
+        """Return which pod it is, and what became of it."""
+        words = {
+            "bound": f"is bound to {self.node}, where room was made",
+            "elsewhere": f"is bound to another node than {self.node}, where room was made",
+            "gone": f"is gone; room was made for it on {self.node}",
+            "given_up": f"still waits, though room was made on {self.node}",
+        }
+        return f"{self.waiting} {words.get(self.result, self.result)}"
+
+
 class _ProposalsAnswered(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
     """A person answered proposals of plugins whose mode is propose."""
 

@@ -18,6 +18,7 @@ from reactive_desched.app.health_checks import HealthChecks
 from reactive_desched.app.input_notes import InputNotes, NotedConfigurable, NotedEvictionClient
 from reactive_desched.app.node_drains import Draining, NodeWrites
 from reactive_desched.app.options import Dependencies
+from reactive_desched.app.rooms import Rooms
 from reactive_desched.app.usage import UsagePolling
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
@@ -27,6 +28,7 @@ from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.nodes import mark_drained, request_drain, write_taint
+from reactive_desched.kube.client.nominations import nominate
 from reactive_desched.kube.client.session import Session
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.silence import LateWatches
@@ -57,6 +59,7 @@ class Components(Struct, frozen=True):
     migration: "MigrationRunner | None"
     draining: Draining
     consolidation: Consolidation
+    rooms: Rooms
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -92,6 +95,8 @@ async def build_components(
     migration = _build_migration(deps, session, pipeline, interned, events, recorder, notes)
     draining = _build_draining(deps, session, pipeline, active, recorder)
     consolidation = _build_consolidation(deps, session, pipeline, recorder)
+    nomination = None if deps.dry_run else partial(nominate, session)
+    rooms = Rooms(pipeline, recorder, nomination, deps.log)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -106,6 +111,7 @@ async def build_components(
         migration,
         draining,
         consolidation,
+        rooms,
         evictor,
         active,
         interned,

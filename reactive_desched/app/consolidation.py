@@ -90,7 +90,8 @@ class Consolidation:
         for info in nodes:
             await self._follow(info, write, found)
         for each in controller.sets_to_begin():
-            await self._begin(each, write)
+            if each.room_for is None:
+                await self._begin(each, write)
 
     async def _begin(self, moved: MoveSet, write: WriteTaint) -> None:
         info = self._controller.view.node_info(moved.node)

@@ -100,7 +100,8 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(parts.late_watches)
         deps.metrics.register(session, events, active, parts.pulse, parts.usage)
         deps.metrics.register(parts.health_checks, parts.calendars)
-        deps.metrics.register(parts.pipeline.evictions, parts.draining, parts.consolidation)
+        deps.metrics.register(parts.pipeline.evictions, parts.draining)
+        deps.metrics.register(parts.consolidation, parts.rooms)
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts)
         credential_error = session.credentials.error
@@ -177,6 +178,7 @@ async def _write_nodes(parts: Components) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(parts.draining.run)
         tasks.start_soon(parts.consolidation.run)
+        tasks.start_soon(parts.rooms.run)
 
 
 @asynccontextmanager

@@ -538,8 +538,12 @@ class Controller(IntentOwner):
         return nodes_to_begin(rule, self.view, self.gates.brakes.zones, begun)
 
     def sets_to_begin(self) -> Sequence[MoveSet]:
-        """Return the sets of moves that all gates let go, and whose nodes lack their taint."""
+        """Return the sets of moves that all gates let go, and that lack taint or nomination."""
         return self.gates.move_sets.ready(self._clock())
+
+    def rooms_under_way(self) -> Sequence[MoveSet]:
+        """Return the sets of moves that make room for pods which still wait."""
+        return self.gates.move_sets.rooms(self._clock())
 
     def evaluate(
         self, scope: EvaluationScope, selected: SelectedPods, by: str, reason: str

@@ -213,7 +213,9 @@ class _Search(Generic[PodT]):
             yield
         if stuck := [each.pod.key for fitting, each in options if not fitting]:
             return trying.learned(stuck=stuck)
-        options.sort(key=lambda option: (option[0].bit_count(), -max(option[1].gives.values(), default=0)))
+        options.sort(
+            key=lambda option: (option[0].bit_count(), -max(option[1].gives.values(), default=0))
+        )
         found: list[tuple[PodT, int]] = []
         for _, each in options:
             to = self._choose(self._places.fitting(each.pod, among))
@@ -270,14 +272,12 @@ def least_cost(candidate: Candidate[PodT], most: int) -> float | None:
     number = 0
     for resource, lacking in candidate.lacks.items():
         gives = sorted((each.gives.get(resource, 0) for each in candidate.movers), reverse=True)
-        count = 0
-        for amount in gives[:most]:
-            if lacking <= 0:
-                break
-            lacking -= amount
+        count, given = 0, 0
+        while given < lacking:
+            if count == min(most, len(gives)):
+                return None
+            given += gives[count]
             count += 1
-        if lacking > 0:
-            return None
         number = max(number, count)
     costs = sorted(each.cost for each in candidate.movers)
     return sum(costs[:number])
@@ -327,7 +327,9 @@ def cheapest_choice(
         each = ranked[at]
         stack.append((at + 1, cost, chosen, left))
         rest = {
-            key: short for key, amount in left.items() if (short := amount - each.gives.get(key, 0)) > 0
+            key: short
+            for key, amount in left.items()
+            if (short := amount - each.gives.get(key, 0)) > 0
         }
         stack.append((at + 1, cost + each.cost, (*chosen, each), rest))
     return best

@@ -83,7 +83,8 @@ class PendingRooms:
             why = "no node would take it, whatever leaves: taints, affinity, or what nodes declare"
             return NoRoom(why)
         if self._trial.fitting(pod, among):
-            return NoRoom("it fits on a node, at the latest when what leaves is gone", True)
+            why = "it fits on a node, at the latest when what leaves is gone"
+            return NoRoom(why, is_served=True)
         yield
         ranked: list[tuple[float, float, int]] = []
         for number in self._numbers(among):
@@ -92,7 +93,8 @@ class PendingRooms:
             if (yield from self._preempts(pod, number, candidate.lacks)):
                 name = self._trial.name_of(number)
                 return NoRoom(
-                    f"preemption makes room on {name}: pods of lower priority are there", True
+                    f"preemption makes room on {name}: pods of lower priority are there",
+                    is_served=True,
                 )
             if (bound := least_cost(candidate, self._rules.max_moves)) is not None:
                 ranked.append((bound, candidate.rank, number))

@@ -168,9 +168,7 @@ def controller_uid(pod: Pod) -> str | None:
     return next((owner.uid for owner in pod.owners if owner.controller), None)
 
 
-def _remove_from_index(
-    index: dict[str, dict[PodKey, EntryT]], key: str, pod: PodKey
-) -> None:
+def _remove_from_index(index: dict[str, dict[PodKey, EntryT]], key: str, pod: PodKey) -> None:
     of_key = index[key]
     del of_key[pod]
     if not of_key:

@@ -84,7 +84,7 @@ class Gate:
         """Return the first gate's refusal or deferral, or Evict: the eviction has begun."""
         self._ledger.find(finding, now)
         sets = self._move_sets
-        if sets is not None and sets.asks_for_all(finding):
+        if sets is not None and sets.asks_for_all(finding, now):
             blocked = self._first_of_set(sets, finding, now)
         else:
             blocked = self._first(finding, now)
@@ -92,7 +92,7 @@ class Gate:
             self._ledger.block(blocked)
             return blocked
         if sets is not None:
-            sets.let_go(finding)
+            sets.let_go(finding, now)
         self._ledger.decide(finding, self._profile, now)
         return Evict(finding)
 

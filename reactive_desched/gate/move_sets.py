@@ -4,6 +4,10 @@ The pods of a set come in their order, each through all gates. What keeps one of
 set; what only waits for its turn does not. Where the last one has come, the set is ready: the
 controller writes the taint, and what finds the pods after that lets them go one by one. Where no
 taint is written, in a dry run and for plugins that observe, a set begins by itself.
+
+A set that makes room for a pod that waits begins with that pod's nomination for the node instead.
+The kube-scheduler may take that back when it tries the pod in between: the set goes on all the
+same, until the pod is bound or gone, or has waited in vain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from reactive_desched.model.changes import Change
+from reactive_desched.model.changes import Change, PodStatusChanged
 from reactive_desched.model.consolidation import (
     EMPTYING,
     consolidation_of,
@@ -20,7 +24,8 @@ from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd,
 from reactive_desched.model.findings import Finding, MoveSet
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.node_marks import CONSOLIDATING
-from reactive_desched.model.wakes import WakeOnNode, WakeOnPod
+from reactive_desched.model.objects import PodKey
+from reactive_desched.model.wakes import WakeOn, WakeOnNode, WakeOnPod
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.consolidated_nodes import (
     ConsolidatedNodes,
@@ -63,6 +68,20 @@ NODE_RESTS: Final = GateReason(
     "moves.futileBackoff",
 )
 
+NOT_NOMINATED: Final = GateReason(
+    MOVE_SET_GATE,
+    "PodNotNominated",
+    "The pod is one of a set that makes room for a pod that waits, which is nominated for the node "
+    "before the first one leaves. Where it is not, the right to patch pods/status is missing.",
+)
+ROOM_RESTS: Final = GateReason(
+    MOVE_SET_GATE,
+    "RoomRests",
+    "Pods have moved to make room for a pod that waits, and it was not bound: nothing moves for it "
+    "for a time.",
+    "moves.futileBackoff",
+)
+
 MOVED_BY_JOBS: Final = GateReason(
     MOVE_SET_GATE,
     "SetMovedByJobs",
@@ -86,6 +105,16 @@ MAX_RESTS: Final = 10_000
 
 MAX_REST_FACTOR: Final = 16
 
+BOUND_AFTER_S: Final = 120.0
+"""So long after the last pod of its room has left, a pod that waits is taken not to be bound."""
+
+STUCK_AFTER_S: Final = 600.0
+"""A room of which no pod was let go for so long is given up."""
+
+
+SetKey = tuple[str, PodKey | None]
+"""What `MoveSet.key` returns."""
+
 
 class _Coming(Struct):
     """The number of pods of a set that have come so far, in their order, and of those that wait."""
@@ -102,8 +131,18 @@ class _Begun(Struct):
     at: float
 
 
+class _Room(Struct):
+    """A set that makes room, as it began, and when the last of its pods was let go."""
+
+    moved: MoveSet
+    at: float
+
+
 class _Rest(Struct, frozen=True):
-    """Until when a node is left alone, in monotonic seconds, and how often in a row."""
+    """Until when a node, or a pod that waits, is left alone, in monotonic seconds.
+
+    `times` is how often in a row.
+    """
 
     until: float
     times: int
@@ -119,7 +158,7 @@ class NoSets:
         if finding.move_set is None:
             return None
         message = (
-            "it leaves only with all pods of its node, and migration jobs move pods one by one"
+            "it leaves only with the other pods of a set, and migration jobs move pods one by one"
         )
         return MOVED_BY_JOBS.refuse(finding, message, (WakeOnPod(finding.pod.uid),))
 
@@ -127,20 +166,22 @@ class NoSets:
 class MoveSets:
     """The sets of one controller's evictions; times are monotonic seconds.
 
-    `marks` says whether a set begins with a taint. `ready` names the nodes whose sets are ready.
+    `marks` says whether a set begins with a taint, or a nomination. `ready` are the sets that are
+    to have it now, `rooms` those that make room and have begun with one.
     """
 
-    reacts_to = (ConsolidatingTaintGone,)
+    reacts_to = (ConsolidatingTaintGone, PodStatusChanged)
     indexes = (ConsolidatedNodes,)
 
     def __init__(self, view: ClusterView, settings: "MoveSettings", *, marks: bool) -> None:
         self._view = view
         self._settings = settings
         self._marks = marks
-        self._coming: dict[str, _Coming] = {}
-        self._ready: dict[str, tuple[float, MoveSet]] = {}
-        self._begun: dict[str, _Begun] = {}
-        self._rests: dict[str, _Rest] = {}
+        self._coming: dict[SetKey, _Coming] = {}
+        self._ready: dict[SetKey, tuple[float, MoveSet]] = {}
+        self._begun: dict[SetKey, _Begun] = {}
+        self._rooms: dict[SetKey, _Room] = {}
+        self._rests: dict[SetKey, _Rest] = {}
 
     def reconfigure(self, settings: "MoveSettings") -> None:
         """Apply another rest; sets that are ready have to be so again."""
@@ -149,31 +190,42 @@ class MoveSets:
         self._ready.clear()
 
     def ready(self, now: float) -> list[MoveSet]:
-        """Return the sets whose nodes are to have the taint now."""
+        """Return the sets whose nodes are to have the taint now, or whose pods the nomination."""
         tainted = self._view.index(ConsolidatedNodes).names
         return [
             each
             for at, each in self._ready.values()
-            if now - at <= READY_S and each.node not in tainted
+            if now - at <= READY_S
+            and (each.node not in tainted if each.room_for is None else self._waits(each))
         ]
 
-    def rests_until(self, node: str, now: float) -> float | None:
-        """Return until when a node is left alone; None where it is not."""
-        rest = self._rests.get(node)
+    def rooms(self, now: float) -> list[MoveSet]:
+        """Return the sets that make room, have begun, and whose pod still waits, not in vain."""
+        return [
+            room.moved
+            for room in self._rooms.values()
+            if self._waits(room.moved) and not self._is_in_vain(room, now)
+        ]
+
+    def rests_until(self, moved: MoveSet, now: float) -> float | None:
+        """Return until when a node, or a pod that waits, is left alone; None where it is not."""
+        rest = self._rests.get(_resting_key(moved))
         return None if rest is None or rest.until <= now else rest.until
 
-    def asks_for_all(self, finding: Finding) -> bool:
+    def asks_for_all(self, finding: Finding, now: float) -> bool:
         """Say whether the finding is of a set that has not begun."""
-        return finding.move_set is not None and not self._has_begun(finding.move_set.node)
+        return finding.move_set is not None and not self._has_begun(finding.move_set, now)
 
-    def let_go(self, finding: Finding) -> None:
-        """Note a pod that leaves: a set without a taint ends with its last one."""
-        if (moved := finding.move_set) is None or moved.node not in self._begun:
+    def let_go(self, finding: Finding, now: float) -> None:
+        """Note a pod that leaves: a set without a mark ends with its last one."""
+        if (moved := finding.move_set) is None:
             return
-        begun = self._begun[moved.node]
-        begun.pods.discard(finding.pod.uid)
-        if not begun.pods:
-            del self._begun[moved.node]
+        if (room := self._rooms.get(moved.key)) is not None:
+            room.at = now
+        if (begun := self._begun.get(moved.key)) is not None:
+            begun.pods.discard(finding.pod.uid)
+            if not begun.pods:
+                del self._begun[moved.key]
 
     def check(self, finding: Finding, now: float, *, waits: bool) -> Defer | Refuse | None:
         """Decide on a pod of a set that has not begun, which all other gates let go.
@@ -182,7 +234,7 @@ class MoveSets:
         """
         moved = finding.move_set
         assert moved is not None, "it is asked about sets"
-        if (until := self.rests_until(moved.node, now)) is not None:
+        if (until := self.rests_until(moved, now)) is not None:
             return self._resting(finding, moved, until)
         coming = self._follow(moved, finding, waits=waits)
         if coming is None or coming.came < len(moved.pods):
@@ -195,27 +247,31 @@ class MoveSets:
 
     def explain(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Return what keeps a pod of a set, as far as that is so without another look at all."""
-        if not self.asks_for_all(finding):
+        if not self.asks_for_all(finding, now):
             return None
         moved = finding.move_set
         assert moved is not None, "it was asked just now"
         return self._rests_or_turn(finding, moved, now) or self._incomplete(finding, moved)
 
     def apply_changes(self, changes: Sequence[Change], now: float) -> bool:
-        """Let a node rest whose taint was taken off before it was empty."""
+        """Let a node rest whose taint was taken off before it was empty; begin to make room."""
         for change in changes:
             if isinstance(change, ConsolidatingTaintGone):
-                self._ready.pop(change.node, None)
+                self._ready.pop((change.node, None), None)
                 if self._is_used(change.node):
-                    self._rest(change.node, now)
+                    self._rest((change.node, None), now)
+            elif isinstance(change, PodStatusChanged) and (at := change.pod.status.nominated_node):
+                ready = self._ready.get((at, change.pod.uid))
+                if ready is not None and now - ready[0] <= READY_S:
+                    self._begin_room(ready[1], now)
         return False
 
     def _follow(self, moved: MoveSet, finding: Finding, *, waits: bool) -> _Coming | None:
         """Count a pod that came in its turn; None where one before it did not come."""
         uid = finding.pod.uid
         if moved.pods[0] == uid:
-            self._coming[moved.node] = _Coming(moved.pods)
-        coming = self._coming.get(moved.node)
+            self._coming[moved.key] = _Coming(moved.pods)
+        coming = self._coming.get(moved.key)
         if coming is None or coming.pods != moved.pods or coming.came == len(moved.pods):
             return None
         if moved.pods[coming.came] != uid:
@@ -225,40 +281,67 @@ class MoveSets:
         return coming
 
     def _rests_or_turn(self, finding: Finding, moved: MoveSet, now: float) -> Refuse | None:
-        if (until := self.rests_until(moved.node, now)) is not None:
+        if (until := self.rests_until(moved, now)) is not None:
             return self._resting(finding, moved, until)
         return self._waiting(finding, moved, now)
 
-    @staticmethod
-    def _resting(finding: Finding, moved: MoveSet, until: float) -> Refuse:
-        message = f"moves off {moved.node} were given up, so it is left alone for a time"
+    def _resting(self, finding: Finding, moved: MoveSet, until: float) -> Refuse:
         wakes = (WakeOnPod(finding.pod.uid),)
+        if moved.room_for is not None:
+            message = (
+                f"pods moved to make room for {self._named(moved.room_for)}, and it was not bound: "
+                "nothing moves for it for a time"
+            )
+            return ROOM_RESTS.refuse(finding, message, wakes, until).ending(
+                WaitEnd("; it ends", until)
+            )
+        message = f"moves off {moved.node} were given up, so it is left alone for a time"
         return NODE_RESTS.refuse(finding, message, wakes, until).ending(WaitEnd("; it ends", until))
 
     def _waiting(self, finding: Finding, moved: MoveSet, now: float) -> Refuse | None:
-        if (other := self._other_set(moved.node, now)) is None:
+        if (other := self._other_set(moved, now)) is None:
             return None
-        message = f"node {other} is emptied first, one at a time"
-        wakes = WakeOnNode(other), WakeOnPod(finding.pod.uid)
+        node, room_for = other
+        if room_for is None:
+            message = f"node {node} is emptied first, one at a time"
+            wakes: tuple[WakeOn, ...] = (WakeOnNode(node), WakeOnPod(finding.pod.uid))
+        else:
+            message = f"room for {self._named(room_for)} on {node} comes first, one at a time"
+            wakes = (WakeOnPod(room_for), WakeOnPod(finding.pod.uid))
         return OTHER_SET.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
 
     def _incomplete(self, finding: Finding, moved: MoveSet) -> Refuse:
+        pods = format_count(len(moved.pods), "pod")
+        which = f"{pods} of {moved.node}"
+        if moved.room_for is not None:
+            which = f"{pods} that make room on {moved.node} for {self._named(moved.room_for)}"
         message = (
-            f"all {format_count(len(moved.pods), 'pod')} of {moved.node} have to be let go before "
+            f"all {which} have to be let go before "
             f"the first leaves: `reactive-desched why --node {moved.node}` says what keeps one"
         )
         wakes = WakeOnNode(moved.node), WakeOnPod(finding.pod.uid)
         return SET_INCOMPLETE.refuse(finding, message, wakes, turn=_row(moved))
 
     def _begin(self, finding: Finding, moved: MoveSet, now: float) -> Defer | Refuse:
-        self._coming.pop(moved.node, None)
-        if not self._marks:
-            self._begun[moved.node] = _Begun(set(moved.pods), now)
+        self._coming.pop(moved.key, None)
+        is_marked = moved.room_for is not None and self._is_nominated(moved)
+        if is_marked:
+            self._begin_room(moved, now)
+        if is_marked or not self._marks:
+            if not is_marked:
+                self._begun[moved.key] = _Begun(set(moved.pods), now)
             message = f"all gates let the pods of {moved.node} go: they leave now"
             at = now + BEGINS_AFTER_S
             return BEGINS.defer(finding, message, at, turn=_row(moved), end=silent_end(at))
-        self._ready = {name: each for name, each in self._ready.items() if now - each[0] <= READY_S}
-        self._ready[moved.node] = now, moved
+        self._ready = {key: each for key, each in self._ready.items() if now - each[0] <= READY_S}
+        self._ready[moved.key] = now, moved
+        if moved.room_for is not None:
+            message = (
+                f"all gates let the pods go that make room for {self._named(moved.room_for)}: it "
+                f"is nominated for {moved.node}, and then they leave"
+            )
+            waits = WakeOnPod(moved.room_for), WakeOnPod(finding.pod.uid)
+            return NOT_NOMINATED.refuse(finding, message, waits, now + RETRY_S, turn=_row(moved))
         message = (
             f"all gates let the pods of {moved.node} go: it gets the taint {CONSOLIDATING}, and "
             "then they leave"
@@ -266,10 +349,48 @@ class MoveSets:
         wakes = WakeOnNode(moved.node), WakeOnPod(finding.pod.uid)
         return NOT_TAINTED.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
 
-    def _has_begun(self, node: str) -> bool:
+    def _has_begun(self, moved: MoveSet, now: float) -> bool:
         if not self._marks:
-            return node in self._begun
-        return node in self._under_way()
+            return moved.key in self._begun
+        if moved.room_for is not None:
+            self._end_rooms(now)
+            room = self._rooms.get(moved.key)
+            return room is not None and set(moved.pods) <= set(room.moved.pods)
+        return moved.node in self._under_way()
+
+    def _end_rooms(self, now: float) -> None:
+        """Forget the rooms whose pods are bound or gone; those in vain rest."""
+        for key, room in list(self._rooms.items()):
+            if not self._waits(room.moved):
+                del self._rooms[key]
+            elif self._is_in_vain(room, now):
+                del self._rooms[key]
+                self._rest(_resting_key(room.moved), now)
+
+    def _begin_room(self, moved: MoveSet, now: float) -> None:
+        self._ready.pop(moved.key, None)
+        self._rooms[moved.key] = _Room(moved, now)
+
+    def _is_nominated(self, moved: MoveSet) -> bool:
+        if not self._marks or moved.room_for is None:
+            return False
+        pod = self._view.pod(moved.room_for)
+        return pod is not None and pod.status.nominated_node == moved.node
+
+    def _waits(self, moved: MoveSet) -> bool:
+        """Say whether the pod for which room is made is still without a node."""
+        pod = None if moved.room_for is None else self._view.pod(moved.room_for)
+        return pod is not None and pod.is_pending and not pod.is_terminating
+
+    def _is_in_vain(self, room: _Room, now: float) -> bool:
+        there = map(self._view.pod, room.moved.pods)
+        if any(pod is not None and pod.is_active for pod in there):
+            return now - room.at > STUCK_AFTER_S
+        return now - room.at > BOUND_AFTER_S
+
+    def _named(self, uid: PodKey) -> str:
+        pod = self._view.pod(uid)
+        return "a pod that is gone" if pod is None else f"pod {pod}"
 
     def _under_way(self) -> Iterator[str]:
         """Yield the nodes whose sets have begun with a taint, and that are not empty."""
@@ -279,28 +400,38 @@ class MoveSets:
             if node is not None and consolidation_of(node) == EMPTYING and self._is_used(name):
                 yield name
 
-    def _other_set(self, node: str, now: float) -> str | None:
-        """Return another node whose set is under way, or ready."""
+    def _other_set(self, moved: MoveSet, now: float) -> SetKey | None:
+        """Return another set that is under way, or ready."""
         if not self._marks:
             self._begun = {
-                name: each for name, each in self._begun.items() if now - each.at <= READY_S
+                key: each for key, each in self._begun.items() if now - each.at <= READY_S
             }
-            return next((name for name in self._begun if name != node), None)
-        others = (*self._under_way(), *(each.node for each in self.ready(now)))
-        return min((name for name in others if name != node), default=None)
+            return next((key for key in self._begun if key != moved.key), None)
+        if moved.key in self._rooms:
+            return moved.key  # its pods are others now: it began with no more than may move
+        others: list[SetKey] = [(name, None) for name in self._under_way()]
+        others += (each.key for each in (*self.rooms(now), *self.ready(now)))
+        return next((key for key in sorted(others, key=str) if key != moved.key), None)
 
     def _is_used(self, node: str) -> bool:
         info = self._view.node_info(node)
         return info is not None and not all(map(drain_leaves, info.active.values()))
 
-    def _rest(self, node: str, now: float) -> None:
-        times = 1 + (self._rests[node].times if node in self._rests else 0)
-        self._rests.pop(node, None)
+    def _rest(self, key: SetKey, now: float) -> None:
+        times = 1 + (self._rests[key].times if key in self._rests else 0)
+        self._rests.pop(key, None)
         while len(self._rests) >= MAX_RESTS:
             del self._rests[next(iter(self._rests))]
         factor = min(2 ** (times - 1), MAX_REST_FACTOR)
-        self._rests[node] = _Rest(now + factor * self._settings.futile_backoff_s, times)
+        self._rests[key] = _Rest(now + factor * self._settings.futile_backoff_s, times)
 
 
 def _row(moved: MoveSet) -> str:
+    if moved.room_for is not None:
+        return f"the set that makes room on node {moved.node}"
     return f"the set of node {moved.node}"
+
+
+def _resting_key(moved: MoveSet) -> SetKey:
+    """Return what is left alone when a set was given up: its node, or the pod that waits."""
+    return (moved.node, None) if moved.room_for is None else ("", moved.room_for)

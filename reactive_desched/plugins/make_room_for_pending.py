@@ -48,15 +48,16 @@ from reactive_desched.model.findings import (
     RequeueAfter,
     YieldPoint,
 )
-from reactive_desched.model.making_room import ALL_PENDING, MAKE_ROOM
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
 )
-from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
+
+ALL_PENDING: Final = "pending pods"
+"""The one subject."""
 
 MAX_WAITING: Final = 100
 """For so many pods at most room is looked for in one plan, those of the highest priority first."""
@@ -98,7 +99,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
     sweep nominates no pod, so it finds nothing.
     """
 
-    name = MAKE_ROOM
+    name = "MakeRoomForPending"
     least_debounce = DebounceConfig(quiet_s=1.0, max_wait_s=10.0)
     indexes = (UnschedulablePods,)
     reacts_to = (

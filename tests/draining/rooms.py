@@ -1,5 +1,7 @@
 """Pods that fit nowhere in small clusters, and the fewest moves that make room, exactly."""
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from msgspec import Struct
@@ -66,11 +68,10 @@ def candidates(waiting: Waiting) -> list[Candidate[SmallPod]]:
     return found
 
 
-def find(waiting: Waiting) -> Room[SmallPod] | None:
+def find(waiting: Waiting, places: SmallPlaces | None = None) -> Room[SmallPod] | None:
+    places = places or SmallPlaces(waiting.cluster)
     everywhere = (1 << len(waiting.cluster.nodes)) - 1
-    steps = find_room(
-        waiting.pod, candidates(waiting), everywhere, SmallPlaces(waiting.cluster), MOST
-    )
+    steps = find_room(waiting.pod, candidates(waiting), everywhere, places, MOST)
     return planned(steps)
 
 
@@ -89,7 +90,9 @@ def broken_by(waiting: Waiting, room: Room[SmallPod]) -> list[str]:
     return found
 
 
-def fewest_moves(waiting: Waiting, deterministic_time: float, *, any_node: bool = True) -> int | None:
+def fewest_moves(
+    waiting: Waiting, deterministic_time: float, *, any_node: bool = True
+) -> int | None:
     """Return the fewest moves, `MOST` at most, by the solver; None where there is no room.
 
     With `any_node` pods of every node may move, else those of the pod's own alone.
@@ -106,28 +109,22 @@ def fewest_moves(waiting: Waiting, deterministic_time: float, *, any_node: bool 
     for each in cluster.pods:
         if each.stays:
             continue
-        ways = slots_in(each.allowed & ((1 << len(cluster.nodes)) - 1) & ~(1 << each.node))
-        moves[each] = {n: model.new_bool_var(f"{each.name}>{n}") for n in ways}
+        others = slots_in(each.allowed & ((1 << len(cluster.nodes)) - 1) & ~(1 << each.node))
+        moves[each] = {n: model.new_bool_var(f"{each.name}>{n}") for n in others}
         model.add(sum(moves[each].values()) <= 1)
-        if not any_node:
-            for x in moves[each].values():
-                if each.node in to:
-                    model.add_implication(x, to[each.node])
-                else:
-                    model.add(x == 0)
     for node in cluster.nodes:
         n, there = node.number, cluster.on(node.number)
-        for limit, size in (
+        ways = {p: moves[p][n] for p in moves if n in moves[p]}
+        sizes: list[tuple[int, Callable[[SmallPod], int]]] = [
             (node.cpu, lambda p: p.cpu),
             (node.memory, lambda p: p.memory),
             (MAX_PODS, lambda _: 1),
-            *(
-                (1, lambda p, group=group: p.apart == group)
-                for group in {p.apart for p in (*cluster.pods, pod) if p.apart}
-            ),
-        ):
+        ]
+        groups = {p.apart for p in (*cluster.pods, pod) if p.apart}
+        sizes += [(1, partial(_is_of, group)) for group in sorted(groups)]
+        for limit, size in sizes:
             stays = sum(size(p) * (1 - sum(moves.get(p, {}).values())) for p in there)
-            comes = sum(size(p) * ways[n] for p, ways in moves.items() if n in ways)
+            comes = sum(size(p) * x for p, x in ways.items())
             own = size(pod) * to[n] if n in to else 0
             model.add(stays + comes + own <= limit)
     total = sum(x for ways in moves.values() for x in ways.values())
@@ -141,3 +138,7 @@ def fewest_moves(waiting: Waiting, deterministic_time: float, *, any_node: bool 
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return round(solver.objective_value)
     return None
+
+
+def _is_of(group: str, pod: SmallPod) -> int:
+    return int(pod.apart == group)

@@ -31,9 +31,7 @@ from tests.support.random_steps import in_one_field
 
 NAMES = ("n1", "n2", "n3")
 NOWHERE = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),))
-GATED = PodStatus(
-    "Pending", conditions=(PodCondition("PodScheduled", "False", "SchedulingGated"),)
-)
+GATED = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "SchedulingGated"),))
 NOW = 1000
 
 

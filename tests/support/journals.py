@@ -354,6 +354,14 @@ class _EventGenerator:
             ),
         )
         yield make_event(
+            api.ROOM_BEGUN,
+            api.RoomBegun(waiting="shop/web-9", waiting_uid="uid-9", node="n7", pods=2),
+        )
+        yield make_event(
+            api.ROOM_ENDED,
+            api.RoomEnded(waiting="shop/web-9", waiting_uid="uid-9", node="n7", result="bound"),
+        )
+        yield make_event(
             api.FUTILE_CLEARED,
             api.FutileCleared(
                 by="ada@laptop",

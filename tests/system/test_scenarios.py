@@ -65,9 +65,14 @@ BALANCE = (
     *("RemoveDuplicates", "RemovePodsViolatingTopologySpreadConstraint"),
 )
 
-ASKED_FOR = {"DrainNodes", "RemovePodsViolatingNodeConditions", "ConsolidateNodes"}
+ASKED_FOR = {
+    "DrainNodes",
+    "RemovePodsViolatingNodeConditions",
+    "ConsolidateNodes",
+    "MakeRoomForPending",
+}
 """Find pods of nodes that a person cordons: to have them drained, or because they are sick; the
-last one finds nothing in a sweep, which writes no taint."""
+last two find nothing in a sweep, which writes no taint and nominates no pod."""
 
 
 @pytest.fixture

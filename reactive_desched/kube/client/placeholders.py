@@ -17,8 +17,9 @@ from urllib.parse import quote
 import msgspec
 
 from reactive_desched.errors import RequestRejected
+from reactive_desched.kube.client.nominations import nominate_if_allowed
 from reactive_desched.kube.client.responses import ApiResponse, accepted_body
-from reactive_desched.kube.client.session import MERGE_PATCH, Transport
+from reactive_desched.kube.client.session import Transport
 from reactive_desched.migration.actions import CreatePlaceholder
 from reactive_desched.model.migration_jobs import (
     API_VERSION,
@@ -58,10 +59,6 @@ _OF_ONE_POD: Final = (
 )
 """Labels that a pod's siblings may not have: those of a StatefulSet's pod, and those of its node,
 which the API server copies to each pod since 1.35."""
-_NOT_NOMINATED: Final = (
-    *(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
 _OF_PORT: Final = ("containerPort", "hostPort", "protocol", "hostIP")
 _JsonObject = dict[str, Any]  # any JSON below the named members
 
@@ -92,28 +89,12 @@ async def make_room(session: Transport, placeholder: Pod, successor: Pod | None)
     takes the room. One that is gone already is no error.
     """
     if successor is not None and not successor.node and placeholder.node:
-        await _nominate(session, successor, placeholder.node)
+        await nominate_if_allowed(session, successor, placeholder.node)
     options = {"preconditions": {"uid": placeholder.uid}, "gracePeriodSeconds": 0}
     path = _path(placeholder.namespace, placeholder.name)
     reply = await session.request("DELETE", path, body=msgspec.json.encode(options))
     if reply.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
         _body(reply, placeholder)
-
-
-async def _nominate(session: Transport, pod: Pod, node: str) -> None:
-    """Set a pod's `status.nominatedNodeName`; skipped without the right, or without the pod.
-
-    A pod that has a node by now is skipped as well: the API server calls that unprocessable.
-    """
-    patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
-    reply = await session.request(
-        "PATCH",
-        f"{_path(pod.namespace, pod.name)}/status",
-        body=msgspec.json.encode(patch),
-        content_type=MERGE_PATCH,
-    )
-    if reply.status not in _NOT_NOMINATED:
-        _body(reply, pod)
 
 
 async def read_pod(session: Transport, pod: Pod) -> _JsonObject | None:

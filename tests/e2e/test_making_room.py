@@ -1,0 +1,79 @@
+"""MakeRoomForPending with the real scheduler: the pod that waited is bound, and all is at rest."""
+
+import time
+
+import pytest
+
+from tests.support import manifests
+from tests.support.audit_crosscheck import AuditCrosscheck
+from tests.support.control_plane import wait_until
+from tests.support.controller_process import RunController
+from tests.support.limits import UNLIMITED
+from tests.support.playground import OWNER, E2ENamespace
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+QUIET_S = 10.0
+SETTINGS = (
+    "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+    "debounce: {quiet: 200ms, maxWait: 2s}\n"
+) + UNLIMITED
+
+
+def two_nodes_with_two_free_cpus(playground: E2ENamespace) -> None:
+    """Fill two nodes of 8 CPUs with four pods of 1.5 each, as the scheduler spreads them."""
+    playground.balance = {"MakeRoomForPending": {"wait": "1s"}}
+    playground.settings = SETTINGS
+    playground.add_nodes("n1", "n2")
+    playground.deploy("web", 8, cpu="1500m")
+    assert set(playground.pods_by_node().values()) == {4}
+    playground.kubectl.run("apply", "-f", "deploy/room/rbac.yaml")
+
+
+def create(playground: E2ENamespace, app: str, replicas: int, cpu: str, **spec: object) -> None:
+    """Create a Deployment whose pods find no node."""
+    ours = {"nodeSelector": {OWNER: playground.namespace}, **spec}
+    made = manifests.deployment(playground.namespace, app, replicas, cpu=cpu, **ours)
+    playground.kubectl.apply(made)
+
+
+@pytest.mark.parametrize("preempts", [True, False], ids=["preempts", "never preempts"])
+def test_a_pod_of_three_cpus_is_bound_where_each_node_had_two_free(
+    playground: E2ENamespace,
+    run_controller: RunController,
+    referee: AuditCrosscheck,
+    *,
+    preempts: bool,
+) -> None:
+    two_nodes_with_two_free_cpus(playground)
+    patient = {} if preempts else {"priorityClassName": playground.add_patient_class()}
+    create(playground, "big", 1, "3", **patient)
+
+    with run_controller():
+        playground.await_healthy("big", 1)
+        playground.await_healthy("web", 8)
+        moved = [each.pod for each in referee.evicted()]
+        time.sleep(QUIET_S)
+
+    assert len(moved) == 1
+    assert moved[0].startswith("web")
+    assert len(referee.evicted()) == 1, "a second look moves something"
+
+
+def test_where_there_is_room_for_one_of_two_pods_that_wait_one_move_makes_it(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """Two pods of 3.5 CPUs wait, and there is room for one."""
+    two_nodes_with_two_free_cpus(playground)
+    create(playground, "big", 1, "3500m", priorityClassName=playground.add_patient_class())
+    create(playground, "other", 1, "3500m", priorityClassName=f"{playground.namespace}-patient")
+
+    def is_bound(app: str) -> bool:
+        return any(each.node for each in playground.pods(app).values())
+
+    with run_controller():
+        wait_until(lambda: is_bound("big") != is_bound("other"), within_s=60, what="one is bound")
+        playground.await_healthy("web", 8)
+        time.sleep(QUIET_S)
+
+    assert len(referee.evicted()) == 1

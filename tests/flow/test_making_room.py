@@ -1,0 +1,285 @@
+"""Sets that make room: the pod that waits is nominated first, then its room is made as a whole."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec.structs import replace
+
+from reactive_desched.api.event import RoomBegun, RoomEnded
+from reactive_desched.app.rooms import AGAIN_S, RETRY_S, Rooms
+from reactive_desched.errors import RequestRejected
+from reactive_desched.gate.move_sets import BOUND_AFTER_S
+from reactive_desched.model.decisions import Refuse
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
+from reactive_desched.model.objects import Annotations, Node, Pod, PodCondition, PodStatus
+from reactive_desched.model.outcomes import DryRun
+from reactive_desched.plugins.make_room_for_pending import (
+    MakeRoomForPendingArgs,
+    MakeRoomForPendingPlugin,
+)
+from reactive_desched.policy.settings.controller_settings import ProfileSettings
+from reactive_desched.policy.settings.guards import GuardSettings
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import UNLIMITED_MOVES
+from tests.support.flow import FakeEdgesController
+from tests.support.recording_logger import RecordingLogger
+
+pytestmark = pytest.mark.anyio
+
+NOWHERE = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),))
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def small(name: str) -> Node:
+    return node(name, allocatable={"cpu": "4", "memory": "8Gi", "pods": "20"})
+
+
+def web(name: str, on: str | None, cpu: str = "500m", **more: Any) -> Pod:
+    return pod(name, on=on, requests={"cpu": cpu, "memory": "256Mi"}, **more)
+
+
+def waits(name: str = "big", cpu: str = "3") -> Pod:
+    made = web(name, None, cpu, owner="ReplicaSet/big")
+    return replace(made, status=NOWHERE, condition_transitions=(0,))
+
+
+class MakingRoom(FakeEdgesController):
+    """A controller whose nominations come back as the watch would bring them."""
+
+    def __init__(self, *, mode: Mode = ACT, **parts: Any) -> None:
+        args = MakeRoomForPendingArgs(wait=0.0)
+        super().__init__(MakeRoomForPendingPlugin(args), **{"moves": UNLIMITED_MOVES, **parts})
+        written = self.config.written
+        assert written is not None
+        named = {"test": ProfileSettings(mode=mode)}
+        settings = written.model_copy(update={"profiles": named})
+        self.reconfigure(replace(self.config, written=settings))
+        self.writes: list[tuple[str, str]] = []
+        self.refusal: RequestRejected | None = None
+        self.log = RecordingLogger()
+        write = None if parts.get("dry_run") else self._nominate
+        self.rooms = Rooms(self.pipeline, self.intent_store, write, self.log)
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Run the controller, and what nominates pods, while the block lasts."""
+        async with self.running(), anyio.create_task_group() as group:
+            group.start_soon(self.rooms.run)
+            await anyio.sleep(10)
+            yield
+            group.cancel_scope.cancel()
+
+    def now(self, uid: str) -> Pod:
+        found = self.controller.view.pod(uid)
+        assert found is not None
+        return found
+
+    def update(self, uid: str, **fields: Any) -> None:
+        before = self.now(uid)
+        version = before.resource_version + 1
+        self.deliver(replace(before, resource_version=version, **fields))
+
+    def nominate(self, uid: str, name: str) -> None:
+        self.update(uid, status=replace(self.now(uid).status, nominated_node=name))
+
+    async def _nominate(self, of: Pod, name: str) -> bool:
+        self.writes.append((of.name, name))
+        if self.refusal is not None:
+            raise self.refusal
+        await anyio.lowlevel.checkpoint()
+        self.nominate(of.uid, name)
+        return True
+
+    async def land(self, gone: str, on: str) -> None:
+        """Let an evicted pod end, and its replacement be bound."""
+        of = self.now(gone)
+        self.delete(of)
+        self.deliver(replace(of, name=f"{of.name}x", uid=f"{of.uid}x", node=on))
+        await anyio.sleep(2)
+
+    def reasons(self) -> dict[str, str]:
+        """Return what blocks each pod."""
+        blocked = (each.decision for each in self.controller.evaluator.pending())
+        return {each.finding.pod.name: each.reason for each in blocked if isinstance(each, Refuse)}
+
+    @property
+    def results(self) -> list[str]:
+        """Say what became of rooms, by the events."""
+        return [
+            "begun" if isinstance(each, RoomBegun) else each.result
+            for each in self.intent_store.events
+            if isinstance(each, RoomBegun | RoomEnded)
+        ]
+
+
+A, B = web("a", "n1"), web("b", "n1")
+KEPT1, KEPT2 = web("k1", "n1", "1", owner=None), web("k2", "n2", "2500m", owner=None)
+NODES = small("n1"), small("n2")
+CLUSTER = (*NODES, A, B, KEPT1, KEPT2)
+"""n1 has 2 CPUs free, and 3 once both have moved, for which there is room on n2."""
+
+
+async def test_the_pod_is_nominated_before_the_first_one_leaves_and_until_it_is_bound() -> None:
+    controller = MakingRoom()
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        assert controller.writes == [("big", "n1")]
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        await controller.land("a", "n2")
+        await controller.land("b", "n2")
+        assert controller.results == ["begun"]
+        controller.update("big", node="n1")
+        await anyio.sleep(120)
+
+    assert controller.results == ["begun", "bound"]
+    assert sorted(controller.evicted_names) == ["a", "b"]  # a second look finds nothing
+
+
+async def test_a_nomination_that_the_scheduler_takes_back_is_written_again() -> None:
+    controller = MakingRoom()
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        controller.nominate("big", "")
+        await anyio.sleep(2 * AGAIN_S)
+        assert controller.writes == [("big", "n1")] * 2
+        assert controller.now("big").status.nominated_node == "n1"
+
+
+async def test_what_a_guard_keeps_is_found_before_the_first_pod_leaves() -> None:
+    held = replace(B, annotations=Annotations(do_not_evict="true"))
+    controller = MakingRoom(guards=GuardSettings())
+    controller.sync_and_resume(*NODES, A, held, KEPT1, KEPT2, waits())
+    async with controller.following():
+        await anyio.sleep(900)
+        assert controller.writes == []
+        assert controller.evicted_names == []
+        assert controller.reasons()["b"] == "DoNotEvict"
+        controller.update("b", annotations=Annotations())
+        await anyio.sleep(30)
+
+    assert controller.writes == [("big", "n1")]
+    assert sorted(controller.evicted_names) == ["a", "b"]
+
+
+async def test_a_set_that_waits_for_its_turn_goes_on_though_the_nomination_was_taken_back() -> None:
+    controller = MakingRoom(rates={"node": TokenRate(per_second=1 / 60, burst=1)})
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        assert len(controller.evicted_names) == 1
+        controller.nominate("big", "")
+        await controller.land(controller.evicted_names[0], "n2")
+        await anyio.sleep(90)
+
+    assert sorted(controller.evicted_names) == ["a", "b"]
+    assert controller.results == ["begun"]
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "bound elsewhere"])
+async def test_the_set_stops_when_the_pod_is_bound_or_gone(*, gone: bool) -> None:
+    controller = MakingRoom(rates={"node": TokenRate(per_second=1 / 60, burst=1)})
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        assert len(controller.evicted_names) == 1
+        if gone:
+            controller.delete(controller.now("big"))
+        else:
+            controller.deliver(small("n3"))
+            controller.update("big", node="n3")
+        await anyio.sleep(200)
+
+    assert len(controller.evicted_names) == 1
+    assert controller.results == ["begun", "gone" if gone else "elsewhere"]
+
+
+async def test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rests() -> None:
+    moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
+    controller = MakingRoom(moves=moves)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        await controller.land("a", "n2")
+        await controller.land("b", "n2")
+        controller.deliver(web("thief", "n1", "500m"))
+        await anyio.sleep(30)
+        assert controller.reasons() == {"thief": "OtherSet"}  # no more move than it began with
+        await anyio.sleep(BOUND_AFTER_S)
+        assert controller.results == ["begun", "given_up"]
+        assert controller.writes[-1] == ("big", "")
+        await anyio.sleep(30)
+        assert controller.reasons() == {"thief": "RoomRests"}
+        await anyio.sleep(800)
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        await anyio.sleep(300)
+
+    assert controller.evicted_names[2:] == ["thief"]
+
+
+async def test_one_room_is_made_after_the_other() -> None:
+    third, fourth = small("n3"), small("n4")
+    more = web("c", "n3", "1500m"), web("k3", "n3", "500m", owner=None)
+    full = web("k4", "n4", "2", owner=None)
+    controller = MakingRoom()
+    controller.evictor.slow_s = 0.1
+    controller.sync_and_resume(
+        *CLUSTER, third, fourth, *more, full, waits("big"), waits("bulk", "3500m")
+    )
+    async with controller.following():
+        assert len(controller.writes) == 1
+        await anyio.sleep(20)
+        assert controller.results == ["begun"]
+
+
+async def test_a_dry_run_nominates_no_pod_and_shows_the_whole_set() -> None:
+    controller = MakingRoom(dry_run=True)
+    controller.evictor.script |= {"a": [DryRun()], "b": [DryRun()]}
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        await anyio.sleep(1)
+
+    assert controller.writes == []
+    assert sorted(controller.evicted_names) == ["a", "b"]
+
+
+@pytest.mark.parametrize("mode", [PROPOSE, OBSERVE])
+async def test_what_is_not_carried_out_nominates_no_pod(mode: Mode) -> None:
+    controller = MakingRoom(mode=mode)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        await anyio.sleep(60)
+
+    assert controller.writes == []
+    assert controller.evicted_names == []
+
+
+async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() -> None:
+    controller = MakingRoom()
+    controller.refusal = RequestRejected("403", retryable=False)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        await anyio.sleep(2.5 * RETRY_S)
+
+    assert controller.evicted_names == []
+    assert 2 <= len(controller.writes) <= 4
+    [line, *_] = controller.log.values_of("a pod cannot be nominated for a node")
+    assert "deploy/room/rbac.yaml" in line["remedy"]
+    assert controller.results == []
+
+
+async def test_a_room_that_an_earlier_process_began_goes_on() -> None:
+    leaving = replace(A, deletion_s=5)
+    nominated = replace(waits(), status=replace(NOWHERE, nominated_node="n1"))
+    controller = MakingRoom()
+    controller.sync_and_resume(*NODES, leaving, B, KEPT1, KEPT2, nominated)
+    async with controller.following():
+        assert controller.evicted_names == ["b"]
+
+    assert controller.writes == []
