@@ -52,7 +52,7 @@ class Mover(Struct, Generic[PodT], frozen=True, gc=False):
     gives: Mapping[str, int]
 
 
-class Candidate(Struct, Generic[PodT], frozen=True, gc=False):
+class RoomCandidate(Struct, Generic[PodT], frozen=True, gc=False):
     """A node that the pod could be on: what it lacks by resource, and the pods that may leave it.
 
     Of two that cost the same the one of the lower `rank` is taken.
@@ -74,7 +74,7 @@ class Room(Struct, Generic[PodT], frozen=True):
 
 def find_room(
     pod: PodT,
-    candidates: Iterable[Candidate[PodT]],
+    candidates: Iterable[RoomCandidate[PodT]],
     takers: int,
     places: RoomPlaces[PodT],
     most: int,
@@ -126,7 +126,7 @@ class _Trying(Struct, Generic[PodT], frozen=True):
 
     rank: float
     number: int
-    of: Candidate[PodT]
+    of: RoomCandidate[PodT]
     stuck: frozenset[Hashable]
     needed: frozenset[Hashable]
     bound: float
@@ -267,7 +267,7 @@ class _Search(Generic[PodT]):
         self._vacated.append(pod)
 
 
-def least_cost(candidate: Candidate[PodT], most: int) -> float | None:
+def least_cost(candidate: RoomCandidate[PodT], most: int) -> float | None:
     """Return what the moves cost at least, by the largest pods; None where `most` do not do."""
     number = 0
     for resource, lacking in candidate.lacks.items():

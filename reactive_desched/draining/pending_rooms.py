@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.api.plugin import View
 from reactive_desched.api.tried_moves import MoveTrial
-from reactive_desched.draining.making_room import Candidate, Mover, Room, find_room, least_cost
+from reactive_desched.draining.making_room import RoomCandidate, Mover, Room, find_room, least_cost
 from reactive_desched.model.consolidation import EMPTYING, consolidation_of
 from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.move_cost import move_cost
@@ -32,7 +32,7 @@ Steps = Generator[None, None, "Room[Pod] | NoRoom"]
 
 
 class NoRoom(Struct, frozen=True):
-    """Why nothing is moved for a pod, for people; `is_served` says that it needs no move."""
+    """The reason why nothing moves for a pod, for people; with `is_served` it needs no move."""
 
     why: str
     is_served: bool = False
@@ -125,7 +125,7 @@ class PendingRooms:
     def _numbers(self, among: int) -> Iterator[int]:
         return (number for number in list(self._nodes) if among >> number & 1)
 
-    def _candidate(self, pod: Pod, number: int) -> Candidate[Pod]:
+    def _candidate(self, pod: Pod, number: int) -> RoomCandidate[Pod]:
         lacks, name = self._trial.lacking(pod, number), self._trial.name_of(number)
         movers = tuple(
             Mover(each, move_cost(each), {r: _gives(each, r) for r in lacks})
@@ -133,11 +133,11 @@ class PendingRooms:
             if self._may_move(each, pod)
         )
         rank = NOMINATED_RANK if pod.status.nominated_node == name else 0.0
-        return Candidate(number, lacks, movers, rank)
+        return RoomCandidate(number, lacks, movers, rank)
 
-    def _only_evictable(self, candidate: Candidate[Pod]) -> Candidate[Pod]:
+    def _only_evictable(self, candidate: RoomCandidate[Pod]) -> RoomCandidate[Pod]:
         movers = tuple(each for each in candidate.movers if self._view.evictable(each.pod))
-        return Candidate(candidate.node, candidate.lacks, movers, candidate.rank)
+        return RoomCandidate(candidate.node, candidate.lacks, movers, candidate.rank)
 
     def _may_move(self, each: Pod, pod: Pod) -> bool:
         """Say whether a pod may move for another by itself; the evictor is asked later."""

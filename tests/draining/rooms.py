@@ -7,7 +7,7 @@ from random import Random
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
-from reactive_desched.draining.making_room import Candidate, Mover, Room, find_room
+from reactive_desched.draining.making_room import RoomCandidate, Mover, Room, find_room
 from reactive_desched.primitives.bits import slots_in
 from tests.draining.small_clusters import (
     MAX_PODS,
@@ -47,7 +47,7 @@ def random_waiting(seed: int) -> Waiting | None:
     return None if places.fitting(pod, everywhere) else Waiting(cluster, pod)
 
 
-def candidates(waiting: Waiting) -> list[Candidate[SmallPod]]:
+def candidates(waiting: Waiting) -> list[RoomCandidate[SmallPod]]:
     cluster, pod = waiting.cluster, waiting.pod
     found = []
     for node in cluster.nodes:
@@ -64,7 +64,7 @@ def candidates(waiting: Waiting) -> list[Candidate[SmallPod]]:
             for each in there
             if not each.stays
         )
-        found.append(Candidate(node.number, lacks, movers))
+        found.append(RoomCandidate(node.number, lacks, movers))
     return found
 
 

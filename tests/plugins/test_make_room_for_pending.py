@@ -128,7 +128,7 @@ def test_preemption_serves_a_pod_that_may_preempt() -> None:
     assert len(found(make_room(), *TWO, *HALVES, gentle)) == 1
 
 
-def test_preemption_that_would_not_be_enough_serves_nobody() -> None:
+def test_preemption_that_would_not_be_enough_does_not_count() -> None:
     low = [with_spec(web(f"low{n}", n, "500m"), priority=-5) for n in NAMES[:2]]
     same = [web(f"same{name}", name, "1500m") for name in NAMES[:2]]
 
