@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.api.plugin import View
 from reactive_desched.api.tried_moves import MoveTrial
-from reactive_desched.draining.making_room import RoomCandidate, Mover, Room, find_room, least_cost
+from reactive_desched.draining.making_room import Mover, Room, RoomCandidate, find_room, least_cost
 from reactive_desched.model.consolidation import EMPTYING, consolidation_of
 from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.move_cost import move_cost

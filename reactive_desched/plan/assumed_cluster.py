@@ -377,6 +377,14 @@ class AssumedCluster:
                 parked.wake(self._clock.now)
                 self._later(_Step(), parked.not_before - self._clock.now)
 
+    def try_to_bind(self, pod: Pod) -> str:
+        """Bind a pod that waited from the beginning; return its node, empty where it fits nowhere.
+
+        It is for pods for which room is made: of all others the scheduler's answer is known.
+        """
+        self._bind(_Unbound(pod, ()))
+        return self._bound.get(pod.uid, "")
+
     def _create(self, new: _Unbound) -> None:
         """Create a pod, and bind it if it fits somewhere."""
         created = replace(new.pod, created_s=int(self._clock.wall()))

@@ -192,7 +192,7 @@ class _ControllerRun:
             SameTime(bounds.ready_after_s),
             AssumedUse(self._controller.state, now_s),
         )
-        self._sets = AssumedSets(self._controller, self._clock.monotonic)
+        self._sets = AssumedSets(self._controller, self._clock.monotonic, self._cluster.try_to_bind)
         self._jobs = self._assumed_jobs(needs_place=keeps_places(configuration))
         self._formatter = DecisionFormatter(
             configuration.policy.profiles,
@@ -232,6 +232,7 @@ class _ControllerRun:
                 if mode != ACT
             ),
             emptied_nodes=self._sets.nodes,
+            made_rooms=self._sets.rooms,
         )
         evictions = (
             replace(eviction, replacement_node=self._cluster.node_of(replacement) or None)

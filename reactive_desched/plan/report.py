@@ -86,6 +86,19 @@ class EmptiedNode(ReportPart, frozen=True, gc=False):
     empty_in_seconds: float | None
 
 
+class MadeRoom(ReportPart, frozen=True, gc=False):
+    """A pod that waits and for which others move: where, how many, from when on.
+
+    `bound_in_seconds` is when it is bound; None: it is not.
+    """
+
+    pod: str
+    node: str
+    pods: int
+    begins_in_seconds: float
+    bound_in_seconds: float | None
+
+
 class RunPreview(ReportPart, frozen=True, gc=False):
     """The bounds of a preview of the controller, its assumptions, and when and why it ended.
 
@@ -93,7 +106,7 @@ class RunPreview(ReportPart, frozen=True, gc=False):
     memory of moves count `past_evictions` of a journal. The kube-scheduler is taken to pack nodes
     by `packed_resources`; where there are none, it spreads pods as by default. `modes` names the
     plugins whose findings are not carried out, as PROFILE/PLUGIN (MODE). `emptied_nodes` are those
-    that ConsolidateNodes empties.
+    that ConsolidateNodes empties, `made_rooms` the pods for which MakeRoomForPending makes room.
     """
 
     horizon_seconds: float
@@ -105,6 +118,7 @@ class RunPreview(ReportPart, frozen=True, gc=False):
     ended: str
     modes: tuple[str, ...] = ()
     emptied_nodes: tuple[EmptiedNode, ...] = ()
+    made_rooms: tuple[MadeRoom, ...] = ()
 
 
 class UnaffectedPod(ReportPart, frozen=True, gc=False):

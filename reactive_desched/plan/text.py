@@ -23,6 +23,9 @@ from reactive_desched.text.terminal import BOLD, RED
 __all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
 MAX_EMPTIED: Final = 10
+
+MAX_ROOMS: Final = 10
+"""So many pods for which room is made are named; the JSON has all."""
 MAX_ROWS: Final = 10
 """Rows of each part of the summary unless it is wide; the others are counted in one line."""
 
@@ -315,6 +318,7 @@ def _preview_rows(preview: RunPreview) -> Iterator[list[str]]:
     if modes := preview.modes:
         yield ["", f"what is not to be carried out is: {', '.join(modes)}"]
     yield from _emptied_rows(preview)
+    yield from _room_rows(preview)
     yield ["looked ahead", f"{horizon} or {preview.max_evictions} evictions at most"]
     yield ["", f"ended after {ended}: {preview.ended}"]
 
@@ -330,6 +334,20 @@ def _emptied_rows(preview: RunPreview) -> Iterator[list[str]]:
         yield ["", _some([each.node for each in done])]
     if begun := [each.node for each in preview.emptied_nodes if each.empty_in_seconds is None]:
         yield ["not emptied", f"{_some(begun)}: begun, and pods are left"]
+
+
+def _room_rows(preview: RunPreview) -> Iterator[list[str]]:
+    """Name the pods for which room is made, and those that wait all the same."""
+    head = "room for"
+    for each in preview.made_rooms[:MAX_ROOMS]:
+        moves = format_count(each.pods, "move")
+        became = "not bound"
+        if each.bound_in_seconds is not None:
+            became = f"bound after {format_age(each.bound_in_seconds)}"
+        yield [head, f"{each.pod} on {each.node}, by {moves}: {became}"]
+        head = ""
+    if (more := len(preview.made_rooms) - MAX_ROOMS) > 0:
+        yield ["", and_more(more)]
 
 
 def _some(names: Sequence[str]) -> str:

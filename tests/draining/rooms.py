@@ -7,7 +7,7 @@ from random import Random
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
-from reactive_desched.draining.making_room import RoomCandidate, Mover, Room, find_room
+from reactive_desched.draining.making_room import Mover, Room, RoomCandidate, find_room
 from reactive_desched.primitives.bits import slots_in
 from tests.draining.small_clusters import (
     MAX_PODS,

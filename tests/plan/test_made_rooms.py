@@ -1,0 +1,58 @@
+"""A preview shows for which pods MakeRoomForPending makes room, by how many moves, and when."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from reactive_desched.model.objects import Pod, PodCondition, PodStatus
+from reactive_desched.plan.controller_run import run_controller
+from reactive_desched.plan.mode import RunBounds
+from reactive_desched.plan.progress import Progress
+from reactive_desched.plan.report import RunPreview
+from reactive_desched.plan.snapshot import Snapshot
+from reactive_desched.plugins.make_room_for_pending import (
+    MakeRoomForPendingArgs,
+    MakeRoomForPendingPlugin,
+)
+from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.testing.builders import node, pod
+from tests.support.configurations import make_configuration, make_profile_of
+from tests.support.flow import resource_of
+
+NOWHERE = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),))
+NODES = [node(n, allocatable={"cpu": "4", "memory": "8Gi", "pods": "9"}) for n in ("n1", "n2")]
+
+
+def web(name: str, on: str | None, cpu: str, **more: Any) -> Pod:
+    return pod(name, on=on, requests={"cpu": cpu, "memory": "1Gi"}, **more)
+
+
+def waits(cpu: str) -> Pod:
+    made = web("big", None, cpu, owner="ReplicaSet/big")
+    return replace(made, status=NOWHERE, condition_transitions=(0,))
+
+
+def preview(*objects: Any) -> RunPreview:
+    found: dict[str, list[Any]] = {resource: [] for resource in WATCHED_KINDS}
+    for each in objects:
+        found[resource_of(each)].append(each)
+    plugin = MakeRoomForPendingPlugin(MakeRoomForPendingArgs(wait=30.0))
+    configuration = make_configuration((make_profile_of("test", (plugin,)),))
+    result = run_controller(configuration, Snapshot(found), 0.0, RunBounds(), Progress())
+    assert result.preview is not None
+    return result.preview
+
+
+HALVES = [web(f"{n}{i}", n, "1") for n in ("n1", "n2") for i in "ab"]
+
+
+def test_the_pod_that_waits_is_bound_after_the_move_that_makes_its_room() -> None:
+    [made] = preview(*NODES, *HALVES, waits("3")).made_rooms
+
+    assert (made.pod, made.pods) == ("default/big", 1)
+    assert made.bound_in_seconds is not None
+    assert 30 <= made.begins_in_seconds < made.bound_in_seconds
+
+
+def test_where_moves_make_no_room_none_is_shown() -> None:
+    assert preview(*NODES, *HALVES, waits("3500m"), web("c", "n1", "1")).made_rooms == ()
