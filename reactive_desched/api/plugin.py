@@ -210,6 +210,10 @@ class View(Protocol):
         """
         ...
 
+    def try_moves_apart(self) -> Generator[None, None, MoveTrial]:
+        """Begin as `try_moves`, apart from a plan that may be interrupted: it is for people."""
+        ...
+
     # --- indexes ---
 
     def index(self, kind: type[IndexT], args: Hashable = None, /) -> IndexT:
@@ -294,6 +298,14 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
 
         `why` prints it. The pod is active, or the plugin judges completed pods, and it is on an
         eligible node. The default says nothing.
+        """
+        del pod, view
+        return ""
+
+    def describe_waiting(self, pod: Pod, view: View) -> str:
+        """Say what the plugin does for a pod that waits for a node, or why it can do nothing.
+
+        `why` prints it. The default says nothing: the plugin looks at pods on nodes alone.
         """
         del pod, view
         return ""

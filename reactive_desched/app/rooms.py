@@ -98,7 +98,9 @@ class Rooms:
         if pod.status.nominated_node != moved.node and not await self._set(pod, moved.node, write):
             return
         if pod.uid not in self._making:
-            self._log.info("pods move to make room", pod=str(pod), node=moved.node)
+            self._log.info(
+                "a pod is nominated, and others leave to make room", pod=str(pod), node=moved.node
+            )
             self._record(RoomBegun(**_named(pod, moved.node), pods=len(moved.pods)), pod)
         self._making[pod.uid] = _Making(moved.node, pod)
 
@@ -130,7 +132,7 @@ class Rooms:
                 self._retry_at.pop(pod.uid, None)
                 await self._set(pod, "", write)
         self._ended[result] += 1
-        self._log.info("room for a pod has ended", pod=str(making.pod), result=result)
+        self._log.info("the room made for a pod has ended", pod=str(making.pod), result=result)
         self._record(RoomEnded(**_named(making.pod, making.node), result=result), making.pod)
         await checkpoint()
 

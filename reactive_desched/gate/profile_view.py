@@ -165,6 +165,12 @@ class ProfileView(ClusterView):
         yield from self._tried.begin(self._node_fit.reservations())
         return self._tried
 
+    def try_moves_apart(self) -> Generator[None, None, TriedMoves]:
+        """Begin as `try_moves`, apart from a plan that may be interrupted: it is for people."""
+        tried = TriedMoves(self, self._node_fit.scheduler_profiles)
+        yield from tried.begin(self._node_fit.reservations())
+        return tried
+
     @property
     def remembers_evictability(self) -> bool:
         """Say whether a plugin has asked which pods the evictor protects."""

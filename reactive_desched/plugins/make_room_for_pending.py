@@ -54,6 +54,7 @@ from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
 )
+from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
 
 ALL_PENDING: Final = "pending pods"
@@ -61,6 +62,9 @@ ALL_PENDING: Final = "pending pods"
 
 MAX_WAITING: Final = 100
 """For so many pods at most room is looked for in one plan, those of the highest priority first."""
+
+MAX_DESCRIBED: Final = 1_000
+"""An answer to a person looks at so many nodes at most: it holds up everything else."""
 
 MAX_ROOMS: Final = 10
 """A plan makes room for so many pods at most; the next one goes on."""
@@ -209,6 +213,25 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         del view
         yield from ()
 
+    def describe_waiting(self, pod: Pod, view: View) -> str:
+        """Say which moves would make room for the pod, or why none do."""
+        since_s = view.index(UnschedulablePods).since_s.get(pod.uid)
+        if since_s is None:
+            return "the scheduler has not said that it finds no node for it, or it is no such pod"
+        if len(list(view.node_names())) > MAX_DESCRIBED:
+            return f"no room is looked for in an answer with more than {MAX_DESCRIBED:,} nodes"
+        trial = _to_the_end(view.try_moves_apart())
+        rooms = PendingRooms(view, self.args.rules, trial)
+        _to_the_end(rooms.begin())
+        found = _to_the_end(rooms.search(pod))
+        if isinstance(found, NoRoom):
+            return found.why
+        moves = ", ".join(f"{each} to {trial.name_of(to)}" for each, to in found.places)
+        text = f"{trial.name_of(found.node)} has room for it once pods have moved: {moves}"
+        if (left_s := since_s + self.args.wait - view.now_s) > 0:
+            return f"{text}; it counts in {format_age(left_s)}"
+        return f"{text}; `reactive-desched why {found.places[0][0]}` says what that waits for"
+
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
         """Say whether the pod came to a node for which a pod that waits is nominated."""
         del now_s
@@ -219,6 +242,15 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
 def _equal_pods(pod: Pod) -> object:
     """Return what is the same for pods for which the same nodes have room."""
     return pod.namespace, id(pod.spec), tuple(sorted(pod.labels.items())), pod.pvc_names
+
+
+def _to_the_end(steps: Generator[None, None, ResultT]) -> ResultT:
+    """Take all steps of a generator, and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 def _with_pauses(steps: Generator[None, None, ResultT]) -> Steps[ResultT]:

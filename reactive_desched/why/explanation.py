@@ -191,6 +191,7 @@ class Explainer:
         self._now = moment.now
         self._moment = moment
         self._obstacles: dict[PluginInstance, Callable[[Pod], str]] = {}
+        self._waiting_texts: dict[tuple[PluginInstance, str], str] = {}
         self._pending: dict[str, list[PendingFinding]] = {}
         self._first_of_node: dict[tuple[str, str, str], PendingFinding] = {}
         for each in sorted(findings, key=lambda each: each.decision.keeps):
@@ -336,7 +337,11 @@ class Explainer:
             state = STAYS if first.decision.keeps else WAITS
             return state, first.decision.reason, f"{plugin}: {message}"
         if not_covered is not None:
-            return NOT_COVERED, not_covered.reason, not_covered.message
+            summary = not_covered.message
+            for instance in self._instances() if pod.is_pending else ():
+                if said := self._of_waiting(instance, pod):
+                    summary = f"{summary}; {instance.plugin.name}: {said}"
+            return NOT_COVERED, not_covered.reason, summary
         obstacles = filter(None, (self._obstacle(each, pod) for each in self._instances()))
         return STAYS, "", next(obstacles, "no plugin finds anything wrong with its place")
 
@@ -394,12 +399,22 @@ class Explainer:
                 instance.profile, name, FOUND, message, since, until, queued, found.is_least
             )
         if not_covered is not None:
+            if pod.is_pending and (said := self._of_waiting(instance, pod)):
+                return PluginAnswer(instance.profile, name, NOTHING, said, queued=queued)
             return PluginAnswer(instance.profile, name, LEFT_OUT, not_covered.message)
         if not is_covered(instance.plugin, pod):
             why = not_covered_by(instance.plugin, pod).message
             return PluginAnswer(instance.profile, name, LEFT_OUT, why)
         message = self._description(instance, pod)
         return PluginAnswer(instance.profile, name, NOTHING, message, queued=queued)
+
+    def _of_waiting(self, instance: PluginInstance, pod: Pod) -> str:
+        """Return what a plugin says of a pod that waits for a node."""
+        key = instance, pod.uid
+        if key not in self._waiting_texts:
+            ask = partial(instance.plugin.describe_waiting, pod, instance.view)
+            self._waiting_texts[key] = ask_for_text(ask)
+        return self._waiting_texts[key]
 
     def _description(self, instance: PluginInstance, pod: Pod) -> str:
         """Return what a plugin sees of the pod; of one that is off, why it judges nothing."""

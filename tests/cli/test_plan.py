@@ -536,6 +536,7 @@ def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> 
         "packedResources": [],
         "modes": [],
         "emptiedNodes": [],
+        "madeRooms": [],
         "endedAfterSeconds": said["preview"]["endedAfterSeconds"],
         "ended": "after 1 evictions",
     }

@@ -13,6 +13,7 @@ from reactive_desched.api.event import RoomBegun, RoomEnded
 from reactive_desched.app.rooms import AGAIN_S, RETRY_S, Rooms
 from reactive_desched.errors import RequestRejected
 from reactive_desched.gate.move_sets import BOUND_AFTER_S
+from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.model.objects import Annotations, Node, Pod, PodCondition, PodStatus
@@ -25,8 +26,10 @@ from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.why.explanation import NOTHING, Explainer
 from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
 from tests.support.recording_logger import RecordingLogger
 
 pytestmark = pytest.mark.anyio
@@ -283,3 +286,16 @@ async def test_a_room_that_an_earlier_process_began_goes_on() -> None:
         assert controller.evicted_names == ["b"]
 
     assert controller.writes == []
+
+
+async def test_why_of_the_pod_that_waits_says_what_would_make_room(golden: Golden) -> None:
+    controller = MakingRoom(guards=GuardSettings())
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        answer = Explainer(controller.controller, (), ClockPair(0.0, 0.0)).explain(waits())
+        assert answer.summary == golden("has room")
+        assert [each.answer for each in answer.plugins] == [NOTHING]
+        controller.deliver(web("thief", "n2", "1", owner=None))
+        await anyio.sleep(1)
+        answer = Explainer(controller.controller, (), ClockPair(0.0, 0.0)).explain(waits())
+        assert answer.summary == golden("has none")
