@@ -67,9 +67,13 @@ class ForkedProgram:
         self.returncode: int | None = None
         self._reports = reports
 
+    def fileno(self) -> int:
+        """Return what can be read from once the program has ended."""
+        return self._reports.fileno()
+
     def poll(self) -> int | None:
         """Return the exit status, negative for a signal; None while the program runs."""
-        if self.returncode is None and select.select([self._reports], [], [], 0)[0]:
+        if self.returncode is None and select.select([self], [], [], 0)[0]:
             self.returncode = int(self._reports.recv(64))
             self._reports.close()
         return self.returncode
@@ -77,7 +81,7 @@ class ForkedProgram:
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit status; raise TimeoutExpired after `timeout` seconds."""
         if self.returncode is None:
-            select.select([self._reports], [], [], timeout)
+            select.select([self], [], [], timeout)
         if (status := self.poll()) is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return status
@@ -189,7 +193,8 @@ def _serve(requests: socket.socket) -> Sequence[str]:
 def _report(pid: int, reports: socket.socket) -> NoReturn:
     """Send the program's id, wait until it has ended and send its exit status.
 
-    Nothing is ever received but the end of the other side: then nobody waits for the program.
+    Nothing is ever received but the end of the other side: then nobody waits for the program. Until
+    then its id stays its own, so that a signal that is sent as it ends reaches no other process.
     """
     reports.send(str(pid).encode())
 
@@ -197,10 +202,14 @@ def _report(pid: int, reports: socket.socket) -> NoReturn:
         reports.recv(1)
         os.kill(pid, signal.SIGKILL)
 
-    threading.Thread(target=kill_when_unwanted, daemon=True).start()
-    _, status = os.waitpid(pid, 0)
+    waits = threading.Thread(target=kill_when_unwanted)
+    waits.start()
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
     with suppress(BrokenPipeError):
-        reports.send(str(os.waitstatus_to_exitcode(status)).encode())
+        reports.send(str(status).encode())
+    waits.join()
     os._exit(0)
 
 

@@ -1,8 +1,12 @@
 """Forked programs end with those that asked for them."""
 
 import os
+import select
+import signal
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.support.fork_server import ForkedProgram, ForkServer
 
@@ -35,3 +39,26 @@ def test_a_program_is_killed_when_it_is_awaited_no_longer(
     program.close()
 
     assert is_gone(program.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_id_of_a_program_is_its_own_until_its_end_is_known(
+    fork_server: ForkServer, tmp_path: Path, number: int
+) -> None:
+    program = start(fork_server, tmp_path)
+    os.kill(program.pid, signal.SIGKILL)
+    select.select([program], [], [], GIVE_UP_S)  # its exit status is there, and nobody has read it
+
+    os.kill(program.pid, number)
+
+    assert program.wait(GIVE_UP_S) == -signal.SIGKILL
+    assert is_gone(program.pid)
+
+
+def test_the_exit_status_of_a_program_is_what_it_returned(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
+    with (tmp_path / "log").open("wb") as output:
+        program = fork_server.start("reactive_desched", ["plan", "--no-such-flag"], output)
+
+    assert program.wait(GIVE_UP_S) == 2
