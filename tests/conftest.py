@@ -66,6 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="reactive-desched-tests-", dir=TMPFS)
         config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
         config.option.basetemp = f"{folder}/tests"
+        # The examples of hypothesis have folders of their own, in workers and programs, too.
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 
 @pytest.hookimpl(wrapper=True)
@@ -125,7 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for group, of_group in groupby(sorted(items, key=_group), key=_group):
         if group < PROPERTIES:  # one by one, since some modules take minutes
             for place, item in enumerate(of_group):
-                parts[place % ((workers + 1) // 2)].append(item)
+                parts[place % max(1, workers * 2 // 3)].append(item)
         else:
             for _, together in groupby(sorted(of_group, key=_comes_late), key=_share):
                 min(parts, key=len).extend(together)

@@ -117,7 +117,7 @@ async def test_nothing_is_lost_if_the_server_goes_before_anything_wanted_came(
     tail = LiveTail(folder, SOURCE, 1, 100)
     async with serve_stream(tail, records) as served:
         process = started("-f", "--server", served.url, "--from", "now", "-o", "json")
-        await wait_until(lambda: served.stream.clients.counters.clients == 1, within_s=20)
+        await wait_until(lambda: served.stream.clients.counters.clients == 1)
         await anyio.wait_all_tasks_blocked()  # it is told where the stream is
     served.publish()
     async with serve_stream(tail, listen=parse_listen_address(served.url.removeprefix("http://"))):
