@@ -1,7 +1,16 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from enum import StrEnum
 from functools import cache
 from heapq import merge
@@ -38,7 +47,7 @@ from reactive_desched.model.spread_moves import (
 )
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
-from reactive_desched.primitives.long_answers import InPortions, portions
+from reactive_desched.primitives.long_answers import InPortions, portions, sorted_portions
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
@@ -227,6 +236,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         sizes = [domain.size for domain in spread.domains]
         moves: list[_Move] = []
         for source, count in moves_between(sizes, spread.average, group.max_skew):
+            yield YieldPoint()
             targets = spread.destinations.smaller_than(size_limit(sizes[source]))
             taken = yield from spread.domains[source].take(count, targets.fits)
             moves += (
@@ -247,8 +257,10 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             return
         domains = {domain.value: domain for domain in spread.domains}
         sizes = [domain.size for domain in spread.domains]
-        between = moves_between(sizes, spread.average, group.max_skew)
+        yield YieldPoint()
+        between = list(moves_between(sizes, spread.average, group.max_skew))
         count = sum(number for _, number in between)
+        yield YieldPoint()
         sources = SourcePods(spread.average, companions)
         for domain in spread.domains:
             if domain.size > spread.average:
@@ -280,23 +292,31 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         occupied = yield from self._occupied_domains(group, view)
         if all(domain.size <= group.max_skew for domain in occupied.values()):
             return None
-        for name in view.index(SpreadGroups).domains(group):
-            if name not in occupied:
-                occupied[name] = _Domain(name)
+        yield from self._add_empty_domains(occupied, group, view)
         if _skew(occupied.values()) <= group.max_skew:
             return None
         # They make no domain a source.
         for value, _, number in (yield from self._on_absent_nodes(group, view)):
             occupied.setdefault(value, _Domain(value)).size += number
         nodes = yield from _nodes_by_domain(group, view)
-        closed = closed_domains(nodes, view)
-        domains = [domain for domain in occupied.values() if domain.value not in closed]
-        domains.sort(key=lambda each: (each.size, each.value))
+        closed = yield from closed_domains(nodes, view)
+        domains = yield from _by_size([of for of in occupied.values() if of.value not in closed])
         if not domains or domains[-1].size - domains[0].size <= group.max_skew:
             return None
         if not (yield from self._is_declared(group, domains, view)):
             return None
+        yield YieldPoint()
         return _Spread(group, domains, nodes, view)
+
+    def _add_empty_domains(
+        self, occupied: "dict[str, _Domain]", group: SpreadGroup, view: View
+    ) -> Iterator[YieldPoint]:
+        """Add the domains of a constraint that have no pods, of which there may be thousands."""
+        for names in portions(list(view.index(SpreadGroups).domains(group))):
+            for name in names:
+                if name not in occupied:
+                    occupied[name] = _Domain(name)
+            yield YieldPoint()
 
     def _companions(self, group: SpreadGroup, view: View) -> "_Steps[Companions]":
         """Return the constraints that pods declare together with this one, as they are."""
@@ -312,6 +332,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         domains = yield from self._occupied_domains(group, view)
         sizes = dict.fromkeys(view.index(SpreadGroups).domains(group), 0)
         sizes |= {domain.value: domain.size for domain in domains.values()}
+        yield YieldPoint()
         for value, _, number in (yield from self._on_absent_nodes(group, view)):
             sizes[value] = sizes.get(value, 0) + number
 
@@ -322,9 +343,11 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             return None if found is None else found[1].labels.get(group.topology_key)
 
         is_restored = any(kind in group.declared for kind in self.args.constraints)
-        return Companion(
+        companion = Companion(
             sizes, group.max_skew, domain_of, group.nodes.domain_of, is_restored=is_restored
         )
+        yield YieldPoint()
+        return companion
 
     def _move(
         self, pod: Pod, spread: "_Spread", source: "_Domain", targets: "_Targets", *, fits: bool
@@ -359,6 +382,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     def _occupied_domains(self, group: SpreadGroup, view: View) -> "_Steps[dict[str, _Domain]]":
         """Return the domains of a constraint that have pods, or will have some soon."""
+        yield from pauses_between(view.index(SpreadGroups).count_domains(group))
         domains: dict[str, _Domain] = {}
         for counted in self._counts(view).counted_pods(group):
             for at, pod in counted:
@@ -459,22 +483,25 @@ def _nodes_by_domain(group: SpreadGroup, view: View) -> "_Steps[_NodesByDomain]"
     return found
 
 
-_ClosedDomains = Callable[[_NodesByDomain, View], Collection[str]]
+_ClosedDomains = Callable[[_NodesByDomain, View], _Steps[Collection[str]]]
 """Says which domains of a constraint neither give pods nor take them."""
 
 
-def _no_domains(_nodes: _NodesByDomain, _view: View) -> Collection[str]:
+def _no_domains(_nodes: _NodesByDomain, _view: View) -> _Steps[Collection[str]]:
+    yield from ()
     return ()
 
 
-def _emptied_domains(nodes: _NodesByDomain, view: View) -> Collection[str]:
+def _emptied_domains(nodes: _NodesByDomain, view: View) -> _Steps[Collection[str]]:
     """Return the domains all of whose nodes are being deleted or emptied: they will be gone."""
     emptied = view.index(EmptiedNodes).names
     if not emptied:
         return ()
-    return {
-        domain for domain, those in nodes.items() if all(node.name in emptied for node in those)
-    }
+    closed: set[str] = set()
+    for portion in portions(list(nodes.items())):
+        closed.update(at for at, those in portion if all(node.name in emptied for node in those))
+        yield YieldPoint()
+    return closed
 
 
 class _CountedPods(NamedTuple):
@@ -490,10 +517,14 @@ class _CountedPods(NamedTuple):
 class _Domain:
     """A domain and its pods; `size` counts the replacements that are expected as well."""
 
+    __slots__ = ("_ordered", "_passed_over", "pods", "size", "value")
+
     def __init__(self, value: str) -> None:
         self.value = value
         self.pods: list[Pod] = []
         self.size = 0
+        self._ordered: Iterator[Pod] | None = None
+        self._passed_over: deque[Pod] = deque()
 
     def add(self, pod: Pod) -> None:
         """Add a pod."""
@@ -511,19 +542,31 @@ class _Domain:
     def take(self, count: int, fits: Callable[[Pod], bool]) -> "_Steps[list[Pod]]":
         """Take so many from the end of the order, those that fit before any other.
 
-        They are returned in the order.
+        They are returned in the order. Those that were taken before are gone.
         """
+        if self._ordered is None:
+            self._ordered = yield from self.in_order()
         fitting: list[Pod] = []
         others: list[Pod] = []
-        for pod in (yield from self.in_order()):
-            if len(fitting) == count:
+        while len(fitting) < count:
+            waiting = self._passed_over
+            pod = waiting.popleft() if waiting else next(self._ordered, None)
+            if pod is None:
                 break
             (fitting if fits(pod) else others).append(pod)
             yield YieldPoint()
-        taken = [*fitting, *others[: count - len(fitting)]][::-1]
-        gone = {pod.uid for pod in taken}
-        self.pods = [pod for pod in self.pods if pod.uid not in gone]
-        return taken
+        number = count - len(fitting)
+        self._passed_over.extendleft(reversed(others[number:]))
+        return [*fitting, *others[:number]][::-1]
+
+
+def _by_size(domains: Sequence[_Domain]) -> _Steps[list[_Domain]]:
+    """Return domains in order, the smallest first."""
+    found: list[_Domain] = []
+    for portion in sorted_portions(domains, lambda each: (each.size, each.value)):
+        found += portion
+        yield YieldPoint()
+    return found
 
 
 def _skew(domains: Collection[_Domain]) -> int:
@@ -636,6 +679,7 @@ class _Choice:
     def targets_for(self, pick: Pick) -> "_Steps[tuple[_Targets, bool]]":
         """Return the nodes that may take a pod, and whether it fits one of them."""
         widest = self._destinations.smaller_than(pick.left)
+        yield YieldPoint()
         best = yield from self._serving_all(widest, pick.standing)
         if best is widest or best.fits(pick.pod):
             return best, best.fits(pick.pod)
@@ -655,7 +699,9 @@ class _Choice:
                     yield YieldPoint()
             found = zip(*(self._standings[node.name] for node in widest.nodes), strict=True)
             self._near[widest] = [set(filter(None, domains)) for domains in found]
+            yield YieldPoint()
         admitted = self._companions.admitted(standing, self._near[widest])
+        yield YieldPoint()
         if all(domains is None for domains in admitted):
             return widest
         key = widest, admitted
@@ -685,7 +731,9 @@ class _Choice:
         for portion in portions(widest.nodes):
             found += filter(may_take, portion)
             yield YieldPoint()
-        return _Targets(found, self._destinations.view)
+        targets = _Targets(found, self._destinations.view)
+        yield YieldPoint()
+        return targets
 
 
 def _any(answers: Iterable[bool]) -> _Steps[bool]:

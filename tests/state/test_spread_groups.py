@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject, Node, Pod, PodStatus
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    ClusterObject,
+    Node,
+    Pod,
+    PodStatus,
+)
 from reactive_desched.primitives import long_answers
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.indexes import selectors
@@ -347,3 +354,27 @@ def test_the_pods_of_a_group_that_has_ended_are_not_counted_any_more(
 
     assert list(portions) == list(spread.counts.counted_pods(group)) == []
     assert spread.counts.answers() == Spread(A, B).counts.answers()
+
+
+def test_domains_that_are_counted_in_steps_follow_what_changes_between_two_of_them() -> None:
+    later = [node("n4", zone="d"), node("n5", zone="e")]
+    state = ClusterState()
+    groups = state.index(SpreadGroups)
+    for obj in (A, B, C, *later, with_spread(pod("p", on="n1", labels=WEB))):
+        state.upsert(obj)
+    (group,) = groups.groups()
+    steps = groups.count_domains(group)
+    next(steps), next(steps)
+
+    state.remove(A)
+    state.upsert(replace(C, labels={**C.labels, ZONE_LABEL: "new"}))
+    state.remove(later[0])
+    state.upsert(replace(later[1], labels={**later[1].labels, ZONE_LABEL: "b"}))
+    state.upsert(node("n6", zone="f"))
+    list(steps)
+
+    assert set(groups.domains(group)) == {"b", "new", "f"}
+    state.remove(B)
+    assert set(groups.domains(group)) == {"b", "new", "f"}
+    state.remove(replace(later[1], labels={**later[1].labels, ZONE_LABEL: "b"}))
+    assert set(groups.domains(group)) == {"new", "f"}

@@ -17,11 +17,12 @@ from reactive_desched.state.indexes.selectors import SelectorQuery
 class IncludedNodes:
     """The eligible nodes with a topology label that an inclusion accepts, counted by its values.
 
-    They are counted from the first question on. `version` grows when there is a domain more or
-    less; `refs` counts the groups.
+    They are counted from the first question on, by `count`: until that has ended, `_uncounted` are
+    the nodes whose turn has not come. `version` grows when there is a domain more or less; `refs`
+    counts the groups.
     """
 
-    __slots__ = ("_built", "_counts", "inclusion", "key", "refs", "topology_key", "version")
+    __slots__ = ("_counts", "_uncounted", "inclusion", "key", "refs", "topology_key", "version")
 
     def __init__(self, topology_key: str, inclusion: NodeInclusion, key: Hashable) -> None:
         self.topology_key = topology_key
@@ -29,15 +30,27 @@ class IncludedNodes:
         self.key = key
         self.refs = self.version = 0
         self._counts: Counter[str] = Counter()
-        self._built = False
+        self._uncounted: dict[str, None] | None = None
+
+    def count(self, cluster: Cluster) -> Iterator[None]:
+        """Count the nodes, one in each step, unless they are counted already.
+
+        The cluster may change between two steps, and others may take steps meanwhile.
+        """
+        if self._uncounted is None:
+            names = [info.name for info in cluster.node_infos()]
+            self._uncounted = dict.fromkeys(reversed(names))
+        while self._uncounted:
+            name, _ = self._uncounted.popitem()
+            info = cluster.node_info(name)
+            if info is not None and info.eligible and info.node is not None:
+                self.update(None, info.node)
+            yield
 
     def domains(self, cluster: Cluster) -> Collection[str]:
         """Return the values of the label; what is returned follows later changes."""
-        if not self._built:
-            self._built = True
-            for info in cluster.node_infos():
-                if info.eligible and info.node is not None:
-                    self.update(None, info.node)
+        for _ in self.count(cluster):
+            pass
         return self._counts
 
     def domain_of(self, node: Node) -> str | None:
@@ -50,7 +63,9 @@ class IncludedNodes:
 
         Return whether it is, or was, one of those that are counted.
         """
-        if not self._built:
+        if self._uncounted is None:
+            return False
+        if (state := new or old) is None or state.name in self._uncounted:
             return False
         before = None if old is None else self.domain_of(old)
         after = None if new is None else self.domain_of(new)
@@ -200,6 +215,10 @@ class SpreadGroups(Index):
     def domains(self, group: SpreadGroup) -> Collection[str]:
         """Return the values of the topology label on the nodes that a group includes."""
         return group.nodes.domains(self._cluster)
+
+    def count_domains(self, group: SpreadGroup) -> Iterator[None]:
+        """Look for them, a node in each step: else the first question looks at all nodes."""
+        return group.nodes.count(self._cluster)
 
     # --- following the cluster ---
 
