@@ -126,7 +126,7 @@ def plan_emptying(
 
     Yields after every look for the place of one pod, and every move that is taken back. `budgets`
     are what the givers that are emptied may take together. All moves that were tried are taken back
-    at the end, also where the generator is closed.
+    at the end, but not where the generator is closed: that would be hundreds at once.
     """
     best: EmptyingPlan[PodT] = EmptyingPlan()
     dice = Random(0)  # noqa: S311 -- the same plan each time, and no secret
@@ -140,15 +140,10 @@ def plan_emptying(
         order = _changed(cheapest, best, number, dice) if number else cheapest
         style = _STYLES[number % len(_STYLES)] if number else _FIRST
         attempt = _Attempt(order, style, takers, places, budgets, dice)
-        try:
-            for _ in islice(attempt.run(), looks - spent):
-                spent += 1
-                yield
-            for _ in attempt.take_back():
-                yield
-        finally:
-            for _ in attempt.take_back():
-                pass
+        for _ in islice(attempt.run(), looks - spent):
+            spent += 1
+            yield
+        yield from attempt.take_back()
         if attempt.plan.worth >= best.worth:
             best = attempt.plan
     return best

@@ -7,7 +7,7 @@ soft taints and preferred node affinity.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from math import frexp
 from operator import itemgetter
 from typing import Final
@@ -75,9 +75,10 @@ class Landing:
             counts[node] = counts.get(node, 0) + number
         return counts
 
-    def pull_on(self, pod: Pod, full: Iterable[str] = ()) -> "Pull | None":
+    def pull_on(self, pod: Pod, full: Iterable[str] = ()) -> "Generator[None, None, Pull | None]":
         """Return what pulls on the replacement of a pod; None for one that nothing pulls.
 
+        It looks at one of the nodes of the pod's workload in each step: there may be thousands.
         `full` are nodes that it would overfill, and to which it may go all the same. For the only
         pod of a workload that prefers no node the nodes differ by their room alone, and the
         destinations have more of it.
@@ -91,6 +92,7 @@ class Landing:
             return None
         there[pod.node] = there.get(pod.node, 1) - 1
         pull = Pull(pod, there, self._places, self._reserved, packs=self._packs)
+        yield from pull.weigh_spread()
         pull.weigh_rivals(self._feasible(pod, (*self._rivals, *full)))
         return pull
 
@@ -127,9 +129,26 @@ class Pull:
         soft = tuple((each.topology_key, each.max_skew) for each in soft_constraints(pod.spec))
         if not pod.spec.topology_spread_constraints:
             soft = node_scores.DEFAULT_SPREAD
-        self._parts = [self._part(*each) for each in soft]
-        self._highest = max(map(self._spread_cost, counts), default=0)
+        self._soft = soft
+        self._parts: list[tuple[str, int, int, Mapping[str, int]]] = []
+        self._highest = 0
         self._rival = float("-inf")
+
+    def weigh_spread(self) -> Iterator[None]:
+        """Count the pods of the workload by domain, a node in each step; this comes first."""
+        for key, max_skew in self._soft:
+            if key == HOSTNAME_LABEL:
+                self._parts.append((key, max_skew, self._places.eligible_nodes, self._counts))
+                continue
+            domains: Counter[str] = Counter()
+            for name, number in self._counts.items():
+                if domain := self._domain(name, key):
+                    domains[domain] += number
+                yield
+            self._parts.append((key, max_skew, len(domains), domains))
+        for name in self._counts:
+            self._highest = max(self._highest, self._spread_cost(name))
+            yield
 
     def weigh_rivals(self, rivals: Iterable[str]) -> None:
         """Record the nodes that give pods away, and to which the replacement may go."""
@@ -176,16 +195,6 @@ class Pull:
         weight = preferred_weight(affinity.preferred, node.name, node.labels)
         share = weight / total if total else 0.0
         return node_scores.NODE_AFFINITY_WEIGHT * node_scores.MAX_SCORE * share
-
-    def _part(self, key: str, max_skew: int) -> tuple[str, int, int, Mapping[str, int]]:
-        """Return a constraint: its key and skew, how many domains it has, and the pods of each."""
-        if key == HOSTNAME_LABEL:
-            return key, max_skew, self._places.eligible_nodes, self._counts
-        domains: Counter[str] = Counter()
-        for name, number in self._counts.items():
-            if domain := self._domain(name, key):
-                domains[domain] += number
-        return key, max_skew, len(domains), domains
 
     def _domain(self, name: str, key: str) -> str:
         if key == HOSTNAME_LABEL:

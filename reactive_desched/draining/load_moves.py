@@ -1,6 +1,6 @@
 """Plans which pods leave the overloaded nodes of a pool, and where they find room."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from operator import add, sub
 
@@ -11,7 +11,7 @@ from reactive_desched.draining.landing import Landing, in_turn, size_class, wait
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.findings import Finding, YieldPoint, with_pauses
 from reactive_desched.model.koordinator import eviction_order, is_prod
 from reactive_desched.model.node_load import (
     NO_BOUND,
@@ -23,6 +23,7 @@ from reactive_desched.model.node_load import (
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.primitives.long_answers import sorted_portions
 from reactive_desched.state.indexes.node_loads import (
     LoadedNode,
 )
@@ -104,7 +105,7 @@ class LoadMoves:
         self._target_names = frozenset(self._targets)
         self._room = room
 
-    def plan(self, sources: Iterable[LoadedNode]) -> Plan:
+    def plan(self, sources: Sequence[LoadedNode]) -> Plan:
         """Plan the sources in turn, the most loaded first.
 
         Of a node from which no other pod leaves or waits for its turn, one is tried whose
@@ -113,9 +114,14 @@ class LoadMoves:
         weights, level, trials = self._pool.weights, self._level, list[_Candidates]()
         if not self._targets:
             return
-        for source in sorted(sources, key=lambda each: -each.load.score(level, weights)):
+        ordered: list[LoadedNode] = []
+        for portion in sorted_portions(sources, lambda each: -each.load.score(level, weights)):
+            ordered += portion
+            yield YieldPoint()
+        for source in ordered:
             if self._running.may_go_on:
-                candidates = self._candidates(source)
+                candidates = yield from self._candidates(source)
+                yield YieldPoint()
                 yield from self._relieve(source, candidates)
                 trials.append(candidates)
         for candidates in trials:
@@ -129,7 +135,7 @@ class LoadMoves:
 
         As a trial, pods whose replacements would come back, until one leaves.
         """
-        used, needs_place = self._running.used(self._level, source), self._needs_place_when_leaving
+        used = self._running.used(self._level, source)
         for pod in candidates.coming_back if is_trial else candidates.pods:
             if not exceeds(used, source.limits.high(self._level)):
                 self._pool.relieve(self._level, [source])
@@ -138,11 +144,11 @@ class LoadMoves:
                 return
             if not (self._view.evictable(pod) and self._relieves(pod, source)):
                 continue
-            places = self._with_room(pod, source) if needs_place else frozenset()
-            if places and not is_trial and not (places := self._that_keep(pod, places)):
-                candidates.coming_back.append(pod)
+            places = yield from self._places(pod, source, candidates, is_trial=is_trial)
+            yield YieldPoint()
             place = self._find_place(pod, places)
-            if needs_place and place is None:
+            yield YieldPoint()
+            if place is None and self._needs_place_when_leaving:
                 continue
             finding = self._finding(pod, source, places, is_trial=is_trial)
             decision = None if self._args.dry_run else (yield finding)
@@ -154,6 +160,19 @@ class LoadMoves:
             elif decision.scope_exhausted in ("cluster", "node"):
                 self._running.stop_at(decision.scope_exhausted)
                 return
+
+    def _places(
+        self, pod: Pod, source: LoadedNode, candidates: "_Candidates", *, is_trial: bool
+    ) -> Generator[YieldPoint, None, frozenset[str]]:
+        """Name the targets for a pod when it is its turn; note where it would rather come back."""
+        if not self._needs_place_when_leaving:
+            return frozenset()
+        places = yield from with_pauses(self._with_room(pod, source))
+        if places and not is_trial:
+            places = yield from with_pauses(self._that_keep(pod, places))
+            if not places:
+                candidates.coming_back.append(pod)
+        return places
 
     def _leave(self, pod: Pod, source: LoadedNode, place: LoadedNode | None) -> None:
         """Count a pod that leaves, and that comes to its place."""
@@ -174,11 +193,19 @@ class LoadMoves:
         """Say whether a pod counts as leaving, since its turn comes soon."""
         return self._landing is not None and self._landing.has_turn(decision, source.load.name)
 
-    def _that_keep(self, pod: Pod, places: frozenset[str]) -> frozenset[str]:
-        """Return the places from which the pod's replacement would not rather come back."""
-        if self._landing is None or (pull := self._landing.pull_on(pod)) is None:
+    def _that_keep(self, pod: Pod, places: frozenset[str]) -> Generator[None, None, frozenset[str]]:
+        """Return the places from which the pod's replacement would not rather come back.
+
+        It looks at one in each step.
+        """
+        if self._landing is None or (pull := (yield from self._landing.pull_on(pod))) is None:
             return places
-        return frozenset(name for name in places if not pull.comes_back(name))
+        kept: list[str] = []
+        for name in places:
+            if not pull.comes_back(name):
+                kept.append(name)
+            yield
+        return frozenset(kept)
 
     @property
     def _needs_place_when_leaving(self) -> bool:
@@ -188,7 +215,7 @@ class LoadMoves:
         """
         return self._args.node_fit and not self._running.look.is_sweep
 
-    def _candidates(self, source: LoadedNode) -> "_Candidates":
+    def _candidates(self, source: LoadedNode) -> Generator[YieldPoint, None, "_Candidates"]:
         """Return the pods of a node that may leave, those first that should leave first.
 
         Those that are leaving already are taken out of the node's use first.
@@ -208,7 +235,7 @@ class LoadMoves:
             pod for pod in pods.values() if self._args.covers(pod) and self._view.evictable(pod)
         ]
         if self._args.node_fit and not self._needs_place_when_leaving:
-            candidates = [pod for pod in candidates if self._is_placed(pod, source)]
+            candidates = yield from self._placed(candidates, source)
         candidates.sort(key=partial(self._order, source, self._excess(source)))
         if self._landing is not None:
             excess = self._excess(source)
@@ -220,30 +247,38 @@ class LoadMoves:
             )
         return _Candidates(source, candidates, bool(leaving))
 
-    def _is_placed(self, pod: Pod, source: LoadedNode) -> bool:
-        """Find a place for a pod and keep it for the rest of the plan, if there is one."""
-        if (place := self._find_place(pod, self._with_room(pod, source))) is not None:
-            self._add_to(place, pod, source)
-        return place is not None
+    def _placed(
+        self, pods: Iterable[Pod], source: LoadedNode
+    ) -> Generator[YieldPoint, None, list[Pod]]:
+        """Keep a place for each pod for the rest of the plan; return those that have one."""
+        placed: list[Pod] = []
+        for pod in pods:
+            places = yield from with_pauses(self._with_room(pod, source))
+            if (place := self._find_place(pod, places)) is not None:
+                self._add_to(place, pod, source)
+                placed.append(pod)
+        return placed
 
     def _find_place(self, pod: Pod, places: Collection[str]) -> LoadedNode | None:
         """Return one of these targets that fits the pod."""
         name = self._view.find_node_among(pod, places) if places else None
         return None if name is None else self._targets[name]
 
-    def _with_room(self, pod: Pod, source: LoadedNode) -> frozenset[str]:
-        """Name the targets that are not overloaded with the pod, as it was measured."""
+    def _with_room(self, pod: Pod, source: LoadedNode) -> Generator[None, None, frozenset[str]]:
+        """Name the targets that are not overloaded with the pod, as it was measured.
+
+        It looks at one in each step.
+        """
         if str(pod) not in source.load.pods:
             return frozenset()
         more, level = self._use_of(pod, source), self._level
-        with_room = frozenset(
-            name
-            for name, target in self._targets.items()
-            if not exceeds(
-                map(add, self._running.used(level, target), more), target.limits.high(level)
-            )
-        )
-        return self._target_names if len(with_room) == len(self._targets) else with_room
+        found: list[str] = []
+        for name, target in self._targets.items():
+            used = map(add, self._running.used(level, target), more)
+            if not exceeds(used, target.limits.high(level)):
+                found.append(name)
+            yield
+        return self._target_names if len(found) == len(self._targets) else frozenset(found)
 
     def _use_of(self, pod: Pod, source: LoadedNode) -> list[int]:
         measured = source.load.pods[str(pod)]
@@ -305,8 +340,10 @@ class LoadMoves:
         )
 
 
-def room_of(rule: LoadRule, level: Level, nodes: Sequence[LoadedNode]) -> list[int]:
-    """Return what nodes can take of each resource until they are overloaded.
+def room_of(
+    rule: LoadRule, level: Level, nodes: Sequence[LoadedNode]
+) -> Generator[None, None, list[int]]:
+    """Return what nodes can take of each resource until they are overloaded; one in each step.
 
     Of a resource that none of them has there is no bound.
     """
@@ -316,6 +353,7 @@ def room_of(rule: LoadRule, level: Level, nodes: Sequence[LoadedNode]) -> list[i
         for at, limit in enumerate(high):
             if limit != NO_BOUND:
                 room[at] = limit - used[at] + (0 if room[at] == NO_BOUND else room[at])
+        yield
     return room
 
 

@@ -20,6 +20,7 @@ from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.node_load import TARGETS, Level, used_amounts
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.taints import Taint
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.state.indexes.node_loads import LoadedNode, PoolClasses
 
 
@@ -87,7 +88,7 @@ class LoadObstacles(Struct, frozen=True):
         """Say why a pod stays that some node with room would take."""
         if self.args.node_fit and not self.look.is_sweep:
             rivals = [each.load.name for each in self.classes.of(*GIVING.values())]
-            pull = Landing(self.look.view, rivals, packs=False).pull_on(pod)
+            pull = at_once(Landing(self.look.view, rivals, packs=False).pull_on(pod))
             taking = (name for name in destinations.first if not destinations.refusal(name, pod))
             if pull is not None and all(map(pull.comes_back, taking)):
                 return explain_return(pod)

@@ -1,6 +1,6 @@
 """The nodes of one pool as a plan of LowNodeLoad sees them, and which count as overloaded."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from operator import add
 from typing import Final
 
@@ -109,8 +109,8 @@ class LoadPool:
 
     def confirmed(
         self, level: Level, nodes: Iterable[LoadedNode], look: LoadView
-    ) -> list[LoadedNode]:
-        """Return the nodes that were found overloaded often enough.
+    ) -> Generator[None, None, list[LoadedNode]]:
+        """Return the nodes that were found overloaded often enough; a node in each step.
 
         The controller goes on with such a node until it is relieved; in a sweep, as by koordinator,
         an overload counts for the condition's timeout.
@@ -122,6 +122,7 @@ class LoadPool:
             name, evidence = node.load.name, look.evidence(node)
             if detectors.observe_abnormal(name, self._condition, evidence) or name in giving:
                 found.append(node)
+            yield
         if not look.is_sweep:
             self._giving[level] = frozenset(node.load.name for node in found)
         return found

@@ -47,7 +47,6 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import (
-    LOOKS_PER_SLICE,
     Finding,
     RequeueAfter,
     YieldPoint,
@@ -62,6 +61,7 @@ from reactive_desched.model.utilization import (
     Thresholds,
     UtilizationRule,
 )
+from reactive_desched.primitives.long_answers import at_once, sorted_portions
 from reactive_desched.state.indexes.node_utilization import (
     NodeUtilization,
     NodeUtilizationChanged,
@@ -245,7 +245,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
 
         def say(pod: Pod) -> str:
             amounts = room().used_by(pod)
-            if amounts is None or room().admits(pod, amounts) is not Admission.COMES_BACK:
+            if amounts is None or at_once(room().admits(pod, amounts)) is not Admission.COMES_BACK:
                 return LEAVES_LATER
             return explain_return(pod)
 
@@ -305,12 +305,11 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         self, uses: Mapping[str, NodeUse]
     ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, list[str]]:
         """Name the sources in the order in which they give pods away."""
-        ordered: list[tuple[int, str]] = []
-        for name, source in uses.items():
-            ordered.append((self.order(source), name))
-            if len(ordered) % LOOKS_PER_SLICE == 0:
-                yield YieldPoint()
-        return [name for _, name in sorted(ordered)]
+        names: list[str] = []
+        for portion in sorted_portions(list(uses), lambda name: (self.order(uses[name]), name)):
+            names += portion
+            yield YieldPoint()
+        return names
 
     def _drain_in_turn(
         self, uses: Iterable[NodeUse], view: View, room: SharedRoom
@@ -321,6 +320,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             if not room.is_left:
                 break
             used, pods = room.begin(use)
+            yield YieldPoint()
             source = _Source(use, room.allowed_on(use), used, pods, [], set())
             if not self.gives_more(used, source.allowed):
                 continue
@@ -335,7 +335,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
     def _propose(
         self,
         source: _Source,
-        movable: Iterable[Amounts],
+        movable: Iterable[Amounts | YieldPoint],
         room: SharedRoom,
         *,
         is_trial: bool = False,
@@ -343,15 +343,21 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         """Propose pods of a source until it has given enough; as a trial, until one leaves."""
         message, details = self.explain(source.use, room.thresholds)
         used, left = source.used, self.node_limit
-        for pod, amounts in movable:
+        for each in movable:
             if left == 0:
                 break
+            if isinstance(each, YieldPoint):
+                yield each
+                continue
+            pod, amounts = each
+            targets = room.targets
+            yield YieldPoint()
             decision = yield Finding(
                 pod,
                 self.name,
                 message,
                 needs_fit=room.needs_fit,
-                targets=room.targets,
+                targets=targets,
                 node_limit=self.node_limit,
                 relieves_node=True,
                 is_trial=is_trial,
@@ -370,27 +376,33 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
                 return decision.scope_exhausted
         return ""
 
-    def _movable(self, source: _Source, view: View, room: SharedRoom) -> Iterator[Amounts]:
+    def _movable(
+        self, source: _Source, view: View, room: SharedRoom
+    ) -> Iterator[Amounts | YieldPoint]:
         """Yield the pods that may leave, least important first, and what each uses.
 
         What `room` admits and which namespaces are spent is looked up for each pod in turn.
         """
         removable = [pod for pod in source.pods if view.evictable(pod) and self.may_leave(pod)]
-        for pod in room.in_order(removable, source.excess):
+        ordered = room.in_order(removable, source.excess)
+        yield YieldPoint()
+        for pod in ordered:
             amounts = room.used_by(pod)
             if amounts is None or pod.namespace in source.spent_namespaces:
                 continue
             if not room.relieves(amounts, source.excess):
                 continue
-            if (admission := room.admits(pod, amounts)) is Admission.YES:
+            admission = yield from room.admits(pod, amounts)
+            if admission is Admission.YES:
                 yield pod, amounts
             elif admission is Admission.COMES_BACK:
                 source.coming_back.append((pod, amounts))
 
 
-def _once_more(source: _Source, room: SharedRoom) -> Iterator[Amounts]:
+def _once_more(source: _Source, room: SharedRoom) -> Iterator[Amounts | YieldPoint]:
     """Yield the pods of a source whose replacements would come back, while there is room."""
     for pod, amounts in source.coming_back:
-        is_spent = pod.namespace in source.spent_namespaces
-        if not is_spent and room.admits(pod, amounts) is not Admission.NO:
+        if pod.namespace in source.spent_namespaces:
+            continue
+        if (yield from room.admits(pod, amounts)) is not Admission.NO:
             yield pod, amounts

@@ -4,7 +4,7 @@
 each pod a destination of its own, and subtracts the capacity that earlier plans have promised.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from heapq import heappop, heappush, nsmallest
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from reactive_desched.api.plugin import View
 from reactive_desched.draining.landing import MAX_RIVALS, Landing, in_turn, size_class
 from reactive_desched.model.decisions import Decision
+from reactive_desched.model.findings import YieldPoint, with_pauses
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.pod_importance import ordinal_of, pod_importance
 from reactive_desched.model.resources import ResourceList, add_resources, is_extended
@@ -22,6 +23,10 @@ from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
 MAX_TRIED: Final = 64
 """So many of the emptiest destinations are tried for a pod; if none of them takes it, it stays."""
+
+
+TRIED_PER_STEP: Final = 16
+"""After so many of them other tasks of the event loop run: some 0.5 ms."""
 
 
 class Admission(Enum):
@@ -101,9 +106,10 @@ class SharedRoom:
         del excess
         return sorted(pods, key=self._importance)
 
-    def admits(self, pod: Pod, amounts: ResourceList) -> Admission:
+    def admits(self, pod: Pod, amounts: ResourceList) -> Generator[YieldPoint, None, Admission]:
         """Say whether a destination takes the pod, by its taints."""
         del amounts
+        yield from ()
         return Admission.YES if self._is_tolerated(pod) else Admission.NO
 
     def _is_tolerated(self, pod: Pod) -> bool:
@@ -264,7 +270,7 @@ class BookedRoom(SharedRoom):
         used = self.used_by(pod) or {}
         return max((used.get(r, 0) / more for r, more in excess.items()), default=0.0)
 
-    def admits(self, pod: Pod, amounts: ResourceList) -> Admission:
+    def admits(self, pod: Pod, amounts: ResourceList) -> Generator[YieldPoint, None, Admission]:
         """Say whether a destination takes the pod and stays within what is allowed there.
 
         It is one to which the replacement would go, if there is such a one.
@@ -273,7 +279,8 @@ class BookedRoom(SharedRoom):
             return Admission.NO
         tried: list[tuple[float, str]] = []
         self._admitted, self._amounts = "", amounts
-        second_best, pull = "", self._landing.pull_on(pod, self._emptiest_full())
+        pull = yield from with_pauses(self._landing.pull_on(pod, self._emptiest_full()))
+        second_best = ""
         while self._emptiest and len(tried) < MAX_TRIED and not self._admitted:
             fullness, name = heappop(self._emptiest)
             if (now := self._fullness.get(name, fullness)) != fullness:
@@ -284,6 +291,8 @@ class BookedRoom(SharedRoom):
                 if pull is None or not pull.comes_back(name):
                     self._admitted = name
                 second_best = second_best or name
+            if len(tried) % TRIED_PER_STEP == 0:
+                yield YieldPoint()
         for entry in tried:
             heappush(self._emptiest, entry)
         if self._admitted:

@@ -45,8 +45,10 @@ class TriedMoves:
         reservations = self._nodes.reservations
         for uid in list(reservations.pods):
             reservations.release(uid)
+            yield
         for pod in list(self._nodes.vacated.pods):
             self._nodes.vacated.discard(pod.uid)
+            yield
         for each in reserved:
             reservations.reserve(each.pod, each.node, _FOR_EVER_S)
         while self._nodes.is_stale:

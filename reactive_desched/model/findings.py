@@ -1,7 +1,7 @@
 """A plugin's opinion: this pod should leave its node, and why."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -93,6 +93,8 @@ class YieldPoint(Struct, frozen=True, gc=False):
     """
 
 
+ResultT = TypeVar("ResultT")
+
 LOOKS_PER_SLICE: Final = 100
 """After so many nodes or pods other tasks of the event loop run: some 0.3 ms."""
 
@@ -102,3 +104,16 @@ def pauses_between(items: Iterable[object]) -> Iterator[YieldPoint]:
     for number, _ in enumerate(items, 1):
         if number % LOOKS_PER_SLICE == 0:
             yield YieldPoint()
+
+
+def with_pauses(
+    steps: Generator[object, None, ResultT],
+) -> Generator[YieldPoint, None, ResultT]:
+    """Take the steps that lead to a result, with such pauses, and return the result."""
+    result: list[ResultT] = []
+
+    def taken() -> Iterator[object]:
+        result.append((yield from steps))
+
+    yield from pauses_between(taken())
+    return result[0]

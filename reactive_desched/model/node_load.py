@@ -4,7 +4,7 @@ Amounts are cpu in milli-cores and everything else in whole units; percentages a
 and the amount that a percentage comes to is cut off, not rounded.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from operator import gt, itemgetter
 from typing import Final
@@ -353,23 +353,25 @@ class Means(Struct, frozen=True):
     prod: tuple[float, ...]
 
 
-def mean_use(rule: LoadRule, loads: Collection[NodeLoad]) -> Means:
-    """Return the mean share of each resource over the nodes that have some.
+def mean_use(rule: LoadRule, loads: Iterable[NodeLoad]) -> Generator[None, None, Means]:
+    """Return the mean share of each resource over the nodes that have some; a node in each step.
 
     As koordinator has it, all nodes count, and one that lacks the resource uses 0 % of it.
     """
+    shares: dict[tuple[Level, str], list[float]] = {
+        (level, resource): [] for level in Level for resource in rule.resources
+    }
+    for load in loads:
+        for (level, resource), found in shares.items():
+            if load.capacity.get(resource) or not rule.follows_pods:
+                found.append(load.percent(level, resource))
+        yield
 
-    def mean(level: Level, resource: str) -> float:
-        counted = loads
-        if rule.follows_pods:
-            counted = [load for load in loads if load.capacity.get(resource)]
-        shares = sum(load.percent(level, resource) for load in counted)
-        return shares / len(counted) if counted else 0.0
+    def means(level: Level) -> tuple[float, ...]:
+        of = [shares[level, resource] for resource in rule.resources]
+        return tuple(sum(found) / len(found) if found else 0.0 for found in of)
 
-    return Means(
-        tuple(mean(Level.NODE, resource) for resource in rule.resources),
-        tuple(mean(Level.PROD, resource) for resource in rule.resources),
-    )
+    return Means(means(Level.NODE), means(Level.PROD))
 
 
 def ceilings(rule: LoadRule, load: NodeLoad, means: Means | None) -> Ceilings:

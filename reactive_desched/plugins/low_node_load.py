@@ -18,7 +18,7 @@ from reactive_desched.draining.load_pools import LoadPool, LoadView
 from reactive_desched.draining.load_tables import load_tables
 from reactive_desched.model.changes import Change, PodEvictabilityChanged, Resynced
 from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint, pauses_between
+from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint, with_pauses
 from reactive_desched.model.koordinator import is_prod
 from reactive_desched.model.node_load import (
     TARGETS,
@@ -27,8 +27,10 @@ from reactive_desched.model.node_load import (
 )
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
+from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.indexes.node_loads import (
     SOURCES,
+    LoadedNode,
     NodeLoadChanged,
     NodeLoads,
     PoolClasses,
@@ -154,9 +156,9 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         handled: set[str] = set()
         for pool in self._pools:
             loads = look.view.index(NodeLoads, look.rule(pool))
-            yield from pauses_between(loads.catch_up())
             left_out = () if pool.takes_every_node else tuple(handled)
-            classes = loads.classes(fresh_after_s, left_out)
+            classes = yield from with_pauses(loads.count_classes(fresh_after_s, left_out))
+            yield YieldPoint()
             if classes.of(*SOURCES) or pool.rule.deviation:
                 yield from _until_too_old(loads, fresh_after_s)
             handled.update((yield from self._balance_pool(pool, classes, look)))
@@ -166,27 +168,36 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
     ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, Sequence[str]]:
         """Plan one pool; return the overloaded nodes that it has dealt with."""
         high, prod_high = map(classes.of, SOURCES)
-        sources = pool.confirmed(Level.NODE, high, look)
-        prod_sources = pool.confirmed(Level.PROD, prod_high, look)
-        low, both_low, prod_low = map(classes.of, TARGETS)
+        sources = yield from with_pauses(pool.confirmed(Level.NODE, high, look))
+        prod_sources = yield from with_pauses(pool.confirmed(Level.PROD, prod_high, look))
+        targets: list[list[LoadedNode]] = []
+        for each in TARGETS:
+            yield YieldPoint()
+            targets.append(classes.of(each))
+        low, both_low, prod_low = targets
         with_room = len(low) + len(both_low) + len(prod_low)
         if not (with_room and (sources or prod_sources)):
             return ()
-        pool.relieve(Level.NODE, [*low, *both_low])
-        pool.relieve(Level.PROD, prod_low)
+        for level, relieved in ((Level.NODE, [*low, *both_low]), (Level.PROD, prod_low)):
+            for portion in portions(relieved):
+                pool.relieve(level, portion)
+                yield YieldPoint()
         if not self.args.number_of_nodes < with_room < classes.selected:
             return ()
         low, both_low, prod_low = (
             [look.with_reserved(node) for node in nodes] for nodes in (low, both_low, prod_low)
         )
+        yield YieldPoint()
         rivals = [each.load.name for each in (*sources, *prod_sources)]
         rule, running = pool.rule, RunningLoads(self.name, self.args, pool, look, rivals)
-        room = room_of(rule, Level.NODE, [*low, *both_low])
-        room_of_both = room_of(rule, Level.NODE, both_low)
+        room = yield from with_pauses(room_of(rule, Level.NODE, [*low, *both_low]))
+        room_of_both = yield from with_pauses(room_of(rule, Level.NODE, both_low))
         yield from LoadMoves(running, Level.NODE, [*low, *both_low], room).plan(sources)
         # What production pods find on the nodes with room for all is what the others left of it.
-        shared = map(min, room_of(rule, Level.PROD, both_low), room_of_both, room)
-        prod_room = list(map(add, room_of(rule, Level.PROD, prod_low), shared))
+        prod_of_both = yield from with_pauses(room_of(rule, Level.PROD, both_low))
+        shared = map(min, prod_of_both, room_of_both, room)
+        prod_of_low = yield from with_pauses(room_of(rule, Level.PROD, prod_low))
+        prod_room = list(map(add, prod_of_low, shared))
         move = LoadMoves(running, Level.PROD, [*prod_low, *both_low], prod_room)
         yield from move.plan(prod_sources)
         pool.observe_normal(Level.NODE, sources)

@@ -47,7 +47,12 @@ from reactive_desched.model.spread_moves import (
 )
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
-from reactive_desched.primitives.long_answers import InPortions, portions, sorted_portions
+from reactive_desched.primitives.long_answers import (
+    InPortions,
+    at_once,
+    portions,
+    sorted_portions,
+)
 from reactive_desched.state.indexes.emptied_nodes import EmptiedNodes
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
 from reactive_desched.state.indexes.spread_counts import SpreadCounts
@@ -174,7 +179,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         return "; ".join(self._describe_group(group, index, view) for group in groups)
 
     def _describe_group(self, group: SpreadGroup, index: SpreadGroups, view: View) -> str:
-        occupied = _at_once(self._occupied_domains(group, view))
+        occupied = at_once(self._occupied_domains(group, view))
         sizes = dict.fromkeys(index.domains(group), 0)
         sizes |= {name: domain.size for name, domain in occupied.items()}
         key, allowed = group.topology_key, group.max_skew
@@ -744,16 +749,6 @@ def _any(answers: Iterable[bool]) -> _Steps[bool]:
         if number % LOOKS_PER_SLICE == 0:
             yield YieldPoint()
     return False
-
-
-def _at_once(steps: _Steps[T]) -> T:
-    """Return what the steps lead to."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
 
 
 def _send(picks: Generator[Pick, bool, None], *, leaves: bool) -> Pick | None:

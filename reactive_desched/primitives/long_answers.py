@@ -1,6 +1,6 @@
 """Answers that take longer than a turn of the event loop may: an evaluation has them in steps."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
@@ -32,6 +32,16 @@ def sorted_portions(
     merged = merge(*runs, key=itemgetter(0))
     while portion := [item for _, item in islice(merged, PORTION)]:
         yield portion
+
+
+def at_once(steps: Generator[object, None, ItemT]) -> ItemT:
+    """Take all the steps that lead to an answer, and return it."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: ItemT = end.value
+            return answer
 
 
 class InPortions(Generic[ItemT]):

@@ -85,6 +85,17 @@ def test_a_tried_move_takes_the_room_of_its_pod_until_it_is_taken_back() -> None
     assert trial.tried.room(trial.number("n2")) == 0.5
 
 
+def test_what_a_search_that_was_left_had_tried_counts_no_more_after_the_next_beginning() -> None:
+    first, second = web("first", "n1"), web("second", "n1")
+    trial = Trial(small("n1"), small("n2"), first, second, web("third", "n2"))
+    trial.move(first, "n2")
+    assert trial.fitting(second) == set()
+
+    trial.begin()
+
+    assert trial.fitting(second) == {"n2"}
+
+
 @pytest.mark.parametrize(
     "rule", [pytest.param(apart, id="anti-affinity"), pytest.param(port, id="host port")]
 )

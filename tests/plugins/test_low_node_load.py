@@ -92,8 +92,8 @@ def evicted(judging: LowNodeLoadPlugin, objects: Iterable[ClusterObject]) -> lis
     plan, found = judging.sweep(view), []
     opinion = next(plan, None)
     while opinion is not None:
-        assert isinstance(opinion, Finding | RequeueAfter)
-        if isinstance(opinion, RequeueAfter):
+        assert isinstance(opinion, Finding | RequeueAfter | YieldPoint)
+        if not isinstance(opinion, Finding):
             opinion = next(plan, None)
             continue
         found.append(opinion.pod.name)
@@ -322,7 +322,7 @@ def test_a_plan_pauses_while_it_looks_at_nodes_whose_pods_changed() -> None:
 
     pauses = [next(opinions) for _ in range(3)]
     assert pauses == [YieldPoint()] * 3
-    assert list(opinions) == []
+    assert set(map(type, opinions)) <= {YieldPoint}
 
 
 def test_an_old_measurement_does_not_count() -> None:

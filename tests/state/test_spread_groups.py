@@ -360,7 +360,8 @@ def test_domains_that_are_counted_in_steps_follow_what_changes_between_two_of_th
     later = [node("n4", zone="d"), node("n5", zone="e")]
     state = ClusterState()
     groups = state.index(SpreadGroups)
-    for obj in (A, B, C, *later, with_spread(pod("p", on="n1", labels=WEB))):
+    objects: list[ClusterObject] = [A, B, C, *later, with_spread(pod("p", on="n1", labels=WEB))]
+    for obj in objects:
         state.upsert(obj)
     (group,) = groups.groups()
     steps = groups.count_domains(group)

@@ -1,6 +1,6 @@
 """Classes the nodes of a pool by the use that koordinator measures."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ from reactive_desched.model.node_load import (
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeMetric
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces, changes_domains
 
 SOURCES: Final = (LoadClass.HIGH, LoadClass.PROD_HIGH)
@@ -108,7 +109,13 @@ class NodeLoads(Index):
 
     def classes(self, sampled_after_s: float, without: Collection[str] = ()) -> PoolClasses:
         """Return the classes of the nodes measured after a time, but for some."""
-        self._catch_up()
+        return at_once(self.count_classes(sampled_after_s, without))
+
+    def count_classes(
+        self, sampled_after_s: float, without: Collection[str] = ()
+    ) -> Generator[None, None, PoolClasses]:
+        """Return the same, a node in each step, as the nodes are when all have caught up."""
+        yield from self.catch_up()
         left_out = {name for name in without if name in self._selected}
         selected = len(self._selected) - len(left_out)
         left_out.update(
@@ -116,13 +123,15 @@ class NodeLoads(Index):
             for name, loaded in self._loaded.items()
             if loaded.load.sampled_s <= sampled_after_s
         )
+        kept = [each for name, each in self._loaded.items() if name not in left_out]
         if self._rule.deviation:
-            return self._around_means(selected, left_out)
-        if not left_out:
-            every = self._loaded
-            by_class = {of: [every[n] for n in names] for of, names in self._by_class.items()}
-            return PoolClasses(selected, {of: found for of, found in by_class.items() if found})
-        kept = (each for name, each in self._loaded.items() if name not in left_out)
+            loads = [each.load for each in kept]
+            means = yield from mean_use(self._rule, loads)
+            kept = []
+            for load in loads:
+                kept.append(self._classified(load, ceilings(self._rule, load, means)))
+                yield
+            return PoolClasses(selected, _grouped(kept), means)
         return PoolClasses(selected, _grouped(kept))
 
     def catch_up(self) -> Iterator[None]:
@@ -326,13 +335,6 @@ class NodeLoads(Index):
         """Say whether the thresholds of some level are about a node."""
         levels = [level for level in Level if self._rule.written(level).low]
         return not levels or any(self._rule.is_about(level, capacity) for level in levels)
-
-    def _around_means(self, selected: int, left_out: Collection[str]) -> PoolClasses:
-        loads = [each.load for name, each in self._loaded.items() if name not in left_out]
-        means = mean_use(self._rule, loads)
-        rule = self._rule
-        classes = (self._classified(load, ceilings(rule, load, means)) for load in loads)
-        return PoolClasses(selected, _grouped(classes), means)
 
 
 def _requests(pod: Pod | None) -> ResourceList | None:

@@ -1,0 +1,153 @@
+"""No step of a plan looks at every node: what holds the event loop is counted in Python calls."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.draining.load_args import LowNodeLoadArgs
+from reactive_desched.model.changes import Resynced
+from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject
+from reactive_desched.model.usage import NODE_METRIC, NodeMetric
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
+from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
+from reactive_desched.plugins.low_node_utilization import (
+    LowNodeUtilizationArgs,
+    LowNodeUtilizationPlugin,
+)
+from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.state.cluster import ClusterState
+from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import build_view, plugin_from_policy
+from reactive_desched.testing.topology_spread import WEB, spread_constraint, with_spread
+
+NODES = 600
+DOMAINS = 1_200
+MOST_CALLS = 12_000
+"""A hundred looks at where a pod of a large workload would land take 8,400. Whoever looks so at all
+nodes that take pods makes 25,000."""
+
+FEW = 3
+"""After so many findings a plan does nothing new."""
+
+
+def cluster(crowded: int = 4, sparse: int = 1) -> Iterator[ClusterObject]:
+    """Yield nodes of which every other one has many pods, all of one large workload."""
+    for number in range(NODES):
+        name, pods = f"n{number:04}", sparse if number % 2 else crowded
+        yield node(name, zone="abc"[number % 3], allocatable={"cpu": "10", "pods": "110"})
+        mine = [
+            pod(
+                f"{name}-{each}", on=name, labels=WEB, owner="ReplicaSet/web", requests={"cpu": "2"}
+            )
+            for each in range(pods)
+        ]
+        yield from mine
+        use = {str(each): each.spec.requests for each in mine}
+        yield NodeMetric(NODE_METRIC, name, {"cpu": 2_000 * pods}, 0.0, use)
+
+
+def by_use() -> Any:
+    return plugin_from_policy(
+        LowNodeLoadPlugin,
+        LowNodeLoadArgs,
+        lowThresholds={"cpu": 30},
+        highThresholds={"cpu": 60},
+        anomalyCondition={"consecutiveAbnormalities": 1},
+    )
+
+
+def around_the_mean() -> Any:
+    return plugin_from_policy(
+        LowNodeLoadPlugin,
+        LowNodeLoadArgs,
+        useDeviationThresholds=True,
+        lowThresholds={"cpu": 10},
+        highThresholds={"cpu": 10},
+        anomalyCondition={"consecutiveAbnormalities": 1},
+    )
+
+
+def low() -> Any:
+    return plugin_from_policy(
+        LowNodeUtilizationPlugin,
+        LowNodeUtilizationArgs,
+        thresholds={"cpu": 30},
+        targetThresholds={"cpu": 60},
+    )
+
+
+def high() -> Any:
+    return plugin_from_policy(
+        HighNodeUtilizationPlugin, HighNodeUtilizationArgs, thresholds={"cpu": 30}
+    )
+
+
+def most_calls(plan: Any) -> tuple[int, int]:
+    """Have each finding deferred; return the most calls of one step, and how many were found."""
+    counted = most = found = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    answer = None
+    while True:
+        counted = 0
+        sys.setprofile(count)
+        try:
+            opinion = plan.send(answer)
+        except StopIteration:
+            return max(most, counted), found
+        finally:
+            sys.setprofile(None)
+        most = max(most, counted)
+        answer = None
+        if isinstance(opinion, Finding):
+            found += 1
+            if found == FEW:
+                plan.close()
+                return most, found
+            answer = TOTAL_LIMIT_REACHED.defer(opinion, "no more", retry_at_s=1.0)
+
+
+@pytest.mark.parametrize("make", [by_use, around_the_mean, low, high])
+def test_no_step_of_a_plan_looks_closely_at_every_node(
+    make: Callable[[], BalancePlugin[Any, Any]],
+) -> None:
+    plugin = make()
+    state = ClusterState()
+    state.keep_indexes(plugin.required_indexes)
+    for each in cluster():
+        state.upsert(each)
+    view = build_view(state, wall_clock=lambda: 1.0)
+
+    most, found = most_calls(plugin.balance(next(iter(plugin.subjects(Resynced(), view))), view))
+
+    assert found
+    assert most < MOST_CALLS
+
+
+def test_no_step_of_a_plan_of_a_spread_looks_closely_at_every_domain() -> None:
+    plugin = TopologySpreadPlugin(TopologySpreadArgs())
+    state = ClusterState()
+    state.keep_indexes(plugin.required_indexes)
+    for number in range(DOMAINS):
+        state.upsert(node(f"n{number:04}"))
+    for number in range(60):
+        web = pod(f"web-{number}", on=f"n{number % 20:04}", labels=WEB, owner="ReplicaSet/web")
+        state.upsert(with_spread(web, spread_constraint(1, HOSTNAME_LABEL)))
+    view = build_view(state, wall_clock=lambda: 1.0)
+
+    (group, *_) = plugin.subjects(Resynced(), view)
+    most, found = most_calls(plugin.balance(group, view))
+
+    assert found
+    assert most < MOST_CALLS
