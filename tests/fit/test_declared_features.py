@@ -80,6 +80,20 @@ def test_specs_that_need_different_features_are_not_shared() -> None:
     assert needs == {(), (RESTART_ALL_CONTAINERS,), (USER_NAMESPACES_HOST_NETWORK,)}
 
 
+def test_whether_a_pod_preempts_is_read_and_such_specs_are_not_shared() -> None:
+    tables = InternTables()
+    codec = ResourceCodec(POD, tables)
+
+    def never_preempts(name: str, **spec: Any) -> bool:
+        written = {"metadata": {"name": name, "uid": name, "namespace": "shop"}, "spec": spec}
+        return bool(codec.decode_object(json.dumps(written).encode()).spec.never_preempts)
+
+    assert not never_preempts("a")
+    assert never_preempts("b", preemptionPolicy="Never")
+    assert not never_preempts("c", preemptionPolicy="PreemptLowerPriority")
+    assert never_preempts("d", preemptionPolicy="Never")
+
+
 def test_what_a_node_declares_is_read() -> None:
     written = {"metadata": {"name": "n1"}, "status": {"declaredFeatures": ["A", "B"]}}
 

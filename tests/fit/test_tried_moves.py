@@ -161,3 +161,45 @@ def test_the_search_empties_nodes_by_these_rules_and_leaves_nothing_tried() -> N
     ]
     assert moved == [("a", "n4")]
     assert trial.fitting(b) == {"n4"}
+
+
+FULL = web("full", "n1", "3")
+WANTS = pod("wants", labels={"app": "other"}, requests={"cpu": "2", "memory": "1Gi"}, owner=None)
+
+
+def test_a_vacated_place_is_free_until_it_is_taken_again() -> None:
+    here = Trial(node("n1", allocatable={"cpu": "4", "memory": "8Gi", "pods": "9"}), FULL)
+    assert here.fitting(WANTS) == set()
+    assert here.tried.lacking(WANTS, here.number("n1")) == {"cpu": 1000}
+
+    here.tried.vacate(FULL)
+    assert here.fitting(WANTS) == {"n1"}
+    here.tried.take_again(FULL)
+    assert here.fitting(WANTS) == set()
+    here.tried.vacate(FULL)
+    here.begin()
+    assert here.fitting(WANTS) == set()
+
+
+def test_a_vacated_place_gives_back_its_host_ports_and_its_anti_affinity() -> None:
+    room = {"cpu": "9", "memory": "8Gi", "pods": "9"}
+    port = (HostPort(80, "TCP", ""),)
+    holds = with_spec(web("holds", "n1"), host_ports=port)
+    term = anti_affinity_term("app=other")
+    avoids = with_anti_affinity(web("avoids", "n1"), term)
+    wants = with_spec(WANTS, host_ports=port)
+    here = Trial(node("n1", allocatable=room), holds, avoids)
+
+    for leaving in (holds, avoids):
+        assert here.fitting(wants) == set()
+        here.tried.vacate(leaving)
+    assert here.fitting(wants) == {"n1"}
+
+
+def test_a_pod_that_waits_takes_its_place_once_it_is_tried_there() -> None:
+    here = Trial(node("n1", allocatable={"cpu": "3", "memory": "8Gi", "pods": "9"}))
+    here.move(WANTS, "n1")
+
+    assert here.fitting(pod("next", requests={"cpu": "2"})) == set()
+    here.tried.undo(WANTS)
+    assert here.fitting(pod("next", requests={"cpu": "2"})) == {"n1"}
