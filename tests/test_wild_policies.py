@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
+from jsonschema import Draft7Validator
 
-from reactive_desched.cli import main
+from reactive_desched.cli import main, policy_schema
 from reactive_desched.plan.command import build_report
 from reactive_desched.plan.inputs import PlanOptions
 from reactive_desched.plan.progress import Progress
@@ -63,6 +64,37 @@ def test_a_lenient_reading_takes_what_a_release_of_upstream_takes(entry: Judged)
     errors = check_source(FOLDER / entry["file"], plugin_registry(), lenient=True).errors
 
     assert (not errors) == (runs_upstream(entry) or entry["file"] in ACCEPTED_HERE), errors
+
+
+WHAT_NO_SCHEMA_SEES: Final = frozenset(
+    {
+        "103.yaml",  # targetThresholds below thresholds
+        "116.yaml",  # the default evictor among what evicts
+        "158.yaml",  # two policies in one file
+    }
+)
+
+
+@pytest.mark.parametrize("entry", tuple(collection()))
+def test_an_editor_marks_the_policies_that_the_check_refuses_and_no_others(
+    entry: Judged,
+) -> None:
+    text = (FOLDER / entry["file"]).read_text(encoding="utf-8")
+    try:
+        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+    except yaml.YAMLError:
+        return  # an editor marks it without a schema
+
+    marked = [error for each in documents for error in editor_schema().iter_errors(each)]
+
+    errors = check_source(FOLDER / entry["file"], plugin_registry()).errors
+    assert bool(marked) == bool(errors and entry["file"] not in WHAT_NO_SCHEMA_SEES), marked
+
+
+@cache
+def editor_schema() -> Draft7Validator:
+    """Return what `policy schema` prints."""
+    return Draft7Validator(json.loads(policy_schema.text("any")))
 
 
 @pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
