@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
     from reactive_desched.api.installed import Offers
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 FORMATS: Final = ("any", "v1alpha2", "v1alpha1", "settings")
 _NAMES_A_SOURCE: Final = ("MetricsProvider", "MetricsUtilization")
 """The sections of policies that name a source of measured use."""
+
+_NAMES_A_PLUGIN: Final = frozenset({"PluginConfig", "DebounceSettings", "GuardSettings"})
+"""The sections that name a plugin."""
 
 _DESCRIPTION = """\
 Print a JSON Schema (draft 07). An editor that has it completes names, explains fields and marks
@@ -34,6 +38,7 @@ def add(commands: Commands) -> None:
             "reactive-desched policy schema settings",
             "reactive-desched policy schema settings --sink spool",
             "reactive-desched policy schema any --source NodeFile",
+            "reactive-desched policy schema --plugin RemovePodsFromRetiringNodes",
         ),
     )
     command.add_argument(
@@ -57,6 +62,13 @@ def add(commands: Commands) -> None:
         default=[],
         help="with this installed source of measured use; may be repeated",
     )
+    command.add_argument(
+        "--plugin",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with this installed plugin and its arguments; may be repeated",
+    )
     command.set_defaults(command=_print, usage_error=command.error)
 
 
@@ -67,9 +79,9 @@ def text(name: str) -> str:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    from reactive_desched.errors import ConfigError
+    from reactive_desched.errors import ConfigError, PluginError
 
-    if not (arguments.sink or arguments.source):
+    if not (arguments.sink or arguments.source or arguments.plugin):
         sys.stdout.write(text(arguments.format))
         return 0
     schema = json.loads(text(arguments.format))
@@ -78,7 +90,9 @@ def _print(arguments: argparse.Namespace) -> int:
             _add_sinks(schema, arguments.sink)
         if arguments.source:
             _add_sources(schema, arguments.source)
-    except ConfigError as error:
+        if arguments.plugin:
+            _add_plugins(schema, arguments.plugin)
+    except (ConfigError, PluginError) as error:
         arguments.usage_error(str(error))
     sys.stdout.write(json.dumps(schema, indent=2, ensure_ascii=False) + "\n")
     return 0
@@ -118,7 +132,52 @@ def _add_sources(schema: dict[str, Any], names: "Iterable[str]") -> None:  # as 
         known += [name for name in names if name not in known]
 
 
-def _refuse_unknown(flag: str, names: "Iterable[str]", offers: "Offers") -> None:
+def _add_plugins(schema: dict[str, Any], names: "Iterable[str]") -> None:  # as above
+    """Let a schema name installed plugins, each with its arguments; raises ConfigError.
+
+    Policies name them in `pluginConfig` and at their extension point, settings by what concerns
+    one plugin.
+    """
+    from reactive_desched.errors import ConfigError
+    from reactive_desched.plugins.registry import plugin_registry
+
+    registry, definitions = plugin_registry(), schema["definitions"]
+    if not _NAMES_A_PLUGIN & definitions.keys():
+        raise ConfigError("--plugin: this format has none but ours; take any, v1alpha2 or settings")
+    _refuse_unknown("--plugin", names, registry)
+    for name in sorted({*names}.difference(registry.built_in())):
+        spec = registry[name]
+        for section, field in (("DebounceSettings", "perPlugin"), ("GuardSettings", "ignoredBy")):
+            if section in definitions:
+                definitions[section]["properties"][field]["propertyNames"]["enum"].append(name)
+        if "PluginConfig" in definitions:
+            _add_arguments(definitions, name, spec.args)
+            for point in spec.points:
+                enabled = definitions["PluginsSection"]["properties"][point]["properties"]
+                enabled["enabled"]["items"]["enum"].append(name)
+
+
+def _add_arguments(definitions: dict[str, Any], name: str, args: "type[BaseModel]") -> None:
+    """Tie a plugin's arguments to its name, in definitions that no other plugin has."""
+    made = args.model_json_schema(ref_template=f"#/definitions/{name}.{{model}}")
+    definitions |= {f"{name}.{key}": shape for key, shape in made.pop("$defs", {}).items()}
+    definitions[f"{name}.args"] = made
+    shape: dict[str, Any] = {"$ref": f"#/definitions/{name}.args"}  # Any: as above
+    if not made.get("required"):
+        shape = {"anyOf": [shape, {"type": "null"}]}
+    entry = definitions["PluginConfig"]
+    entry["properties"]["name"]["enum"].append(name)
+    entry["allOf"].append(
+        {
+            "if": {"required": ["name"], "properties": {"name": {"const": name}}},
+            "then": {"properties": {"args": shape}},
+        }
+    )
+
+
+def _refuse_unknown(
+    flag: str, names: "Iterable[str]", offers: "Offers | Mapping[str, object]"
+) -> None:
     """Raise ConfigError for a name that no installed package offers."""
     from reactive_desched.errors import ConfigError
     from reactive_desched.primitives.hints import not_one_of

@@ -101,6 +101,8 @@ def test_the_section_of_an_installed_sink_can_be_among_the_others(
         ("any", "--sink", "none"),
         ("v1alpha1", "--source", "Prometheus"),
         ("any", "--source", "none"),
+        ("v1alpha1", "--plugin", "RemoveDuplicates"),
+        ("any", "--plugin", "RemoveDuplicate"),
     ],
 )
 def test_what_has_no_place_there_is_refused(
@@ -143,6 +145,50 @@ def test_an_installed_source_has_its_section_and_may_be_named_by_policies(
             assert not Draft7Validator(printed(capsys, name)).is_valid(each)
     wrong = {**settings, "usage": {"nodeFile": {"pth": "x"}}}
     assert not Draft7Validator(printed(capsys, "any", "--source", "NodeFile")).is_valid(wrong)
+
+
+def test_an_installed_plugin_may_be_named_with_its_arguments(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (Path(__file__).parents[2] / "examples/plugin/retiring_nodes.py").read_text()
+    plugin = "RemovePodsFromRetiringNodes"
+    offered = {plugin: "RetiringNodesPlugin"}
+    write_package(tmp_path, "reactive_desched.plugins", offered, code, "retiring_nodes")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def policy(args: object, point: str = "deschedule") -> dict[str, object]:
+        profile = {
+            "name": "p",
+            "pluginConfig": [{"name": plugin, "args": args}],
+            "plugins": {point: {"enabled": [plugin]}},
+        }
+        return {
+            "apiVersion": "descheduler/v1alpha2",
+            "kind": "DeschedulerPolicy",
+            "profiles": [profile],
+        }
+
+    settings = {
+        "apiVersion": "reactive-desched/v1alpha1",
+        "kind": "ReactiveSettings",
+        "debounce": {"perPlugin": {plugin: {"quiet": "2s"}}},
+        "guards": {"ignoredBy": {plugin: ["Rollouts"]}},
+    }
+    right = policy({"label": "retiring"})
+    for name, documents in (
+        ("any", (settings, right)),
+        ("settings", (settings,)),
+        ("v1alpha2", (right,)),
+    ):
+        words = ("--plugin", plugin, "--plugin", "RemoveDuplicates", "--plugin", plugin)
+        schema = Draft7Validator(printed(capsys, name, *words))
+        Draft7Validator.check_schema(schema.schema)
+        for each in documents:
+            schema.validate(each)
+            assert not Draft7Validator(printed(capsys, name)).is_valid(each)
+    schema = Draft7Validator(printed(capsys, "any", "--plugin", plugin))
+    assert not schema.is_valid(policy({"lable": "retiring"}))
+    assert not schema.is_valid(policy({"label": "retiring"}, "balance"))
 
 
 def test_another_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
