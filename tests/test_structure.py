@@ -1,9 +1,11 @@
 """The structure of the package: no circles of imports, no assignments to other objects."""
 
 import ast
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -91,7 +93,7 @@ INTERNALS = {
     "kube/client/cluster_guard.py": {"aiohttp.client_proto"},  # aio-libs/aiohttp#434
     "kube/client/raw_http.py": {"aiohttp.client_proto"},
     "sinks/kafka/producer.py": {"_sender", "_closed", "_get_conn_lock"},  # aio-libs/aiokafka#1101
-    "cli/commands.py": {"_SubParsersAction"},  # argparse has no public name for it
+    "cli/commands.py": {"_SubParsersAction"},  # python/cpython#101503
 }
 """What has no public door, by the file that goes by it; pyproject.toml bounds these libraries."""
 
@@ -135,10 +137,52 @@ def private_overrides(module: ModuleType) -> Iterator[str]:
                 yield f"{kind.__name__}.{name}"
 
 
-def test_only_the_parser_of_commands_overrides_private_methods_of_a_library() -> None:
-    modules = (import_module(name) for name in package_sources() if not name.endswith("__main__"))
+def package_modules() -> Iterator[ModuleType]:
+    return (import_module(name) for name in package_sources() if not name.endswith("__main__"))
 
-    assert {name for module in modules for name in private_overrides(module)} == HOOKS
+
+def test_only_the_parser_of_commands_overrides_private_methods_of_a_library() -> None:
+    assert {name for module in package_modules() for name in private_overrides(module)} == HOOKS
+
+
+INHERITED = {
+    "CommandParser._actions",
+    "CommandParser._negative_number_matcher",
+    "CommandParser._option_string_actions",
+}
+"""Private attributes of a library's class that one of ours, derived from it, reads or sets.
+
+argparse has no public name for what a parser takes (python/cpython#144932), nor for what it reads
+as a negative number. Each Python that is supported has them; `make test-pythons` tries them.
+"""
+
+_OWN_ATTRIBUTE = re.compile(r"\bself\.(_[a-z]\w*)")
+
+
+@cache
+def own_attributes(kind: type) -> frozenset[str]:
+    """Return the private attributes that the methods of a class use; none if it is not Python."""
+    with suppress(OSError, TypeError):
+        return frozenset(_OWN_ATTRIBUTE.findall(inspect.getsource(kind)))
+    return frozenset()
+
+
+def inherited_attributes(module: ModuleType) -> Iterator[str]:
+    """Yield the private attributes of a library that classes of a module have by inheritance."""
+    for kind in vars(module).values():
+        if not isinstance(kind, type) or kind.__module__ != module.__name__:
+            continue
+        bases = (base for base in kind.__mro__[1:] if not base.__module__.startswith(PACKAGE.name))
+        theirs = frozenset[str]().union(*map(own_attributes, bases))
+        for name in theirs and own_attributes(kind) & theirs:
+            if f"{kind.__name__}.{name}" not in HOOKS:
+                yield f"{kind.__name__}.{name}"
+
+
+def test_only_the_parser_of_commands_goes_by_what_a_library_hides_in_a_base_class() -> None:
+    found = {name for module in package_modules() for name in inherited_attributes(module)}
+
+    assert found == INHERITED
 
 
 def test_no_other_room_reaches_through_the_controls_that_the_controller_has() -> None:
