@@ -21,6 +21,8 @@ from reactive_desched.app.past_pages import (
     ANSWERED,
     FAILED,
     NO_MEMORY,
+    PLAN_PAGE,
+    TABLES_PAGE,
     TIMES,
     WRONG,
     PastRequest,
@@ -35,6 +37,7 @@ from reactive_desched.app.status import (
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
 from reactive_desched.errors import ConfigError, ReactiveDeschedError
+from reactive_desched.plan.inputs import PREVIEW, PreviewFlags
 from reactive_desched.plan.recorded_moment import RecordedMoment, journal_beside
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.primitives.hints import refuse_filters
@@ -188,6 +191,23 @@ _PAGES: Final[Mapping[str, _Read]] = {
 }
 
 
+def past_preview(recording: Path, at_s: float, page: str, query: Mapping[str, str]) -> object:
+    """Return what a preview shows of a moment; raises as `past_answer`, and SnapshotUnavailable."""
+    from reactive_desched.plan.command import build_nodes_report, build_report
+    from reactive_desched.plan.progress import Progress
+
+    asked = dict(query)
+    text = asked.pop(PREVIEW, "{}")
+    refuse_filters(asked)
+    try:
+        flags = msgspec.json.decode(text, type=PreviewFlags)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ConfigError(f"{PREVIEW}: {error}") from error
+    build = build_report if page == PLAN_PAGE else build_nodes_report
+    with hung_calls_ended():
+        return build(flags.options(recording, format_moment(at_s)), Progress())
+
+
 def _give_way(memory_bytes: int) -> None:
     """Leave the processor and the memory to the controller that asks."""
     import resource
@@ -204,6 +224,8 @@ def _answer(request: PastRequest) -> Any:  # what a page answers
     recording = Path(request.recording)
     if request.page == TIMES:
         return recorded_times(recording)
+    if request.page in (PLAN_PAGE, TABLES_PAGE):
+        return past_preview(recording, request.at_s, request.page, request.query)
     journal = Path(request.journal) if request.journal else None
     return past_answer(recording, request.at_s, journal, request.page, request.query).answer
 

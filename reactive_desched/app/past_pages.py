@@ -47,6 +47,10 @@ _ELSEWHERE: Final = "`reactive-desched recording export` writes a file to look a
 ANSWERED, FAILED, WRONG, NO_MEMORY = 0, 1, 2, 3
 """The exit statuses of the process that answers."""
 
+PLAN_PAGE: Final = "plan"
+TABLES_PAGE: Final = "node-tables"
+"""The pages that have a preview of a moment."""
+
 TIMES: Final = "times"
 """The page that says which times are recorded."""
 
@@ -94,6 +98,16 @@ class PastPages:
                 "moment",
                 "the controller as it was, with ?at=TIME",
                 partial(self._read_past, "moment"),
+            ),
+            DebugPage(
+                PLAN_PAGE,
+                "what would have been evicted from then on, with ?at=TIME",
+                partial(self._read_past, PLAN_PAGE),
+            ),
+            DebugPage(
+                TABLES_PAGE,
+                "how nodes stood beside the thresholds of the policy, with ?at=TIME",
+                partial(self._read_past, TABLES_PAGE),
             ),
         )
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from reactive_desched.cli import policy_flags, snapshot_flags
+from reactive_desched.cli import policy_flags, recorded_controller, snapshot_flags
 from reactive_desched.cli.commands import Commands
 
 
@@ -31,8 +31,11 @@ def add(commands: Commands) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.plan.command import run_nodes
+    from reactive_desched.plan.node_report import NodesReport
     from reactive_desched.primitives.hung_calls import hung_calls_ended
 
     options = snapshot_flags.preview_options_of(arguments, show_nodes=True)
     with hung_calls_ended():
-        return run_nodes(options)
+        return run_nodes(
+            options, recorded_controller.build_of(arguments, "node-tables", NodesReport)
+        )

@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from reactive_desched.cli import policy_flags, record_filters, snapshot_flags
+from reactive_desched.cli import policy_flags, record_filters, recorded_controller, snapshot_flags
 from reactive_desched.cli.commands import Commands
 
 _FROM_KUBECTL: Final = (
@@ -55,6 +55,7 @@ def add(commands: Commands) -> None:
 
 def _call(arguments: argparse.Namespace) -> int:
     from reactive_desched.plan.command import run
+    from reactive_desched.plan.report import PlanReport
     from reactive_desched.primitives.hung_calls import hung_calls_ended
 
     options = snapshot_flags.preview_options_of(
@@ -65,4 +66,4 @@ def _call(arguments: argparse.Namespace) -> int:
         drain=tuple(arguments.drain),
     )
     with hung_calls_ended():
-        return run(options)
+        return run(options, recorded_controller.build_of(arguments, "plan", PlanReport))

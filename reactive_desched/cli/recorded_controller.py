@@ -4,12 +4,18 @@ import argparse
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reactive_desched.cli import controller_client, journal_flags, snapshot_flags
 from reactive_desched.cli.commands import print_warning
-from reactive_desched.errors import ConfigError
+from reactive_desched.errors import ConfigError, ControllerUnavailable
 from reactive_desched.text.times import format_second
+
+if TYPE_CHECKING:
+    from reactive_desched.plan.command import Build
+    from reactive_desched.plan.inputs import PlanOptions
+
+T = TypeVar("T")
 
 PAST_TIMEOUT_S: Final = 120.0
 """So long a running controller may take to answer about an earlier moment."""
@@ -63,6 +69,32 @@ def ask(
     at = datetime.fromisoformat(answer.value["time"])
     heading = f"as of {format_second(at.timestamp())}: {answer.heading(client.server)}"
     return answer.value, at, heading
+
+
+def build_of(arguments: argparse.Namespace, page: str, kind: type) -> "Build | None":
+    """Return what has a running controller make a report of this kind; None makes it here."""
+    if arguments.server is None:
+        return None
+    return lambda options, _: _ask_preview(arguments, page, options, kind)
+
+
+def _ask_preview(
+    arguments: argparse.Namespace, page: str, options: "PlanOptions", kind: type[T]
+) -> T:
+    """Return the report that a running controller makes of a moment; raises as `ask`."""
+    import msgspec
+
+    from reactive_desched.plan.inputs import PREVIEW, PreviewFlags
+
+    client = controller_client.client_of(arguments)._replace(timeout_s=PAST_TIMEOUT_S)
+    flags = msgspec.json.encode(PreviewFlags.of(options)).decode()
+    answer = client.ask(page, {"at": arguments.at, PREVIEW: flags})
+    try:
+        return msgspec.convert(answer.value, kind)
+    except msgspec.ValidationError as error:
+        raise ControllerUnavailable(
+            f"{client.server} answers as another version does, which cannot be read: {error}"
+        ) from error
 
 
 def _read(

@@ -1,9 +1,9 @@
 """The flags that say which cluster to look at, for every command that takes a snapshot of one."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from reactive_desched.cli import flag_values
+from reactive_desched.cli import controller_client, flag_values
 from reactive_desched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ def add_at(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_server(command: argparse.ArgumentParser) -> None:
+    """Describe the flags by which a running controller looks at an earlier moment."""
+    command.add_argument(
+        "--server",
+        metavar="URL",
+        help="with --at: a running controller, on this machine or through kubectl port-forward,"
+        " which reads its own recording",
+    )
+    controller_client.add_trust(command)
+
+
 def recording_of(arguments: argparse.Namespace) -> str | None:
     """Return where the recording of --at is; None without that flag. Raises ConfigError."""
     if arguments.at is None:
@@ -74,6 +85,7 @@ def add_preview(command: argparse.ArgumentParser) -> None:
         "--now", metavar="TIME", help="judge as of this RFC 3339 time (default: the present)"
     )
     add_at(command)
+    _add_server(command)
     command.add_argument(
         "--passes",
         metavar="N",
@@ -132,10 +144,38 @@ def options_of(arguments: argparse.Namespace, **more: Any) -> "PlanOptions":  # 
         context=arguments.context,
         now=arguments.now,
         at=arguments.at,
-        recording=recording_of(arguments),
+        recording=None if _is_of_server(arguments) else recording_of(arguments),
         journal=arguments.journal,
         **more,
     )
+
+
+_OF_OTHERS: Final = {
+    "policy": "--policy",
+    "settings": "--settings",
+    "lenient_policy": "--lenient-policy",
+    "filename": "-f",
+    "kubeconfig": "--kubeconfig",
+    "context": "--context",
+    "now": "--now",
+    "recording": "--recording",
+    "journal": "--journal",
+}
+"""The flags that say where else a preview's policy and cluster are."""
+
+
+def _is_of_server(arguments: argparse.Namespace) -> bool:
+    """Say whether a running controller is asked; raises ConfigError for flags that contradict."""
+    if getattr(arguments, "server", None) is None:
+        return False
+    if arguments.at is None:
+        raise ConfigError("--server needs --at TIME: the moment that the controller looks at")
+    if given := [flag for name, flag in _OF_OTHERS.items() if getattr(arguments, name, None)]:
+        raise ConfigError(
+            f"{given[0]} means nothing with --server: the controller reads its own recording, with"
+            " the policy of that moment; leave one of them out"
+        )
+    return True
 
 
 def preview_options_of(

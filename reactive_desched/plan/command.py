@@ -88,23 +88,25 @@ NO_SUCH_POD: Final = 2
 """The exit status where it is asked about pods by name, and there are none of them."""
 
 
-def run(options: PlanOptions) -> int:
+Build = Callable[[PlanOptions, Progress], "PlanReport | NodesReport"]
+"""What makes a report: here, or in a running controller."""
+
+
+def run(options: PlanOptions, build: Build | None = None) -> int:
     """Print what would be evicted; return the exit status.
 
     It is 1 where a plugin did not end, 2 where the pods that are named do not exist, and does not
     depend on what would be evicted.
     """
-    return _print(options, build_report)
+    return _print(options, build or build_report)
 
 
-def run_nodes(options: PlanOptions) -> int:
+def run_nodes(options: PlanOptions, build: Build | None = None) -> int:
     """Print how nodes compare with thresholds; return 1 where a plugin did not end, or 0."""
-    return _print(options, build_nodes_report)
+    return _print(options, build or build_nodes_report)
 
 
-def _print(
-    options: PlanOptions, build: Callable[[PlanOptions, Progress], "PlanReport | NodesReport"]
-) -> int:
+def _print(options: PlanOptions, build: Build) -> int:
     progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
     with _gc_disabled():
         try:

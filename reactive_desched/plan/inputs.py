@@ -57,9 +57,11 @@ if TYPE_CHECKING:
     from reactive_desched.plan.recorded_moment import RecordedMoment
 
 __all__ = [
+    "PREVIEW",
     "LoadedSnapshot",
     "LookedAt",
     "PlanOptions",
+    "PreviewFlags",
     "input_warnings",
     "look",
     "parse_timestamp",
@@ -118,6 +120,33 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
     show_unaffected: bool = False
     show_nodes: bool = False
     output: str = "table"
+
+
+PREVIEW: Final = "preview"
+"""The key of a query that has them, in JSON."""
+
+
+class PreviewFlags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of a preview that a running controller takes which reads its own recording."""
+
+    mode: PlanMode = PlanMode.RUN
+    passes: int = 1
+    bounds: RunBounds = RunBounds()
+    profile: str | None = None
+    only: Mapping[str, tuple[str, ...]] = {}
+    drain: tuple[str, ...] = ()
+    show_unaffected: bool = False
+    show_nodes: bool = False
+
+    @classmethod
+    def of(cls, options: PlanOptions) -> "PreviewFlags":
+        """Return what these options have of them."""
+        return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
+
+    def options(self, recording: Path, at: str) -> PlanOptions:
+        """Return the options of a preview of a moment of a recording."""
+        flags = {name: getattr(self, name) for name in self.__struct_fields__}
+        return PlanOptions(recording=str(recording), at=at, **flags)
 
 
 class LoadedSnapshot(Struct, frozen=True):

@@ -120,6 +120,66 @@ async def test_the_process_beside_a_controller_answers_as_its_recording_does(
         await answers_as_here(journal, ask, url, *words)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--all", "--nodes", "--horizon", "30m"),
+        ("plan", "--as", "once"),
+        ("nodes",),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("answered_here")
+async def test_a_running_controller_previews_a_moment_as_its_recording_does(
+    words: tuple[str, ...], journal: Path, ask: Callable[..., Any]
+) -> None:
+    asked = (*words, "--at", middle(journal))
+    async with controller(partial(places, journal)) as url:
+        status, there, _ = await ask(*asked, "--server", url, "-o", "json")
+        _, table_there, _ = await ask(*asked, "--server", url)
+    _, here, _ = await ask(*asked, "--recording", str(journal / "recording"), "-o", "json")
+    _, table, _ = await ask(*asked, "--recording", str(journal / "recording"))
+
+    assert status == 0
+    assert json.loads(there) == json.loads(here)
+    assert json.loads(there)["lookedAt"]["recording"] == str(journal / "recording")
+    assert table_there == table
+
+
+async def test_flags_that_say_where_else_a_cluster_is_mean_nothing_with_a_server(
+    journal: Path, ask: Callable[..., Any]
+) -> None:
+    at = ("--at", middle(journal), "--server", "http://127.0.0.1:1")
+    for flags in (("--policy", "p.yaml"), ("--recording", "r"), ("--now", "x"), ("-f", "f")):
+        status, _, said = await ask("plan", *at, *flags)
+
+        assert status == 2
+        assert flags[0] in said
+        assert "--server" in said
+    status, _, said = await ask("nodes", "--policy", "p.yaml", "--server", "http://127.0.0.1:1")
+    assert status == 2
+    assert "--at" in said
+
+
+@pytest.mark.usefixtures("answered_here")
+async def test_a_preview_that_cannot_be_made_is_refused_with_a_sentence(
+    journal: Path, ask: Callable[..., Any]
+) -> None:
+    async with (
+        controller(partial(places, journal)) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        for preview in ("{", "[]", '{"files": ["/etc/passwd"]}', '{"mode": "all"}'):
+            query = {"at": middle(journal), "preview": preview}
+            async with session.get("/debug/plan", params=query) as answer:
+                assert (answer.status, "preview" in await answer.text()) == (400, True)
+        status, _, said = await ask(
+            "nodes", "--at", middle(journal), "--server", url, "--profile", "no-such"
+        )
+    assert status == 2
+    assert "no-such" in said
+
+
 async def answers_as_here(journal: Path, ask: Callable[..., Any], url: str, *words: str) -> None:
     status, there, _ = await ask(*words, "--server", url, "-o", "json")
     _, here, _ = await ask(*words, "--journal", str(journal), "-o", "json")

@@ -384,7 +384,8 @@ def test_a_lenient_reading_takes_what_a_strict_one_does_not(
 def test_every_flag_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[PlanOptions] = []
 
-    def run(options: PlanOptions) -> int:
+    def run(options: PlanOptions, build: object) -> int:
+        assert build is None
         asked.append(options)
         return 7
 
