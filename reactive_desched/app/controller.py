@@ -150,6 +150,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
                 cluster,
                 server_time,
                 work_available,
+                controller.clocks,
             )
             open_term = partial(_open_term, deps, parts, recorder, stream, pausing, status, start)
             async with _acting(deps, session, parts, open_term):

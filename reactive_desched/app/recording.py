@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from reactive_desched.api.sink import Sink, SinkHost, SinkSection
 from reactive_desched.app.config_reload import ActiveConfig, policy_files
 from reactive_desched.app.options import Dependencies
 from reactive_desched.audit.index_sink import IndexSink
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.journal.clocks import (
     Moment,
     ReadServerTime,
@@ -103,13 +105,15 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
     work_available: Wakeup | None = None,
     server_time: ReadServerTime = no_server_time,
     disruptions: Callable[[], DisruptionSettings] | None = None,
+    clocks: TurnClocks | None = None,
 ) -> AsyncIterator[Recording]:
     """Open the journal and run its sinks while the block lasts.
 
     Besides the sinks of the settings, `best_effort_sinks` follow: they may miss records,
     and no record is kept for them. `disruptions` returns which ends of pods are recorded, by the
-    settings in force. Raises JournalError where the directory cannot be used or holds
-    the records of another cluster, and ConfigError for a key that cannot sign.
+    settings in force; `clocks` are those of the controller whose decisions are recorded.
+    Raises JournalError where the directory cannot be used or holds the records of another
+    cluster, and ConfigError for a key that cannot sign.
     """
     check = partial(check_cluster, directory, cluster)
     if rebuilt := await anyio.to_thread.run_sync(check, abandon_on_cancel=True):
@@ -128,6 +132,7 @@ async def open_recording(  # noqa: PLR0913 -- parts that a controller, a sweep a
             cluster=cluster,
             server_time=server_time,
             disruptions=disruptions or (lambda: settings.events.disruptions),
+            clocks=clocks,
         )
         metrics.register(journal, recording.retention, *recording.sink_runners.values())
         async with _run_recording(recording, log):
@@ -145,14 +150,17 @@ def _build_recording(  # noqa: PLR0913 -- as above
     cluster: ClusterIdentity,
     server_time: ReadServerTime,
     disruptions: Callable[[], DisruptionSettings],
+    clocks: TurnClocks | None,
 ) -> Recording:
+    """Construct the parts of a recording; records of decisions have the controller's moment."""
     limits = settings.journal.verdicts
     decision_rate = TokenRate(limits.per_second, limits.burst)
     uptime = machine_uptime()
     recorder = JournalRecorder(
         journal,
-        utc_now,
+        utc_now if clocks is None else lambda: datetime.fromtimestamp(clocks.wall(), UTC),
         decision_rate=decision_rate,
+        now=None if clocks is None else clocks.monotonic,
         disruptions=disruptions,
         dry_run=dry_run,
         cluster=cluster,
@@ -208,11 +216,12 @@ async def start_recording(
     cluster: ClusterIdentity,
     server_time: ReadServerTime,
     work_available: Wakeup | None = None,
+    clocks: TurnClocks | None = None,
 ) -> AsyncIterator[Recording]:
     """Open the cluster's journal, record the policy in force, and have the sinks follow.
 
     `server_time` stands in the records of evictions; `work_available` is notified when a fault of
-    the journal ends.
+    the journal ends; `clocks` are those of the controller.
     """
     directory = deps.journal_directory(cluster)
     log.info(
@@ -232,6 +241,7 @@ async def start_recording(
         work_available=work_available,
         server_time=server_time,
         disruptions=lambda: active.configuration.settings.events.disruptions,
+        clocks=clocks,
     ) as recording:
         _log_recovery(recording.journal, log)
         policy = active.policy

@@ -128,15 +128,17 @@ class JournalRecorder:
     Ids follow from what they are about and from the journal's own past, so that the same life
     gives the same ids. `decision_rate` bounds how many decisions other than evictions are written,
     `disruptions` says which ends of pods by others are, and how many. `clock` is the time of day,
-    `uptime` that of the machine, `server_time` the API server's.
+    `now` monotonic seconds, those of the event loop by default, `uptime` that of the machine,
+    `server_time` the API server's.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- its journal, its limits, and one clock for each field
         self,
         journal: Journal,
         clock: Callable[[], datetime],
         *,
         decision_rate: TokenRate,
+        now: Callable[[], float] | None = None,
         disruptions: Callable[[], DisruptionSettings] = DisruptionSettings,
         dry_run: bool = False,
         cluster: ClusterIdentity = UNKNOWN_CLUSTER,
@@ -158,7 +160,7 @@ class JournalRecorder:
         self._start_seq = str(journal.tail.last_seq)
         self._id_counter = 0
         self._policy_revision = ""
-        self._now = loop_clock()
+        self._now = now or loop_clock()
         self._recent: _Recent | None = None
         self._started_at: dict[str, float] = {}
         self._outcomes: OrderedDict[str, AnyEvent] = OrderedDict()

@@ -170,10 +170,11 @@ class _AssumedSurroundings:
 
     # --- items ---
 
-    def take(self, item: Item) -> None:
+    def take(self, item: Item) -> bool:
         """Take a recorded change, and the pauses for which a watch was the cause.
 
-        Any other pause was of the recorded process: the policy leads, and has its own brakes.
+        Any other pause was of the recorded process: the policy leads, and has its own brakes. Its
+        worker looks for work by timers of its own.
         """
         match item:
             case ObjectChanged(resource=resource, verb=verb, obj=obj):
@@ -187,6 +188,7 @@ class _AssumedSurroundings:
                     self._readiness.resume(name)
             case _:
                 pass
+        return False
 
     # --- time ---
 

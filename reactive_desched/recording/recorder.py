@@ -269,7 +269,10 @@ class ClusterRecorder:
         """Write that the recording ends here, if the disk takes it.
 
         It has a frame of its own, whose time shows that the time of day was set in the one before.
+        A disk that did not even open a segment has none to take it.
         """
+        if not self._file.is_open:
+            return
         with suppress(OSError, _Interrupted):
             await self._flush()
             self._rows.add(RecordingInterrupted(self._now(), reason))
@@ -495,17 +498,41 @@ class ClusterRecorder:
         return written
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:  # what the work returns
-        """Run what blocks on the disk; a disk that hangs interrupts the recording."""
-        with anyio.move_on_after(_SLOW_DISK_S):
-            return await self._run_blocking(work)
-        raise _Interrupted(f"the disk took longer than {_SLOW_DISK_S:.0f} s")
+        """Run what blocks on the disk; a disk that hangs interrupts the recording.
+
+        It is waited for in looks of a second each: a process that does not run for a minute has
+        waited for one of them.
+        """
+        ended, outcomes, errors = anyio.Event(), list[Any](), list[Exception]()
+
+        async def run() -> None:
+            try:
+                outcomes.append(await self._run_blocking(work))
+            except Exception as error:  # noqa: BLE001 -- it is raised below, in no group
+                errors.append(error)
+            ended.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            for _ in range(_SLOW_DISK_LOOKS):
+                with anyio.move_on_after(_LOOK_S):
+                    await ended.wait()
+                if ended.is_set():
+                    break
+            tasks.cancel_scope.cancel()
+        if errors:
+            raise errors[0]
+        if not outcomes:
+            raise _Interrupted(f"the disk took longer than {_SLOW_DISK_LOOKS * _LOOK_S:.0f} s")
+        return outcomes[0]
 
 
 def _with_time(item: Item, at: Instant) -> Item:
     return replace(item, at=at)
 
 
-_SLOW_DISK_S: Final = 20.0
+_LOOK_S: Final = 1.0
+_SLOW_DISK_LOOKS: Final = 20
 _LAST_WRITE_S: Final = 2.0
 
 _Note = tuple[float, float, Any, Any]

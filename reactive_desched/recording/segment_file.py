@@ -52,6 +52,11 @@ class SegmentFile:
         self.removed = 0
         self.total_bytes = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Say whether a segment has begun."""
+        return self._fd is not None
+
     def begin(self, at: Instant, *, is_continued: bool) -> None:
         """Close the segment before, and begin one, which may continue that."""
         self.close()

@@ -404,15 +404,18 @@ class _RecordedSurroundings:
 
     # --- items ---
 
-    def take(self, item: Item) -> None:  # noqa: C901 -- one case for each item
-        """Take a change of the cluster, or what the recorded process was given."""
+    def take(self, item: Item) -> bool:  # noqa: C901 -- one case for each item
+        """Take a change of the cluster, or what the recorded process was given.
+
+        Say whether the worker looks for work by that.
+        """
         state = self._controller.state
         match item:
             case ObjectChanged(verb=verb, obj=obj):
                 changes = state.remove(obj) if verb is Verb.DELETED else state.upsert(obj)
-                self._apply(changes, obj.resource_version)
+                return self._apply(changes, obj.resource_version)
             case UsageMeasured(sample=sample, is_gone=is_gone):
-                self._apply(state.remove(sample) if is_gone else state.upsert(sample))
+                return self._apply(state.remove(sample) if is_gone else state.upsert(sample))
             case HealthAnswered(answer=answer):
                 self._controller.pauses.take_answer(answer)
             case PauseSet(name=name, reason=reason):
@@ -432,11 +435,14 @@ class _RecordedSurroundings:
                 self._jobs.take(item)
             case _:
                 pass
+        return False
 
-    def _apply(self, changes: Sequence[Change], version: int = 0) -> None:
+    def _apply(self, changes: Sequence[Change], version: int = 0) -> bool:
         """Let the controller have changes, and ask it as the worker does, which it counts from."""
-        if changes and self._controller.apply(changes, version):
+        is_concerned = bool(changes) and self._controller.apply(changes, version)
+        if is_concerned:
             self._controller.next_due(self._clock.now)
+        return is_concerned
 
     def _set_pause(self, name: str, reason: str) -> None:
         if name in _DERIVED:

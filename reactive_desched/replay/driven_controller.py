@@ -16,7 +16,7 @@ from msgspec import Struct
 from reactive_desched.controller.asked_evaluations import EvaluationScope, select_pods
 from reactive_desched.controller.asked_kinds import resources_to_sync
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.pauses import SUSPEND_THRESHOLD_S, EvictionPauses, SuspendDetector
+from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
 from reactive_desched.controller.readiness import (
     BRAKE,
     JOURNAL,
@@ -70,11 +70,14 @@ ROUNDING_S: Final = 0.000_002
 _CLOCK_ERROR_S: Final = 0.000_01
 """So much of a difference between both clocks comes from rounding."""
 
-LATE_S: Final = SUSPEND_THRESHOLD_S
-"""What is due is evaluated so late at the latest where the recorded process did not: it ran."""
+LATE_S: Final = 3.0
+"""What is due is evaluated at the latest when the recorded process ran so long and did not."""
+
+_RAN_S: Final = 0.5
+"""Between two items it ran so long at most: in a longer time it may have starved."""
 
 _LOOK_S: Final = 1.0
-"""So often it is looked whether something is so late."""
+"""So often it is looked whether something is left undone."""
 
 _NOTICED: Final = frozenset({BRAKE, JOURNAL, LEADER, MANUAL})
 """The pauses that begin when the controller looks for them, as it does before it evaluates."""
@@ -122,8 +125,11 @@ class RecordedClock(PreviewClock):
 class Surroundings(Protocol):
     """The cluster and the API server around a driven controller."""
 
-    def take(self, item: Item) -> None:
-        """Take the next recorded item: a change of an object, a sample, or what else is theirs."""
+    def take(self, item: Item) -> bool:
+        """Take the next recorded item: a change of an object, a sample, or what else is theirs.
+
+        Say whether the controller has its worker look for work by that.
+        """
         ...
 
     def send(self, intent: Intent) -> None:
@@ -190,7 +196,9 @@ class DrivenController:
         self._held = picture.brakes
         self._surroundings = surround(self.controller, self._readiness)
         self._is_adopted = False
-        self._looked_s = clock.now
+        self._looked_s: float | None = None
+        self._ran_s = self._checked_ran_s = 0.0
+        self._undone_ran_s: float | None = None
 
     # --- the beginning ---
 
@@ -268,27 +276,51 @@ class DrivenController:
     def take_in_turn(self, item: Item) -> None:
         """Take an item at its time; what is due is evaluated where the recorded process did.
 
-        Where that did not, as with another version of the program, it is done late.
+        Where that looked for work and found none, as another version of the program, it is done
+        then, and where it ran for long and did not look. That time passes says nothing: a process
+        may starve between any two turns.
         """
-        clock, controller, at_s = self._clock, self.controller, item.at.monotonic_s
-        if at_s - self._looked_s >= _LOOK_S:
-            self._looked_s = at_s
-            while (due := controller.next_due(clock.now)) is not None:
-                if (due := max(due, clock.now)) + LATE_S > at_s:
-                    break
-                clock.now = due
-                if not self._work():
-                    break
+        clock, at_s = self._clock, item.at.monotonic_s
+        self._work_as_it_was_looked(item)
+        self._ran_s += min(max(0.0, at_s - clock.now), _RAN_S)
+        if self._ran_s - self._checked_ran_s >= _LOOK_S:
+            self._work_on_what_is_undone()
         clock.now = max(at_s, clock.now)
         clock.set_wall(item.at)
         match item:
             case Worked():
                 self._take_turn(item)
             case LookedForWork():
-                clock.now = at_s
-                controller.next_due(at_s)
-            case _:
-                self._take(item)
+                clock.now = self._looked_s = at_s
+                self.controller.next_due(at_s)
+            case _ if self._take(item):
+                self._looked_s = at_s
+
+    def _work_on_what_is_undone(self) -> None:
+        """Evaluate what was due for long while the recorded process ran."""
+        self._checked_ran_s = ran_s = self._ran_s
+        due = self.controller.next_due(self._clock.now)
+        if due is None or due > self._clock.now:
+            self._undone_ran_s = None
+        elif self._undone_ran_s is None:
+            self._undone_ran_s = ran_s
+        elif ran_s - self._undone_ran_s >= LATE_S:
+            self._undone_ran_s = None
+            self._work()
+
+    def _work_as_it_was_looked(self, following: Item) -> None:
+        """Evaluate what is due where the recorded process looked for work and found none.
+
+        What it found it evaluated at this very moment, before anything later.
+        """
+        if (looked_s := self._looked_s) is None:
+            return
+        has_found = isinstance(following, Worked)
+        if has_found or following.at.monotonic_s > looked_s + ROUNDING_S:
+            self._looked_s = None
+            due = None if has_found else self.controller.next_due(looked_s)
+            if due is not None and due + TIMER_DELAY_S <= looked_s:
+                self._work()
 
     def pass_to(self, monotonic_s: float) -> None:
         """Let pass the time up to a moment at which the recorded process did nothing more."""
@@ -297,6 +329,7 @@ class DrivenController:
 
     def _take_turn(self, item: Worked) -> None:
         """Evaluate what is due, as far as the recorded process did in a slice of its event loop."""
+        self._undone_ran_s = None
         now = self._clock.now = item.at.monotonic_s
         due = self.controller.next_due(now)
         if due is None or due > now + ROUNDING_S:
@@ -308,7 +341,8 @@ class DrivenController:
         self._adopt()
         self.controller.next_due(now)
 
-    def _take(self, item: Item) -> None:
+    def _take(self, item: Item) -> bool:
+        """Take an item; say whether the worker looks for work by that."""
         match item:
             case ResourceDenied(resource=resource, is_denied=is_denied):
                 self.controller.state.set_readable(resource, readable=not is_denied)
@@ -317,7 +351,8 @@ class DrivenController:
             case OrderGiven():
                 self._obey(item)
             case _:
-                self._surroundings.take(item)
+                return self._surroundings.take(item)
+        return False
 
     def _obey(self, item: OrderGiven) -> None:
         """Carry out an order of a person as the recorded process did, if it could."""

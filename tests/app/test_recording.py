@@ -1,3 +1,4 @@
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from reactive_desched.api.event import (
     POLICY_LOADED,
 )
 from reactive_desched.app.recording import POLL_INTERVAL_S, log_transitions, open_recording
+from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.journal.cursors import Cursors
 from reactive_desched.journal.follower import newest_records
 from reactive_desched.journal.segments import list_segments
@@ -85,6 +87,23 @@ async def test_a_clean_stop_hands_its_checkpoint_to_followers(tmp_path: Path) ->
     kinds = [found.type for entry in entries if (found := parse_summary(entry.raw))]
     assert kinds == [POLICY_LOADED, CHECKPOINT]
     assert Cursors(tmp_path / "positions").all()["index"].seq == entries[-1].seq
+
+
+async def test_a_record_has_the_moment_at_which_the_controller_decides(tmp_path: Path) -> None:
+    settings, log, wall_s = ReactiveSettings(), Lines(), 1_800_000_000.0
+    clocks = TurnClocks(lambda: wall_s - 1e9, lambda: wall_s)
+    async with open_recording(
+        tmp_path, settings, MetricsRegistry(), log, [], dry_run=False, clocks=clocks
+    ) as books:
+        with clocks.still():
+            wall_s += 30  # the process does not run, in the midst of its turn
+            books.recorder.policy_loaded("policy.yaml", "1")
+
+    found = (
+        parse_summary(each.raw) for each in newest_records(tmp_path, 9, lambda _: True).records
+    )
+    (loaded,) = (each for each in found if each is not None and each.type == POLICY_LOADED)
+    assert datetime.fromisoformat(loaded.time).timestamp() == 1_800_000_000.0
 
 
 async def test_the_folder_stays_under_its_hard_cap_while_it_is_written(tmp_path: Path) -> None:

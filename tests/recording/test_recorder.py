@@ -8,9 +8,11 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from trio.testing import MockClock
 
 from reactive_desched.errors import NotRecorded
 from reactive_desched.model.objects import Pod
@@ -277,6 +279,46 @@ def test_a_disk_that_hangs_interrupts_the_recording_and_holds_nothing(
     virtual(play, tmp_path)
 
     assert faults == [golden()]
+
+
+def test_a_disk_that_hangs_before_the_first_segment_ends_nothing_but_the_recording(
+    tmp_path: Path, golden: Golden
+) -> None:
+    async def play(recorded: Recorded) -> None:
+        recorded.before_write = anyio.sleep_forever
+        await anyio.sleep(30)
+        faults.append(recorded.recorder.fault)
+        recorded.before_write = anyio.lowlevel.checkpoint
+        await anyio.sleep(70)
+        faults.append(recorded.recorder.fault)
+
+    faults: list[str] = []
+    virtual(play, tmp_path)
+
+    assert faults == [golden(), ""]
+
+
+def test_a_process_that_does_not_run_while_the_disk_writes_records_on(tmp_path: Path) -> None:
+    async def starve() -> None:
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, MockClock)
+        clock.jump(300)
+        await anyio.lowlevel.checkpoint()
+
+    async def play(recorded: Recorded) -> None:
+        await anyio.sleep(20)
+        recorded.before_write = starve
+        recorded.state.upsert(pod("a"))
+        await anyio.sleep(900)
+        recorded.before_write = anyio.lowlevel.checkpoint
+        recorded.state.upsert(pod("b"))
+        await anyio.sleep(20)
+
+    recorded = virtual(play, tmp_path)
+
+    assert not recorded.recorder.interruptions
+    items = list(read_items(recording_paths(tmp_path), fail_on_damage))
+    assert {each.obj.name for each in items if isinstance(each, ObjectChanged)} == {"a", "b"}
 
 
 def test_a_disk_that_fails_at_the_end_ends_nothing_but_the_recording(tmp_path: Path) -> None:

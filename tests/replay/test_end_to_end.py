@@ -20,7 +20,7 @@ def journal(tmp_path: Path) -> Path:
 
 
 def objections(folder: Path, test: str = "test_leader.py::test_one") -> list[str]:
-    return list(replay_objections(folder, test))
+    return list(replay_objections(folder, test, folder / "kept"))
 
 
 def test_what_decides_the_same_again_is_no_objection(journal: Path) -> None:
@@ -35,6 +35,23 @@ def test_what_decides_otherwise_is_an_objection_with_both_stories(journal: Path)
     (text,) = objections(journal.parent)
 
     assert "the replay alone has" in text
+    (kept,) = (journal.parent / "kept").iterdir()
+    assert str(kept) in text
+    assert {each.name for each in kept.iterdir()} == {each.name for each in journal.iterdir()}
+
+
+def test_so_many_are_kept_and_the_first_goes_first(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "MAX_KEPT", 2)
+    monkeypatch.setattr(
+        replays, "replay_recording", lambda *_: ReplayReport((), not_compared=("x",))
+    )
+    for test in ("test_one", "test_two", "test_three"):
+        objections(journal.parent, test)
+
+    names = sorted(each.name.rpartition("-")[0] for each in (journal.parent / "kept").iterdir())
+    assert names == ["test-three", "test-two"]
 
 
 @pytest.mark.parametrize("missing", ["recording", "recording/*"])

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reactive_desched.controller.asked_evaluations import AskedEvaluation
 from reactive_desched.controller.controller import Controller
@@ -14,10 +17,12 @@ from reactive_desched.replay.replaying import ReplayReport
 from tests.safety import story
 from tests.safety.__main__ import replayed
 from tests.safety.mutations import mutated
-from tests.safety.story import STEADY, UNBROKEN, play_story
+from tests.safety.story import ACTIONS, STEADY, UNBROKEN, play_story
 from tests.safety.world import World
 
 ENABLED = "enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity]"
+
+FEW = settings(max_examples=max(4, settings().max_examples // 4))
 
 
 def play(seed: int, folder: Path, steps: int = 15) -> ReplayReport:
@@ -205,6 +210,30 @@ def test_what_a_busy_machine_has_late_is_decided_the_same_again(
     play_story(Random(seed), tmp_path, steps=15, records=True, actions=UNBROKEN, **how)
 
     expect_the_same(replayed(tmp_path))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 12])
+def test_a_process_that_starves_between_any_two_looks_at_a_clock_decides_the_same_again(
+    seed: int, tmp_path: Path
+) -> None:
+    play_story(Random(seed), tmp_path, steps=40, records=True, actions=UNBROKEN, starves_s=30)
+    report = replayed(tmp_path)
+
+    assert report.equal > 3
+    assert report.differences == ()
+    assert (report.not_compared, report.damages) == ((), ())
+
+
+@FEW
+@given(st.integers(0, 10_000))
+def test_so_does_one_that_ends_and_begins_again_meanwhile(seed: int) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        play_story(Random(seed), path, steps=20, records=True, actions=ACTIONS, starves_s=30)
+        report = replayed(path)
+
+    assert report.differences == ()
+    assert report.damages == ()
 
 
 def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(

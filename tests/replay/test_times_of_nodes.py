@@ -21,8 +21,9 @@ from tests.support.recorded_cluster import BOUNDS, Recorded, fail_on_damage, vir
 class NothingElse:
     """Surroundings in which nothing happens."""
 
-    def take(self, item: Item) -> None:
+    def take(self, item: Item) -> bool:
         """Take no notice."""
+        return False
 
     def send(self, intent: Intent) -> None:
         """Take no notice."""

@@ -1,6 +1,7 @@
 """`python -m tests.safety --seeds 10000`: play many stories, and print those that fail.
 
-Each story records itself, and its recording must replay equal. `--mutation NAME` switches one rule
+Each story records itself, and its recording must replay equal; in one of four the process starves
+between any two looks at a clock. `--mutation NAME` switches one rule
 of the program off and plays until the referee finds it.
 """
 
@@ -24,6 +25,11 @@ from tests.safety.story import play_story
 
 ALL = "all"
 
+STARVES_S = 30.0
+"""So long a process does not run at most, between two looks at a clock."""
+STARVES_IN = 4
+"""In one of so many stories it starves."""
+
 
 class Played(NamedTuple):
     """What came of one story: `replayed` decisions are equal; `error` says what went wrong."""
@@ -39,7 +45,8 @@ def play(seed: int, steps: int) -> Played:
     """Play one story, which records itself, and replay it: it must be decided the same again."""
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         try:
-            world = play_story(Random(seed), Path(folder), steps=steps, records=True)
+            how = {"starves_s": STARVES_S} if seed % STARVES_IN == STARVES_IN - 1 else {}
+            world = play_story(Random(seed), Path(folder), steps=steps, records=True, **how)
             report = replayed(Path(folder))
         except Exception:  # noqa: BLE001  every failure is reported with its seed
             return Played(seed, error=traceback.format_exc())

@@ -19,7 +19,9 @@ from unittest.mock import patch
 import anyio
 import anyio.lowlevel
 import msgspec
+import trio
 from anyio.abc import TaskGroup
+from trio.testing import MockClock
 
 from reactive_desched.api.event import Uptime
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
@@ -33,6 +35,7 @@ from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.controller.proposals import ProposalScope, select_proposals
 from reactive_desched.controller.slices import at_once
+from reactive_desched.controller.worker import check_for_suspend
 from reactive_desched.errors import ClusterError, ConfigError, JournalError
 from reactive_desched.eviction.client import EvictionClient
 from reactive_desched.eviction.recorder import RecorderSlot
@@ -94,6 +97,8 @@ DECISIONS: Final = TokenRate(1000, 1000)
 TIE_BREAK_S: Final = 0.0004
 KEPT_FROM_RUNNING: Final = 0.2
 """Before so many of the looks at a clock a busy machine runs something else."""
+STARVES_BEFORE: Final = 0.002
+"""Before so many of the looks at a clock a process starves."""
 RECORDED: Final = RecorderBounds(2**28, 1e9, 2**20, 300.0)
 _T = TypeVar("_T")
 
@@ -188,10 +193,29 @@ class Life:
             evictor=NotedEvictionClient(world, self.notes, world.monotonic),
             observer=self.observer,
             work_available=self._work_available,
-            suspend=SuspendDetector(lambda: self.suspended_s),
+            suspend=SuspendDetector(self._since_boot_s),
             clock=world.monotonic,
             wall_clock=world.wall_now,
         )
+
+    def _since_boot_s(self) -> float:
+        """Return how long the machine has been running, suspended time included.
+
+        Where nothing starves the process, its clock goes on by what is suspended alone.
+        """
+        ran_s = self._world.monotonic() if self._world.starves_s else 0.0
+        return ran_s + self.suspended_s
+
+    async def watch_anew(self) -> None:
+        """List everything again, as reflectors do once the process counts as suspended."""
+        await anyio.sleep(self._world.jitter.random())
+        if self._world.life is self:
+            self.list_all_again()
+
+    def was_suspended(self) -> None:
+        """Trust nothing that was read before."""
+        self.unsynced.update(self.pipeline.event_handlers)
+        self._world.start_soon(self.watch_anew)
 
     def _build_cluster_recorder(self) -> ClusterRecorder:
         world = self._world
@@ -227,8 +251,9 @@ class Life:
                 ) as journal:
                     recorder = JournalRecorder(
                         journal,
-                        lambda: datetime.fromtimestamp(world.wall_now(), UTC),
+                        lambda: datetime.fromtimestamp(self.controller.clocks.wall(), UTC),
                         decision_rate=DECISIONS,
+                        now=self.controller.clocks.monotonic,
                         uptime=world.uptime,
                         server_time=world.server_time,
                     )
@@ -269,6 +294,8 @@ class Life:
             start = self.controller, recorder, world, world.log, read, now, self.notes
             tasks.start_soon(end_startup_pause, *start)
             tasks.start_soon(adopt_disruptions, self.controller)
+            if world.starves_s:
+                tasks.start_soon(check_for_suspend, self.controller)
             if self.controller.migrations is not None:
                 tasks.start_soon(self._migration(self.controller.migrations).run)
             if self.cluster_recorder is not None:
@@ -369,17 +396,22 @@ class _Watching(Observer):
     def on_decision(self, evaluation: Evaluation) -> None:
         self._world.referee.decided(evaluation)
 
+    def on_suspend(self, seconds: float) -> None:
+        if self._world.starves_s and (life := self._world.life) is not None:
+            life.was_suspended()
+
 
 class World(EvictionClient):
     """The cluster, the API server's eviction endpoint, and the present life.
 
     With `records` each process records what it sees, beside the journal. With `lists_in_turn` it
     has its first lists one after the other, in any order. With `busy_s` its machine is busy: up to
-    so many seconds pass between some two looks at a clock. With `takes_over` each process leads
-    after one whose evictions it does not know.
+    so many seconds pass between some two looks at a clock. With `starves_s` the process does not
+    run, now and then, for up to so many seconds, between any two looks at a clock. With
+    `takes_over` each process leads after one whose evictions it does not know.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is one way in which a world differs
         self,
         directory: Path,
         config: Configuration,
@@ -390,8 +422,11 @@ class World(EvictionClient):
         lists_in_turn: bool = False,
         busy_s: float = 0.0,
         takes_over: bool = False,
+        starves_s: float = 0.0,
     ) -> None:
         self.records = records
+        self.starves_s = starves_s
+        self._starving = Random(11)
         self.lists_in_turn = lists_in_turn
         self.busy_s = busy_s
         self.takes_over = takes_over
@@ -435,6 +470,8 @@ class World(EvictionClient):
 
         Where a replay is to see the same they are whole microseconds, as a recording has them.
         """
+        if self.starves_s and self._starving.random() < STARVES_BEFORE:
+            self._starve()
         if not self.records:
             return anyio.current_time()
         now_s = ceil(anyio.current_time() * 1e6) / 1e6
@@ -444,6 +481,14 @@ class World(EvictionClient):
         late_s = drawn * (self.busy_s if drawn < KEPT_FROM_RUNNING else 1e-5)
         self._shown_s = ceil((max(self._shown_s, now_s) + late_s) * 1e6) / 1e6
         return self._shown_s
+
+    def _starve(self) -> None:
+        """Let time pass in which the process does not run: all its timers ring late."""
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, MockClock), "stories have a clock of their own"
+        clock.jump(
+            self._starving.choice([0.05, 0.3, 1.0]) * self.starves_s * self._starving.random()
+        )
 
     def uptime(self) -> Uptime:
         """How long the controller's machine has been running, which nobody can set."""
@@ -554,6 +599,11 @@ class World(EvictionClient):
         self.lives += 1
         self.life = Life(self, self.lives)
         self._tasks.start_soon(self.life.run)
+
+    def start_soon(self, task: Callable[[], Any]) -> None:
+        """Run a task beside the present life."""
+        assert self._tasks is not None, "the world lives"
+        self._tasks.start_soon(task)
 
     async def end_life(self, *, crash: bool) -> None:
         """End the present process; a crash may leave half a line in the journal."""

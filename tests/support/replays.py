@@ -1,5 +1,10 @@
-"""Replays what the controllers of an end-to-end test recorded: they must decide so again."""
+"""Replays what the controllers of an end-to-end test recorded: they must decide so again.
 
+What does not is kept, journal and recording, in `KEPT`: the next who looks can replay it.
+"""
+
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -19,14 +24,24 @@ NOT_EQUAL: Final[dict[str, str]] = {
 """How tests begin whose recordings cannot be replayed whole and equal, and why."""
 
 
+KEPT: Final = Path("build/unequal-replays")
+"""Where the journals are kept whose recordings do not replay equal."""
+MAX_KEPT: Final = 10
+"""So many are kept; the one that was kept first goes first."""
+
+
 class _Replay(Struct, frozen=True):
-    """A recording that was replayed: whether it is whole and equal, and the report."""
+    """A recording that was replayed: whether it is whole and equal, and the report.
+
+    `journal` is its journal's folder, if there is one to keep.
+    """
 
     is_equal: bool
     text: str
+    journal: Path | None = None
 
 
-def replay_objections(folder: Path, test: str) -> Iterator[str]:
+def replay_objections(folder: Path, test: str, kept: Path = KEPT) -> Iterator[str]:
     """Replay each recording of the controllers that ran below a folder; yield what is not equal.
 
     `test` is the file and the name, such as `test_leader.py::test_one_leads`. One in NOT_EQUAL may
@@ -38,7 +53,19 @@ def replay_objections(folder: Path, test: str) -> Iterator[str]:
     if not recordings and not any(folder.rglob("controller.log")):
         return
     replays = [_replay(each) for each in recordings] or [_Replay(False, "nothing was recorded")]
-    yield from (each.text for each in replays if not each.is_equal)
+    for each in replays:
+        if not each.is_equal:
+            yield each.text if each.journal is None else _kept(each.text, each.journal, test, kept)
+
+
+def _kept(text: str, journal: Path, test: str, kept: Path) -> str:
+    """Keep a journal and its recording; say where."""
+    name = "".join(each if each.isalnum() else "-" for each in test)[:80]
+    while len(before := sorted(kept.glob("*"), key=lambda each: each.stat().st_ctime)) >= MAX_KEPT:
+        shutil.rmtree(before[0])
+    place = kept / f"{name}-{time.time_ns()}"
+    shutil.copytree(journal, place)
+    return f"{text}\nkept in {place.resolve()}: reactive-desched replay --journal {place}"
 
 
 def _replay(recording: Path) -> _Replay:
@@ -47,11 +74,11 @@ def _replay(recording: Path) -> _Replay:
     try:
         report = replay_recording(options, plugin_registry())
     except NotRecorded as error:
-        return _Replay(False, str(error))
+        return _Replay(False, str(error), recording.parent)
     has_time = bool(report.lives) or not _was_stopped(recording.parent.parent / "controller.log")
     is_whole = has_time and not report.not_compared and not report.damages
     text = "\n".join((f"{recording}:", *report_lines(report)))
-    return _Replay(is_whole and not report.differences, text)
+    return _Replay(is_whole and not report.differences, text, recording.parent)
 
 
 def _was_stopped(log: Path) -> bool:
