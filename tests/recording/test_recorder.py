@@ -318,7 +318,10 @@ def test_a_process_that_does_not_run_while_the_disk_writes_records_on(tmp_path: 
 
     assert not recorded.recorder.interruptions
     items = list(read_items(recording_paths(tmp_path), fail_on_damage))
-    assert {each.obj.name for each in items if isinstance(each, ObjectChanged)} == {"a", "b"}
+    assert {each.obj.key for each in items if isinstance(each, ObjectChanged)} == {
+        pod("a").key,
+        pod("b").key,
+    }
 
 
 def test_a_disk_that_fails_at_the_end_ends_nothing_but_the_recording(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """`python -m tests.safety --seeds 10000`: play many stories, and print those that fail.
 
-Each story records itself, and its recording must replay equal; in one of four the process starves
-between any two looks at a clock. `--mutation NAME` switches one rule
+Each story records itself, and its recording must replay equal. With `--starves SECONDS` its process
+starves for up to so long between any two looks at a clock. `--mutation NAME` switches one rule
 of the program off and plays until the referee finds it.
 """
 
@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -25,11 +26,6 @@ from tests.safety.story import play_story
 
 ALL = "all"
 
-STARVES_S = 30.0
-"""So long a process does not run at most, between two looks at a clock."""
-STARVES_IN = 4
-"""In one of so many stories it starves."""
-
 
 class Played(NamedTuple):
     """What came of one story: `replayed` decisions are equal; `error` says what went wrong."""
@@ -41,12 +37,13 @@ class Played(NamedTuple):
     error: str = ""
 
 
-def play(seed: int, steps: int) -> Played:
+def play(seed: int, steps: int, starves_s: float = 0.0) -> Played:
     """Play one story, which records itself, and replay it: it must be decided the same again."""
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         try:
-            how = {"starves_s": STARVES_S} if seed % STARVES_IN == STARVES_IN - 1 else {}
-            world = play_story(Random(seed), Path(folder), steps=steps, records=True, **how)
+            world = play_story(
+                Random(seed), Path(folder), steps=steps, records=True, starves_s=starves_s
+            )
             report = replayed(Path(folder))
         except Exception:  # noqa: BLE001  every failure is reported with its seed
             return Played(seed, error=traceback.format_exc())
@@ -96,6 +93,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many (default: 200)")
     parser.add_argument("--steps", type=int, default=80, help="steps of a story (default: 80)")
     parser.add_argument(
+        "--starves", type=float, default=0.0, help="for up to so many seconds (default: 0)"
+    )
+    parser.add_argument(
         "--mutation",
         choices=[*MUTATIONS, ALL],
         metavar="NAME",
@@ -112,7 +112,7 @@ def main() -> int:
         return play_mutations(names, seeds, arguments.steps)
     began, evictions, equal, left_out, failed = time.monotonic(), 0, 0, 0, []
     with ProcessPoolExecutor() as pool:
-        for story in pool.map(play, seeds, [arguments.steps] * len(seeds)):
+        for story in pool.map(play, seeds, repeat(arguments.steps), repeat(arguments.starves)):
             evictions += story.evictions
             equal += story.replayed
             left_out += story.not_compared
