@@ -85,22 +85,21 @@ def find_room(
     Yields after every look. All that was tried is taken back, also where it is closed.
     """
     search = _Search(pod, takers, places, most)
-    trying = [
-        _Trying(each.rank, number, each, frozenset(), frozenset(), bound)
-        for number, each in enumerate(candidates)
-        if (bound := least_cost(each, most)) is not None
-    ]
-    yield
-    queue = [each.turn for each in trying]
-    by_turn = {each.turn: each for each in trying}
+    by_turn = {}
+    for number, each in enumerate(candidates):
+        if (bound := least_cost(each, most)) is not None:
+            trying = _Trying(each.rank, number, each, frozenset(), frozenset(), bound)
+            by_turn[trying.turn] = trying
+        yield
+    queue = list(by_turn)
     heapify(queue)
     spent = 0
     while queue and spent < looks:
-        each = by_turn.pop(heappop(queue))
-        if each.chosen is None:
-            steps: Generator[None, None, _Trying[PodT] | Room[PodT] | None] = each.choose(most)
+        tried = by_turn.pop(heappop(queue))
+        if tried.chosen is None:
+            steps: Generator[None, None, _Trying[PodT] | Room[PodT] | None] = tried.choose(most)
         else:
-            steps = search.attempt(each, each.chosen)
+            steps = search.attempt(tried, tried.chosen)
         try:
             while True:
                 next(steps)
@@ -110,6 +109,7 @@ def find_room(
             found = end.value
         finally:
             search.take_back()
+        yield
         if isinstance(found, Room):
             return found
         if found is not None:
@@ -133,9 +133,9 @@ class _Trying(Struct, Generic[PodT], frozen=True):
     chosen: tuple[Mover[PodT], ...] | None = None
 
     @property
-    def turn(self) -> tuple[float, int, float, int]:
-        """Return what orders candidates: those that cost least first."""
-        return round(self.bound, 6), len(self.chosen or ()), self.rank, self.number
+    def turn(self) -> tuple[float, float, bool, int]:
+        """Return what orders candidates: those that cost least first, chosen before others."""
+        return round(self.bound, 6), self.rank, self.chosen is None, self.number
 
     @property
     def movers(self) -> list[Mover[PodT]]:
