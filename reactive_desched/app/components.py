@@ -80,10 +80,12 @@ async def build_components(
     evictor, probe = ApiEvictor(session), ServerProbe(session, SystemClock())
     interned, notes = InternTables(reads_all=False), InputNotes()
     await checkpoint()  # a millisecond each
-    noted = NotedEvictionClient(DryRunEvictor() if deps.dry_run else evictor, notes)
+    late_watches = LateWatches(SystemClock())
+    noted = NotedEvictionClient(
+        DryRunEvictor() if deps.dry_run else evictor, notes, caught_up=late_watches.caught_up
+    )
     pipeline = _build_pipeline(deps, recorder, noted, work_available)
     await checkpoint()
-    late_watches = LateWatches(SystemClock())
     reflectors = openings.build_reflectors(
         session, pipeline, interned, probe, late_watches, deps.observer
     )

@@ -5,7 +5,7 @@ if one does.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
@@ -171,18 +171,27 @@ class InputNotes:
 
 
 class NotedEvictionClient(EvictionClient):
-    """Sends requests by another client, and notes what the API server answers."""
+    """Sends requests by another client, and notes what the API server answers.
+
+    `caught_up` returns when the watches show what happened before its call.
+    """
 
     def __init__(
         self,
         client: EvictionClient,
         notes: InputNotes,
         clock: Callable[[], float] = time.monotonic,
+        caught_up: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._client = client
         self._notes = notes
         self._clock = clock
+        self._caught_up = caught_up or client.caught_up
         self.effect_timeout_s = client.effect_timeout_s
+
+    async def caught_up(self) -> None:
+        """Return when what happened before this call shows in the state."""
+        await self._caught_up()
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""

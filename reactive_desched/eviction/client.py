@@ -25,6 +25,10 @@ class EvictionClient(Protocol):
 
     effect_timeout_s: float = EFFECT_TIMEOUT_S
 
+    async def caught_up(self) -> None:
+        """Return when what happened before this call shows in the state; by default at once."""
+        del self
+
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""
         ...

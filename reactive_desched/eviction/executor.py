@@ -48,8 +48,10 @@ class EvictionExecutor:
     async def execute(self, intent: Intent, owner: IntentOwner) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
 
-        Its `owner` is asked before each of the first two steps whether it is cancelled.
+        Its `owner` is asked before each of the first two steps whether it is cancelled, the first
+        time when the state shows what happened before the decision.
         """
+        await self._evictor.caught_up()
         if (outcome := owner.cancelled(intent)) is not None:
             return EvictionResult(intent, outcome, self._clock())
         try:

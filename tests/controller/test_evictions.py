@@ -43,9 +43,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 class Bench(IntentOwner):
     """An eviction pool between a recorder and a server; it is its own controller."""
 
-    def __init__(self, max_concurrent: int = 50) -> None:
+    def __init__(self, max_concurrent: int = 50, server: FakeEvictor | None = None) -> None:
         self.ledger = MemoryIntentStore()
-        self.server = FakeEvictor()
+        self.server = server or FakeEvictor()
         self.why_not = ""
         self.superseded: dict[str, str] = {}
         self.requests: list[tuple[str, str, float]] = []
@@ -117,6 +117,20 @@ async def test_what_may_not_continue_after_the_write_of_its_intent_is_withheld_o
 
     assert bench.server.requests == []
     assert bench.ledger.lines == [("intent", "web", ""), ("outcome", "web", "cancelled")]
+
+
+async def test_what_shows_only_when_the_state_has_caught_up_keeps_the_pod() -> None:
+    class LateServer(FakeEvictor):
+        async def caught_up(self) -> None:
+            await anyio.sleep(3)
+            bench.superseded["web"] = "the pod has changed since the decision"
+
+    async with Bench(server=LateServer()).running() as bench:
+        bench.submit("web", "other")
+        await anyio.sleep(4)
+
+    assert (bench.asked, bench.results) == (["other"], [("web", "cancelled"), ("other", "evicted")])
+    assert [name for _, name, _ in bench.ledger.lines] == ["other", "other"]
 
 
 async def test_a_request_is_known_while_the_server_has_not_answered_it() -> None:

@@ -14,7 +14,7 @@ from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits, open_session
 from reactive_desched.kube.watch.settings import ReflectorSettings
 from reactive_desched.kube.watch.silence import LateWatches
-from tests.support.manual_clock import ManualClock
+from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.misbehaving_proxy import (
     Buffered,
     Fault,
@@ -180,6 +180,44 @@ async def test_one_kind_whose_changes_come_late_has_all_kinds_watched_shortly(
             assert not late.are_late
             before = len(api.requests)
             await seconds_until(mirror, lambda: any(map(is_long, api.requests[before:])))
+
+
+async def test_a_decision_waits_until_every_kind_has_been_read_after_it(
+    api: ScriptedApi, kubeconfig: Callable[..., Path]
+) -> None:
+    async with behind(api, kubeconfig, Buffered(holds_headers=False)) as mirror:
+        late = LateWatches(mirror.clock)
+        async with passing_time(mirror.clock), mirror.running(late_watches=late):
+            await seconds_until(mirror, lambda: mirror.is_fresh)
+            late.note("watch of another kind: its changes arrive late")
+            for value in ("1", "2"):
+                api.put("a", value)
+                await late.caught_up()
+                assert mirror.objects == {"a": value}
+
+
+async def test_a_decision_does_not_wait_where_watches_are_live_nor_for_a_kind_out_of_sync() -> None:
+    clock = ManualClock()
+    late = LateWatches(clock)
+    late.note_in_sync("/api/v1/pods", float("-inf"))
+    with anyio.fail_after(5):
+        await late.caught_up()
+        late.note("watch /api/v1/nodes: its changes arrive late")
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(late.caught_up)
+            await wait_until(lambda: bool(clock.pending_waits_s))
+            late.note_stale("/api/v1/pods")
+
+
+async def test_a_kind_that_is_not_read_holds_a_decision_for_ten_seconds() -> None:
+    clock = ManualClock()
+    late = LateWatches(clock)
+    late.note_in_sync("/api/v1/pods", float("-inf"))
+    late.note("watch /api/v1/nodes: its changes arrive late")
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(late.caught_up)
+        await wait_until(lambda: clock.pending_waits_s == [10.0])
+        clock.advance(10.0)
 
 
 def is_long(asked: ReceivedRequest) -> bool:

@@ -336,7 +336,7 @@ class ControlPlane:
         self._write_kubeconfig("admin", self._token)
 
     def _write_kubeconfig(self, name: str, token: str) -> Path:
-        cluster = {"server": self.url, "certificate-authority": str(self._ca)}
+        cluster = {"server": self.url, "certificate-authority": str(self.ca)}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -350,7 +350,7 @@ class ControlPlane:
         return path
 
     @property
-    def _ca(self) -> Path:
+    def ca(self) -> Path:
         # The API server signs for itself into its --cert-dir.
         return self.folder / "pki" / "apiserver.crt"
 
@@ -396,7 +396,7 @@ class ControlPlane:
             "--leader-elect=false",
             "--use-service-account-credentials=true",  # so that the audit log names each controller
             f"--service-account-private-key-file={self.folder / 'sa.key'}",
-            f"--root-ca-file={self._ca}",
+            f"--root-ca-file={self.ca}",
             "--node-monitor-grace-period=100s",  # a late KWOK never makes pods Ready again
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['kcm']}",
@@ -445,7 +445,7 @@ class ControlPlane:
             f"{self.url}/readyz", headers={"Authorization": f"Bearer {self._token}"}
         )
         try:
-            trust = ssl.create_default_context(cafile=self._ca)
+            trust = ssl.create_default_context(cafile=self.ca)
             with urllib.request.urlopen(request, timeout=2, context=trust) as answer:
                 return bool(answer.read() == b"ok")
         except OSError:

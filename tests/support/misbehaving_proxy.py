@@ -1,9 +1,11 @@
 """An HTTP proxy before an API server that buffers, cuts, refuses or compresses what passes."""
 
+import asyncio
 import gzip
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
+from ssl import SSLContext
 
 import aiohttp
 from aiohttp import web
@@ -12,6 +14,7 @@ from msgspec import Struct
 __all__ = [
     "Buffered",
     "CutAfter",
+    "CutWhenIdle",
     "Fault",
     "HeadersWithTheFirstByte",
     "MisbehavingProxy",
@@ -55,23 +58,40 @@ class HeadersWithTheFirstByte(Struct, frozen=True):
     """The headers of a response are sent with the first byte of its body."""
 
 
+class CutWhenIdle(Struct, frozen=True):
+    """The connection breaks when no byte of a body has come for so long."""
+
+    after_s: float
+
+
 class Zipped(Struct, frozen=True):
     """A response is compressed, whatever the client accepts; part of it may be cut off."""
 
     cut: int = 0
 
 
-Fault = Refused | CutAfter | Truncated | Buffered | HeadersWithTheFirstByte | Zipped
+Fault = Refused | CutAfter | CutWhenIdle | Truncated | Buffered | HeadersWithTheFirstByte | Zipped
 
 
 class MisbehavingProxy:
-    """Carries requests to `target`; `fault_of` says what is done to each of them."""
+    """Carries requests to `target`; `fault_of` says what is done to each of them.
 
-    def __init__(self, target: str, fault_of: Callable[[web.Request], Fault | None]) -> None:
+    With `tls` it trusts a target whose address is https.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        fault_of: Callable[[web.Request], Fault | None],
+        *,
+        tls: SSLContext | None = None,
+    ) -> None:
         self.url = ""
         self.fault_of = fault_of
         self.requests: list[str] = []
         self._target = target
+        self._tls = tls or True
+        self._carried: dict[int, web.Request] = {}
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["MisbehavingProxy"]:
@@ -91,7 +111,19 @@ class MisbehavingProxy:
             finally:
                 await runner.cleanup()
 
+    def cut(self) -> None:
+        """Break the connection of every request that is carried now."""
+        for request in tuple(self._carried.values()):
+            _cut(request)
+
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self._carried[id(request)] = request
+        try:
+            return await self._answer(request)
+        finally:
+            del self._carried[id(request)]
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(str(request.rel_url))
         fault = self.fault_of(request)
         if isinstance(fault, Refused):
@@ -104,7 +136,7 @@ class MisbehavingProxy:
         body = await request.read()
         url = f"{self._target}{request.rel_url}"
         async with self._client.request(
-            request.method, url, headers=headers, data=body or None
+            request.method, url, headers=headers, data=body or None, ssl=self._tls
         ) as reply:
             response = web.StreamResponse(
                 status=reply.status, headers={"Content-Type": reply.content_type}
@@ -156,19 +188,28 @@ class MisbehavingProxy:
         fault: Fault | None,
     ) -> None:
         left = fault.size if isinstance(fault, CutAfter) else 2**62
+        idle_s = fault.after_s if isinstance(fault, CutWhenIdle) else None
         await response.prepare(request)
-        async for part in reply.content.iter_chunked(_PART_BYTES):
-            await response.write(part[:left])
-            left -= len(part)
-            if left <= 0:
-                assert request.transport is not None
-                request.transport.close()
-                return
+        try:
+            while part := await asyncio.wait_for(reply.content.read(_PART_BYTES), idle_s):
+                await response.write(part[:left])
+                left -= len(part)
+                if left <= 0:
+                    break
+        except TimeoutError:
+            left = 0
+        if left <= 0:
+            _cut(request)
 
     async def _write(self, request: web.Request, response: web.StreamResponse, part: bytes) -> None:
         if not response.prepared:
             await response.prepare(request)
         await response.write(part)
+
+
+def _cut(request: web.Request) -> None:
+    if request.transport is not None:  # else the client has left
+        request.transport.close()
 
 
 def one_in(every: int, fault: Fault) -> Callable[[web.Request], Fault | None]:

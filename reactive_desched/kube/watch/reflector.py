@@ -66,8 +66,11 @@ _LONG_ENOUGH_S, _FIRST_WAIT_S = 5.0, 0.2
 """A watch that breaks after so long is opened anew at once, but for a jitter."""
 _HEALTHY_S = 3.0
 """A list whose watch lived so long did not bring the API server down."""
-_MOST_OF_RETRY_AFTER = 2.0
-"""A call waits for at most so many times the wait that the server asks for."""
+_MOST_OF_RETRY_AFTER = 1.25
+"""A call waits for at most so many times the wait that the server asks for.
+
+An API server that starts asks for a second for each kind whose cache it has not filled.
+"""
 _MAX_EMPTY_WATCHES = 3
 _AT_ITS_END_S = 0.5
 """Headers that come so shortly before the end of a watch were kept back until then."""
@@ -213,6 +216,7 @@ class Reflector(WatchEventHandler[T]):
         self._store.begin_replace()
         self._store.end_replace()
         self._resume_point.reset()
+        self._late_watches.note_stale(self._path)
         self.status.state, self.status.synced = NOT_NEEDED, False
 
     # --- one cycle: from the resume point to the end of a watch ---
@@ -307,7 +311,8 @@ class Reflector(WatchEventHandler[T]):
             came_together = self._clock.now() - headers_at < _AT_ITS_END_S
             if came_together and headers_at >= at_its_end and not self._late_watches.are_late:
                 self._late_watches.note_no_headers(self._path)
-            self._mark_synced()
+            ends_at = requested_at + self._cycle.watch_s  # at the earliest, unless it is cut short
+            self._mark_synced(as_of=ends_at if self._clock.now() >= ends_at else requested_at)
         return ending
 
     @property
@@ -382,7 +387,8 @@ class Reflector(WatchEventHandler[T]):
             self._mark_synced()
         return ending
 
-    def _mark_synced(self) -> None:
+    def _mark_synced(self, as_of: float = float("-inf")) -> None:
+        self._late_watches.note_in_sync(self._path, as_of)
         self._stale_reason = None
         self._was_synced_since_list = True
         self._probe.report_success()
@@ -545,6 +551,7 @@ class Reflector(WatchEventHandler[T]):
 
     def _mark_stale(self, reason: str) -> None:
         self.status.synced = False
+        self._late_watches.note_stale(self._path)
         if self._stale_reason != reason:
             self._stale_reason = reason
             self._store.mark_stale(reason)

@@ -237,7 +237,9 @@ class ExponentialBackoff:
 
 TOLERATED_DENIALS = 4
 """A server that has just started denies requests until it has read the RBAC roles."""
-_PROBE_EVERY_S = 1.0
+_TOLERATED_PROBES_DENIED = 8
+"""The same of probes, which are sent more often: four seconds."""
+_PROBE_EVERY_S = 0.5
 _SPREAD_S = 0.3
 """When a server serves again, the waiting reflectors ask it spread over this time."""
 _PROBE_LIMITS = RequestLimits(connect_s=1.0, read_s=2.0, total_s=2.0)
@@ -247,9 +249,9 @@ class ServerProbe:
     """Ends the waits of all reflectors as soon as an API server that was down serves again.
 
     The reflectors of a session share one probe. After a failed call of any of them, `run` asks
-    `/readyz` whether the server is down, and while it is, asks again every second. Any response
-    but 429 and 5xx counts as serving: a proxy may not have `/readyz`, a role may not allow it.
-    So does a list or a watch of any of them that is served, whatever `/readyz` says.
+    `/readyz` whether the server is down, and while it is, asks again every half second. Any
+    response but 429 and 5xx counts as serving: a proxy may not have `/readyz`, a role may not allow
+    it. So does a list or a watch of any of them that is served, whatever `/readyz` says.
     A 401 or 403 right after an outage is not reported for some seconds: a server that has just
     started has not read the RBAC roles. While the server serves the probe, each reflector waits
     out its own back-off.
@@ -275,7 +277,7 @@ class ServerProbe:
                     self._down = True
                 else:
                     denials += 1
-                    if not self._down or denials > TOLERATED_DENIALS:
+                    if not self._down or denials > _TOLERATED_PROBES_DENIED:
                         break
                 await self._clock.sleep(_PROBE_EVERY_S)
             self.report_success()

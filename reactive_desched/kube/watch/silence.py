@@ -26,7 +26,7 @@ from reactive_desched.kube.watch.resume import (
     end_from_status,
     is_older,
 )
-from reactive_desched.primitives.wakeup import Epoch
+from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 __all__ = ["LATE_WATCHES", "LateWatches", "SilenceCheck"]
@@ -43,6 +43,7 @@ LATE_WATCHES = gauge(
 
 _GRACE_S = 2.0
 _LATE_FOR_S = 600.0
+_LONGEST_WAIT_S = 10.0
 _MAX_UNREACHABLE = 3
 _LIMITS = RequestLimits(connect_s=3.0, read_s=5.0, total_s=5.0)
 
@@ -51,17 +52,19 @@ class LateWatches:
     """Says whether a proxy before the API server delays what watches deliver.
 
     The reflectors of a session share it. While it does, the server ends each watch after `SHORT_S`,
-    or `FIRST_S` where the kind is not in sync, and the objects count as of that end. After ten
-    minutes a long watch is tried.
+    or `FIRST_S` where the kind is not in sync, and the objects count as of that end. So kinds are
+    seconds apart: `caught_up` waits for all of them. After ten minutes a long watch is tried.
     """
 
-    FIRST_S, SHORT_S = 2, 5
+    FIRST_S, SHORT_S = 2, 3
 
     def __init__(self, clock: Clock) -> None:
         self.noted = Epoch()
         self._clock = clock
         self._until = float("-inf")
         self._cause = ""
+        self._as_of: dict[str, float] = {}
+        self._read = Wakeup()
 
     def collect(self) -> Iterator[Metric]:
         """Yield whether watches are late."""
@@ -77,6 +80,36 @@ class LateWatches:
         self._cause = cause
         self._until = self._clock.now() + _LATE_FOR_S
         self.noted.advance(cause)
+
+    def note_in_sync(self, path: str, as_of: float) -> None:
+        """The objects of a kind are those of this moment, or later ones; -inf for a long watch."""
+        self._as_of[path] = as_of
+        self._read.notify()
+
+    def note_stale(self, path: str) -> None:
+        """A kind is not in sync, or not needed: it is not waited for."""
+        self._as_of.pop(path, None)
+        self._read.notify()
+
+    async def caught_up(self) -> None:
+        """Return when every kind is as of this call, or later; at once while watches are live.
+
+        A kind that is not in sync is not waited for, as it stops evictions by itself, and none for
+        longer than `_LONGEST_WAIT_S`: a decision counts for a shorter time.
+        """
+        now = self._clock.now()
+        if not self.are_late:
+            return
+        async with anyio.create_task_group() as race:
+
+            async def time_out() -> None:
+                await self._clock.sleep(_LONGEST_WAIT_S)
+                race.cancel_scope.cancel()
+
+            race.start_soon(time_out)
+            while any(as_of < now for as_of in self._as_of.values()):
+                await self._read.wait()
+            race.cancel_scope.cancel()
 
     def note_no_headers(self, path: str) -> None:
         """A proxy keeps the headers of a watch back, until its first byte or its end."""

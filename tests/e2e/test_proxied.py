@@ -1,0 +1,109 @@
+"""A proxy stands before the API server that keeps watches back, cuts what is idle, and refuses."""
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from anyio.from_thread import start_blocking_portal
+
+from reactive_desched.policy.settings.guards import GuardName
+from tests.support.audit_crosscheck import AuditCrosscheck
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.controller_process import ControllerProcess
+from tests.support.limits import ANY_MOVES, NO_BUDGETS
+from tests.support.misbehaving_proxy import (
+    Buffered,
+    Fault,
+    MisbehavingProxy,
+)
+from tests.support.playground import E2ENamespace
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+LATER_S = 8  # by then the protected pod would have been evicted, too
+PROTECTED = "reactive-desched/do-not-evict=true"
+OTHERS = [guard for guard in GuardName if guard != GuardName.DO_NOT_EVICT]
+AT_ONCE = (
+    (
+        "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
+        "debounce: {quiet: 200ms, maxWait: 2s}\n"
+        f"guards: {{disabled: [{', '.join(OTHERS)}]}}\n"
+    )
+    + NO_BUDGETS
+    + ANY_MOVES
+)
+"""Nothing but the annotation keeps a pod: a taint need not stand for 25 s."""
+
+
+@contextmanager
+def proxied(
+    control_plane: ControlPlane,
+    kubeconfig: Path,
+    folder: Path,
+    fault_of: Callable[[web.Request], Fault | None],
+) -> Iterator[tuple[Path, Callable[[Callable[[web.Request], Fault | None]], None]]]:
+    """Serve the proxy while the block lasts; yield the kubeconfig that leads there.
+
+    What comes with it exchanges the faults, and breaks what is carried.
+    """
+    tls = ssl.create_default_context(cafile=control_plane.ca)
+    proxy = MisbehavingProxy(control_plane.url, fault_of, tls=tls)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(proxy.serving()),
+    ):
+        config = json.loads(kubeconfig.read_text())
+        config["clusters"][0]["cluster"] = {"server": proxy.url}
+        through_proxy = folder / "through-the-proxy.kubeconfig"
+        through_proxy.write_text(json.dumps(config))
+
+        def misbehave(fault_of: Callable[[web.Request], Fault | None]) -> None:
+            proxy.fault_of = fault_of
+            portal.call(proxy.cut)
+
+        yield through_proxy, misbehave
+
+
+def watches(fault: Fault) -> Callable[[web.Request], Fault | None]:
+    return lambda request: fault if request.query.get("watch") == "true" else None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Buffered(), id="headers and all"),
+        pytest.param(Buffered(holds_headers=False), id="all but headers"),
+    ],
+)
+def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy_that_buffers(
+    control_plane: ControlPlane,
+    playground: E2ENamespace,
+    kubeconfig: Path,
+    referee: AuditCrosscheck,
+    tmp_path: Path,
+    fault: Fault,
+) -> None:
+    playground.add_nodes("n1")
+    pods = playground.deploy("web", 2)
+    playground.add_nodes("n2")
+    kept, free = pods.values()
+
+    with proxied(control_plane, kubeconfig, tmp_path, lambda _: None) as (through, misbehave):
+        settings = AT_ONCE
+        with ControllerProcess(tmp_path, through, playground.policy(), settings) as controller:
+            misbehave(watches(fault))
+            time.sleep(1)
+            wait_until(lambda: controller.probe("/readyz") == 200, within_s=60, what="ready")
+            playground.kubectl.run(
+                "annotate", "pod", "-n", playground.namespace, kept.name, PROTECTED
+            )
+            playground.taint("n1", "gpu=yes:NoSchedule")
+            wait_until(referee.evicted, within_s=60, what="the other pod is evicted")
+            time.sleep(LATER_S)
+            assert controller.stop() == 0, controller.tail()
+    assert {each.uid for each in referee.evicted()} == {free.uid}
