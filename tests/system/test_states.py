@@ -12,6 +12,7 @@ import pytest
 
 from reactive_desched.api.event import BRAKE_ENGAGED, BRAKE_RELEASED
 from reactive_desched.cli import main
+from reactive_desched.election.leadership import NO_LEADER_YET
 from reactive_desched.journal.events import read_events
 from tests.support.limits import UNLIMITED
 
@@ -109,7 +110,7 @@ def test_a_replica_that_has_not_reached_the_api_server_yet_does_not_lead(
     replica = controller("--log-format", "json", *ELECTION)
     replica.wait_for("waits for the API server")
     assert leads(replica) == 0
-    assert "leader: no leader is known yet" in get(replica, "/readyz?verbose")
+    assert f"leader: {NO_LEADER_YET}" in get(replica, "/readyz?verbose")
     assert json.loads(get(replica, "/debug/status"))["leadership"] == "standby"
     alone = controller("--log-format", "json")
     alone.wait_for("waits for the API server")
