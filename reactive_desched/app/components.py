@@ -81,10 +81,8 @@ async def build_components(
     interned, notes = InternTables(reads_all=False), InputNotes()
     await checkpoint()  # a millisecond each
     late_watches = LateWatches(SystemClock())
-    noted = NotedEvictionClient(
-        DryRunEvictor() if deps.dry_run else evictor, notes, caught_up=late_watches.caught_up
-    )
-    pipeline = _build_pipeline(deps, recorder, noted, work_available)
+    client = _noted_client(deps, evictor, notes, late_watches)
+    pipeline = _build_pipeline(deps, recorder, client, work_available)
     await checkpoint()
     reflectors = openings.build_reflectors(
         session, pipeline, interned, probe, late_watches, deps.observer
@@ -121,6 +119,13 @@ async def build_components(
         pulse,
         notes,
     )
+
+
+def _noted_client(
+    deps: Dependencies, evictor: ApiEvictor, notes: InputNotes, late_watches: LateWatches
+) -> NotedEvictionClient:
+    client = DryRunEvictor() if deps.dry_run else evictor
+    return NotedEvictionClient(client, notes, caught_up=late_watches.caught_up)
 
 
 def _build_pipeline(
