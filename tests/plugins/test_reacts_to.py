@@ -52,8 +52,13 @@ from reactive_desched.testing.scenario import AnyPlugin, Scenario
 from reactive_desched.testing.topology_spread import spread_pods
 
 REGISTRY = plugin_registry()
+WITHOUT_CASES = {"MakeRoomForPending"}
+"""The plugins for whose changes nobody has written cases yet: to become empty."""
+
 PLUGINS: Mapping[str, type[AnyPlugin]] = {
-    name: plugin for name in REGISTRY.built_in() if (plugin := REGISTRY[name].plugin) is not None
+    name: plugin
+    for name in sorted({*REGISTRY.built_in()} - WITHOUT_CASES)
+    if (plugin := REGISTRY[name].plugin) is not None
 }
 
 
