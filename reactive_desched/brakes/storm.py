@@ -187,7 +187,7 @@ class StormBrake:
         bound = self._view.pod_and_node(finding.pod.uid)
         if bound is None:
             return False
-        is_of_set = finding.move_set is not None
+        is_of_set = finding.move_set is not None or finding.is_companion
         return is_of_set or bound[1].labels.get(PLANNED) == "true" or is_to_be_drained(bound[1])
 
     def next_due(self) -> float | None:

@@ -339,6 +339,7 @@ class Evaluator:
                 evaluation = self._next_evaluation(under_way, now)
                 if evaluation is not None:
                     yield evaluation
+                    yield from _companions(evaluation)
             if should_yield():
                 return
 
@@ -859,6 +860,14 @@ def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
     uid = finding.pod.uid
     is_split = instance.plugin.splits_nodes and isinstance(subject, NodeSubject)
     return instance, PodSubject(uid) if is_split else subject, uid
+
+
+def _companions(evaluation: Evaluation) -> Iterator[Evaluation]:
+    """Yield the evaluations of the pods that leave with another one."""
+    decision = evaluation.decision
+    if isinstance(decision, Evict):
+        for each in decision.companions:
+            yield replace(evaluation, decision=Evict(each), changed=True, is_new=False)
 
 
 def _is_new(last: Blocked[SubjectKey, ChangeTrigger] | None) -> bool:

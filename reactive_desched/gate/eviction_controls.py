@@ -11,6 +11,7 @@ from reactive_desched.gate.approval import Answers, Approval
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.disruption import PdbFilter
 from reactive_desched.gate.evictor import DefaultEvictor, LargePods, MinReadyNodes
+from reactive_desched.gate.gang_moves import GangMoves
 from reactive_desched.gate.gate import Gate, GateFilter, UnlessCleanUp
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.in_flight import ConflictPartnersLeaving, InFlightEvictions
@@ -124,6 +125,9 @@ class EvictionControls:
         self.moved_workloads = MovedWorkloads(config.controller.moves)
         marks = beside is None and not dry_run
         self.move_sets = MoveSets(view, config.controller.moves, marks=marks)
+        self.gangs = GangMoves(
+            view, self.ledger, config.controller.guards, config.policy.balancing_plugins
+        )
         self._moving_limits = MovingLimits(
             view, self.ledger, self.moves, self.memory, config.controller.moves
         )
@@ -179,7 +183,7 @@ class EvictionControls:
             filters = (*filters, self.approval(profile))
         if self._beside is not None:
             filters = (self._beside.in_flight, *filters)  # what leaves would not be evicted
-        return Gate(filters, self.ledger, profile, self.move_sets)
+        return Gate(filters, self.ledger, profile, self.move_sets, self.gangs)
 
     def approval(self, profile: str) -> Approval:
         """Build what asks a person of a profile's evictions."""
@@ -315,6 +319,7 @@ class EvictionControls:
         self.schedules.reconfigure(config.controller.budgets.schedules, under_way, config.calendars)
         self.annotated_answers.reconfigure(config.controller.proposals)
         self._guards.reconfigure(config.controller.guards, config.policy.balancing_plugins)
+        self.gangs.reconfigure(config.controller.guards, config.policy.balancing_plugins)
         if self._beside is None:
             sick = config.sick_conditions
             self.brakes.reconfigure(config.controller.brakes, sick, now)

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from reactive_desched.api.index import Index
+from reactive_desched.gate.approval import APPROVAL_GATE
+from reactive_desched.gate.evictor import NodeFitFilter
+from reactive_desched.gate.gang_moves import GANG_GATE, PACE, GangMoves
 from reactive_desched.gate.move_sets import MOVE_SET_GATE, TURNS, MoveSets
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import is_clean_up
+from reactive_desched.model.outcomes import DECISION_OUTDATED
 
 
 class GateFilter(Protocol):
@@ -58,7 +62,7 @@ class Gate:
     """The gates of one profile, cheap and final ones first; what costs a token comes last.
 
     The evictions that they agree to are those of `profile` in the ledger. `move_sets` come behind
-    all of them, for pods that move together.
+    all of them, for pods that move together; `gangs` have the pods that leave with another one.
     """
 
     def __init__(
@@ -67,27 +71,38 @@ class Gate:
         ledger: EvictionLedger,
         profile: str = "",
         move_sets: MoveSets | None = None,
+        gangs: GangMoves | None = None,
     ) -> None:
         self.filters = filters
         self._ledger = ledger
         self._profile = profile
         self._move_sets = move_sets
+        self._gangs = gangs
 
     @property
     def indexes(self) -> tuple[type[Index], ...]:
         """The indexes that the filters and the ledger read."""
         of_filters = (kind for step in self.filters for kind in getattr(step, "indexes", ()))
         of_sets = () if self._move_sets is None else self._move_sets.indexes
-        return (*of_filters, *of_sets, *self._ledger.indexes)
+        of_gangs = () if self._gangs is None else self._gangs.indexes
+        return (*of_filters, *of_sets, *of_gangs, *self._ledger.indexes)
 
     def decide(self, finding: Finding, now: float) -> Decision:
         """Return the first gate's refusal or deferral, or Evict: the eviction has begun."""
+        if self._gangs is not None:
+            finding = self._gangs.widened(finding)
         self._ledger.find(finding, now)
         sets = self._move_sets
         if sets is not None and sets.asks_for_all(finding, now):
             blocked = self._first_of_set(sets, finding, now)
         else:
             blocked = self._first(finding, now)
+        is_let_go = blocked is None or blocked.gate == APPROVAL_GATE
+        if self._gangs is not None and finding.gang is not None and is_let_go:
+            decided = self._decide_gang(self._gangs, finding, blocked, now)
+            if isinstance(decided, Evict):
+                return decided
+            blocked = decided
         if blocked is not None:
             self._ledger.block(blocked)
             return blocked
@@ -95,6 +110,50 @@ class Gate:
             sets.let_go(finding, now)
         self._ledger.decide(finding, self._profile, now)
         return Evict(finding)
+
+    def _decide_gang(
+        self, gangs: GangMoves, finding: Finding, asks: Defer | Refuse | None, now: float
+    ) -> Decision:
+        """Begin the evictions of all pods of a gang, or of none of them.
+
+        Each is asked about beside those before it, as if these had begun. `asks` is what a person
+        is asked about the first pod, once nothing else keeps the gang.
+        """
+        if (other := gangs.blocks(finding, now)) is not None:
+            return other
+        self._ledger.decide(finding, self._profile, now)
+        begun, companions = [finding], []
+        blocked: Defer | Refuse | None = None
+        for each in gangs.companions(finding):
+            if (by := self._first_of_companion(gangs, each, now)) is not None:
+                blocked = gangs.kept(finding, by, now)
+                break
+            self._ledger.decide(each, self._profile, now)
+            begun.append(each)
+            companions.append(each)
+        blocked = blocked or asks or gangs.waits(finding, now)
+        if blocked is None:
+            gangs.begin(finding)
+            return Evict(finding, tuple(companions))
+        for each in begun:
+            self._ledger.end(each.pod.uid, DECISION_OUTDATED.outcome(blocked.message), now)
+        return blocked
+
+    def _first_of_companion(
+        self, gangs: GangMoves, finding: Finding, now: float
+    ) -> Defer | Refuse | None:
+        """Ask the gates of a pod that leaves with another one, but for those of the pace.
+
+        Node fit is asked where the pod's own node takes no such pod any more.
+        """
+        comes_back = gangs.comes_back(finding.pod)
+        for each in self.filters:
+            if each.name in PACE or (comes_back and each.name == NodeFitFilter.name):
+                continue
+            ask = each.explain if isinstance(each, QueueingFilter) else each.check
+            if (decision := ask(finding, now)) is not None:
+                return decision
+        return None
 
     def _first(self, finding: Finding, now: float) -> Defer | Refuse | None:
         for gate_filter in self.filters:
@@ -122,8 +181,23 @@ class Gate:
 
         `decide` ends at the first of them. Nothing is reserved, and no place in a queue is taken.
         """
+        gangs = self._gangs
+        if gangs is not None:
+            finding = gangs.widened(finding)
         for each in self.filters:
             ask = each.explain if isinstance(each, QueueingFilter) else each.check
             yield each.name, ask(finding, now)
         if self._move_sets is not None and finding.move_set is not None:
             yield MOVE_SET_GATE, self._move_sets.explain(finding, now)
+        if gangs is not None and finding.gang is not None:
+            yield GANG_GATE, self._explain_gang(gangs, finding, now)
+
+    def _explain_gang(
+        self, gangs: GangMoves, finding: Finding, now: float
+    ) -> Defer | Refuse | None:
+        if (other := gangs.blocks(finding, now)) is not None:
+            return other
+        for each in gangs.companions(finding):
+            if (by := self._first_of_companion(gangs, each, now)) is not None:
+                return gangs.kept(finding, by, now)
+        return None

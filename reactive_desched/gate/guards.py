@@ -335,7 +335,10 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     A pod that is not Ready may leave: its workload does not lose a Ready one by that. Of a
     StatefulSet one pod leaves at a time. What has been missing for long holds no others as long as
     fewer than half of the pods are lost; where a PodDisruptionBudget covers the pod, that decides.
+    Of a gang only the first pod is asked about: the others leave with it.
     """
+    if finding.is_companion:
+        return None
     pod = finding.pod
     if (workload := _running(finding, inputs)) is None or not pod.status.is_ready:
         return None
@@ -379,6 +382,8 @@ _REMEDY: Final = ": repair or delete it, or scale the workload down"
 
 def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold a pod of a StatefulSet while one of a higher ordinal has to leave, too."""
+    if finding.is_companion:
+        return None  # all of them leave
     workload = _running(finding, inputs)
     if workload is None or not workload.is_stateful_set:
         return None
@@ -400,8 +405,10 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
 def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold the only pod of a workload while another such workload of its namespace is moving.
 
-    A pod that is not Ready serves no one, and may leave.
+    A pod that is not Ready serves no one, and may leave; one of a gang leaves with the others.
     """
+    if finding.is_companion:
+        return None
     workload = _running(finding, inputs)
     if workload is None or workload.wanted != 1 or not finding.pod.status.is_ready:
         return None

@@ -92,8 +92,9 @@ JOB_DEADLINE_NEAR: Final = GateReason(
 ONE_OF_GANG: Final = GateReason(
     GuardName.GANGS,
     "OneOfGang",
-    "The pod belongs to a group of pods that run together or not at all, and others of it run.",
-    "guards.disabled",
+    "The pod belongs to a group of pods that run together or not at all, and others of it run. "
+    "With `guards.gangs: together` all of them leave, or none, but not to balance the cluster.",
+    "guards.gangs",
     keeps=True,
 )
 
@@ -207,13 +208,17 @@ def _why_not_known(pod: Pod, owner: OwnerReference, inputs: GuardInputs) -> str:
 def gang(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold a pod of a gang of which others run: they would wait for it, or start again."""
     pod = finding.pod
-    if (group := gang_of(pod)) is None or _may_go(pod):
+    if finding.gang is not None or (group := gang_of(pod)) is None or _may_go(pod):
         return None
     if not (others := inputs.view.index(Gangs).others(group, pod)):
         return None
+    if finding.plugin in inputs.balancing:
+        whole = f"{finding.plugin} balances, so they are not moved together"
+    else:
+        whole = "`guards.gangs: together` moves all of them together, where it may"
     message = (
         f"the pod is one of {others + 1} running pods of {group.system} group {group}, which run "
-        f"together; {_LET_GO}"
+        f"together; {whole}, and {_LET_GO} alone"
     )
     return Hold(ONE_OF_GANG, message, (WakeOnGang(group),))
 

@@ -34,9 +34,13 @@ class CapacityHint(Struct, frozen=True, gc=False):
 
 
 class Evict(Struct, frozen=True, gc=False):
-    """Every gate agreed; the eviction holds its rate limit tokens."""
+    """Every gate agreed; the eviction holds its rate limit tokens.
+
+    `companions` are the findings of other pods that leave with it, to which they agreed as well.
+    """
 
     finding: Finding
+    companions: tuple[Finding, ...] = ()
     pod_leaves: ClassVar[bool] = True
     scope_exhausted: ClassVar[str] = ""
     turn: ClassVar[str] = ""

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from reactive_desched.model.eviction_options import EvictionOptions
+from reactive_desched.model.gangs import Gang
 from reactive_desched.model.objects import Pod, PodKey
 
 
@@ -37,6 +38,13 @@ class MoveSet(Struct, frozen=True, gc=False):
         return self.node, self.room_for
 
 
+class GangMove(Struct, frozen=True, gc=False):
+    """A gang whose running pods leave all together; the first of `pods` is the one found."""
+
+    gang: Gang
+    pods: tuple[PodKey, ...]
+
+
 class Finding(Struct, frozen=True, gc=False):
     """The pod should leave its node; `message` says why.
 
@@ -61,6 +69,7 @@ class Finding(Struct, frozen=True, gc=False):
     plugin, higher is better: a move that raised it helped, though a better place is left. None
     where all places with a finding are equally bad. `move_set` is the set that it is one of: its
     pods are found in their order, and none of them leaves before all gates let all of them go.
+    `gang` is set by the gate: the pods that leave with this one.
     """
 
     pod: Pod
@@ -78,6 +87,12 @@ class Finding(Struct, frozen=True, gc=False):
     by_score: bool = False
     place_rank: int | None = None
     move_set: MoveSet | None = None
+    gang: GangMove | None = None
+
+    @property
+    def is_companion(self) -> bool:
+        """Say whether the pod leaves because another one of its gang was found."""
+        return self.gang is not None and self.gang.pods[0] != self.pod.uid
 
 
 class RequeueAfter(Struct, frozen=True, gc=False):

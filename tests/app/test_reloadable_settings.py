@@ -247,6 +247,11 @@ RELOADABLE: dict[str, tuple[object, Effect, object]] = {
     "guards.minJobTriesLeft": (3, guarded("min_job_tries_left"), 3),
     "guards.replacingOwners": (["CloneSet"], guarded("replacing_owners"), ("CloneSet",)),
     "guards.nonReplacingOwners": (["*"], guarded("non_replacing_owners"), ("*",)),
+    "guards.gangs": (
+        "together",
+        lambda controller, _: controller.gates.gangs._settings.gangs,
+        "together",
+    ),
     "guards.disabled": (tuple(GuardName), guards_of(TAINTS.name), set()),
     "guards.ignoredBy": ({TAINTS.name: tuple(GuardName)}, guards_of(TAINTS.name), set()),
     "budgets.zone.evictions": (60, rate("zone"), TokenRate(1, 7)),

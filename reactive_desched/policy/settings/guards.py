@@ -12,6 +12,7 @@ from reactive_desched.model.node_marks import NodeMark, ReasonRules, TaintRule, 
 from reactive_desched.model.objects import RESTARTS_ALWAYS, OwnerReference
 
 NodeMarkAction = Literal["leave", "drain"]
+GangAction = Literal["keep", "together"]
 OwnerKind = Annotated[str, Field(min_length=1)]
 
 
@@ -180,6 +181,12 @@ class GuardSettings(Section):
         default=(),
         description="Kinds of custom owners that make none, although their pods run without end; "
         "`*` means every kind that is not part of Kubernetes, but for `replacingOwners`.",
+    )
+    gangs: GangAction = Field(
+        default="keep",
+        description="What becomes of pods that run together or not at all: `keep` leaves each of "
+        "them, and `together` lets all pods of a gang leave where one of them has to and all gates "
+        "let all of them go, one gang at a time; plugins that balance the cluster move none.",
     )
     disabled: tuple[GuardName, ...] = Field(
         default=(), description="Guards that are switched off, by name."

@@ -1,6 +1,6 @@
 """Keeps the groups of pods that run together or not at all, and how many of each run."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import ClassVar
 
 from reactive_desched.api.index import Cluster, Index
@@ -40,6 +40,10 @@ class Gangs(Index):
         self._members = Groups[Gang, PodKey]()
         for pod in cluster.store(Pod):
             self.on_pod(None, pod)
+
+    def pods_of(self, gang: Gang) -> Collection[PodKey]:
+        """Return the uids of the pods of a gang that run."""
+        return self._members.of(gang)
 
     def others(self, gang: Gang, pod: Pod) -> int:
         """Count the pods of a gang that run beside this one."""

@@ -1,0 +1,270 @@
+"""Gangs that may move: all pods of a gang leave together, or none of them does."""
+
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+from msgspec.structs import replace
+
+from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.gate.approval import proposal_id
+from reactive_desched.gate.gang_moves import GATHER_S, MAX_GANG_PODS
+from reactive_desched.model.approvals import ProposalAnswer
+from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.modes import PROPOSE
+from reactive_desched.model.objects import (
+    Annotations,
+    Deployment,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodDisruptionBudget,
+    StatefulSet,
+)
+from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.policy.settings.brakes import StormBrakeSettings
+from reactive_desched.policy.settings.controller_settings import ProfileSettings
+from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.moves import MoveSettings
+from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.testing.anti_affinity import selector
+from reactive_desched.testing.builders import node, pod, pod_status
+from tests.support.configurations import NO_BRAKES, UNLIMITED_MOVES
+from tests.support.flow import FakeEdgesController
+from tests.support.golden import Golden
+
+pytestmark = pytest.mark.anyio
+
+SICK = node("n1", "repair:NoSchedule")
+NODES = (SICK, *map(node, ("n2", "n3", "n4")))
+ALL_BUT = tuple(set(GuardName) - {GuardName.GANGS, GuardName.DO_NOT_EVICT})
+TOGETHER = GuardSettings.model_validate({"gangs": "together", "disabled": ALL_BUT})
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """Run on virtual time: the clock jumps ahead whenever every task sleeps."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def gang(name: str = "train", size: int = 8, **fields: Any) -> list[Pod]:
+    """Build the pods of a Volcano job: the first is on the tainted node."""
+    nodes = ["n1", "n2", "n3", "n4"]
+    return [
+        replace(
+            pod(f"{name}-{number}", on=nodes[number % 4] if number else "n1"),
+            labels={"volcano.sh/job-name": name, "app": name},
+            **fields,
+        )
+        for number in range(size)
+    ]
+
+
+def controller(guards: GuardSettings = TOGETHER, **parts: Any) -> FakeEdgesController:
+    return FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), guards=guards, **parts)
+
+
+def blocked(flow: FakeEdgesController) -> dict[str, Defer | Refuse]:
+    evaluator: Evaluator = flow.controller.evaluator
+    return {each.decision.finding.pod.name: each.decision for each in evaluator.pending()}
+
+
+def names(pods: list[Pod]) -> list[str]:
+    return [each.name for each in pods]
+
+
+def left_in(flow: FakeEdgesController) -> list[str]:
+    """Name the pods that were evicted, by name: several requests are under way at once."""
+    return sorted(flow.evicted_names)
+
+
+async def test_all_pods_of_a_gang_leave_together_amid_everything_else() -> None:
+    others = [pod("web", on="n2"), pod("db", on="n3"), *gang("other")[1:4]]
+    rates = {"owner": TokenRate(per_second=1 / 600, burst=2)}
+    one = MoveSettings(max_moving=UNLIMITED_MOVES.max_moving.model_copy(update={"owner": 1}))
+    async with controller(rates=rates, moves=one).running() as flow:
+        flow.sync_and_resume(*NODES, *gang(), *others)
+        await anyio.sleep(GATHER_S + 1)
+
+        assert left_in(flow) == names(gang())
+        reasons = {each.context.finding.message for each in flow.intent_store.intents}
+        assert all("default/train" in each for each in reasons)
+
+
+async def test_by_default_a_gang_stays() -> None:
+    async with controller(GuardSettings(disabled=ALL_BUT)).running() as flow:
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(3600)
+        assert flow.evicted_names == []
+        assert {name: each.reason for name, each in blocked(flow).items()} == {
+            "train-0": "OneOfGang",
+            "train-4": "OneOfGang",
+        }
+
+
+async def test_a_plugin_that_balances_moves_no_gang(golden: Golden) -> None:
+    guards = TOGETHER
+    async with controller(guards).running() as flow:
+        balancing = frozenset({NodeTaintsPlugin.name})
+        flow.controller.gates.gangs.reconfigure(guards, balancing)
+        flow.controller.gates._guards.reconfigure(guards, balancing)
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+        assert blocked(flow)["train-0"].message == golden()
+
+
+async def test_what_keeps_one_pod_keeps_all_until_it_lets_that_go(golden: Golden) -> None:
+    pods = gang()
+    pods[5] = replace(pods[5], annotations=Annotations(do_not_evict="true"))
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *pods)
+        await anyio.sleep(600)
+        assert flow.evicted_names == []
+        kept = blocked(flow)["train-0"]
+        assert kept.message == golden()
+        assert kept.keeps
+        assert len(flow.controller.ledger) == 0
+        flow.deliver(replace(pods[5], annotations=Annotations(), resource_version=9))
+        await anyio.sleep(GATHER_S + 1)
+        assert left_in(flow) == names(pods)
+
+
+@pytest.mark.parametrize(("allowed", "left"), [(7, []), (8, names(gang()))])
+async def test_a_disruption_budget_has_to_allow_all_pods(allowed: int, left: list[str]) -> None:
+    budget = PodDisruptionBudget(
+        "default", "b", selector=selector("app=train"), disruptions_allowed=allowed
+    )
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *gang(), budget)
+        await anyio.sleep(600)
+        assert left_in(flow) == left
+
+
+@pytest.mark.parametrize(("limit", "left"), [(7, []), (8, names(gang()))])
+async def test_the_limits_of_the_policy_have_to_leave_room_for_all_pods(
+    limit: int, left: list[str]
+) -> None:
+    async with controller(limits={"cluster": limit}).running() as flow:
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(60)
+        assert left_in(flow) == left
+
+
+async def test_other_pods_wait_for_the_tokens_that_a_gang_took() -> None:
+    rates = {"cluster": TokenRate(per_second=1 / 10, burst=2)}
+    async with controller(rates=rates).running() as flow:
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(GATHER_S + 1)
+        assert len(flow.evicted_names) == 8
+        flow.deliver(pod("web", on="n1"))
+        await anyio.sleep(55)  # eight are spent of two: seven tokens are to come
+        assert "web" not in flow.evicted_names
+        await anyio.sleep(20)
+        assert "web" in flow.evicted_names
+
+
+async def test_one_gang_moves_at_a_time_and_the_one_hurt_least_is_the_first() -> None:
+    dear = [replace(each, annotations=Annotations(deletion_cost="9000000")) for each in gang("a")]
+    cheap = gang("b")
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *dear, *cheap)
+        await anyio.sleep(60)
+        assert left_in(flow) == names(cheap)
+        assert blocked(flow)["a-0"].reason == "OtherGangMoves"
+        for each in cheap:
+            flow.delete(each)
+        await anyio.sleep(700)  # no replacement comes: the moves are given up
+        assert sorted(flow.evicted_names[8:]) == names(dear)
+
+
+async def test_a_gang_that_something_keeps_does_not_hold_a_dearer_one() -> None:
+    dear = [replace(each, annotations=Annotations(deletion_cost="9000000")) for each in gang("a")]
+    kept = [replace(each, annotations=Annotations(do_not_evict="true")) for each in gang("b")]
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *dear, gang("b")[0], *kept[1:])
+        await anyio.sleep(GATHER_S + 1)
+        assert left_in(flow) == names(dear)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Deployment"])
+async def test_what_keeps_a_workload_running_is_asked_about_the_first_pod_alone(kind: str) -> None:
+    owner = OwnerReference(kind, "train", "uid-train", controller=True, api_version="apps/v1")
+    kinds = {"StatefulSet": StatefulSet, "Deployment": Deployment}
+    workload = kinds[kind]("default", "train", "uid-train", replicas=8)
+    ready = pod_status("Running", conditions=(PodCondition("Ready", "True"),))
+    pods = gang(owners=(owner,), status=ready)
+    disabled = tuple(set(ALL_BUT) - {GuardName.UNREADY_WORKLOADS, GuardName.STATEFUL_SET_ORDER})
+    guards = GuardSettings.model_validate({"gangs": "together", "disabled": disabled})
+    async with controller(guards).running() as flow:
+        flow.sync_and_resume(*NODES, workload, *pods)
+        await anyio.sleep(60)
+        assert left_in(flow) == names(pods)
+
+
+async def test_the_storm_brake_counts_the_pods_that_were_found_alone() -> None:
+    storm = StormBrakeSettings(pods=5, percent=1)
+    async with controller(brakes=NO_BRAKES.model_copy(update={"storm": storm})).running() as flow:
+        flow.sync_and_resume(*map(node, ("n1", "n2", "n3", "n4")), *gang())
+        await anyio.sleep(60)
+        flow.deliver(replace(SICK, resource_version=9))
+        await anyio.sleep(60)
+        assert left_in(flow) == names(gang())
+
+
+async def test_a_gang_of_very_many_pods_stays(golden: Golden) -> None:
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *gang(size=MAX_GANG_PODS + 1))
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+        assert blocked(flow)["train-0"].message == golden()
+
+
+async def test_one_approval_of_a_person_is_for_the_whole_gang() -> None:
+    flow = controller()
+    written = flow.config.written
+    assert written is not None
+    settings = written.model_copy(update={"profiles": {"test": ProfileSettings(mode=PROPOSE)}})
+    flow.reconfigure(replace(flow.config, written=settings))
+    async with flow.running():
+        flow.sync_and_resume(*NODES, *gang(size=4), pod("web", on="n3"))
+        await anyio.sleep(60)
+        asked = blocked(flow)
+        assert {name: each.reason for name, each in asked.items()} == {"train-0": "NotApproved"}
+        answer = ProposalAnswer(approves=True, by="ada", reason="", for_s=3600.0)
+        proposal = proposal_id("test", asked["train-0"].finding)
+        flow.controller.answer_proposals([proposal], answer)
+        flow.pipeline.worker.wake()
+        await anyio.sleep(GATHER_S + 1)
+
+    assert left_in(flow) == names(gang(size=4))
+
+
+def sized(pods: list[Pod]) -> list[Pod]:
+    return [
+        replace(each, spec=pod("x", requests={"cpu": "4", "memory": "1Gi"}).spec) for each in pods
+    ]
+
+
+async def test_pods_whose_own_nodes_take_no_more_need_room_on_others() -> None:
+    has = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    sick = [node(name, "repair:NoSchedule", allocatable=has) for name in ("n1", "n2")]
+    pods = sized(gang(size=2))
+    async with controller(evictor_args=DefaultEvictorArgs(node_fit=True)).running() as flow:
+        flow.sync_and_resume(*sick, node("n3", allocatable=has), *pods)
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+        flow.deliver(node("n4", allocatable=has))
+        await anyio.sleep(60)
+        assert left_in(flow) == ["train-0", "train-1"]
+
+
+async def test_pods_whose_own_nodes_take_such_pods_need_no_other_place() -> None:
+    has = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    nodes = [node("n1", "repair:NoSchedule", allocatable=has), node("n2", allocatable=has)]
+    async with controller(evictor_args=DefaultEvictorArgs(node_fit=True)).running() as flow:
+        flow.sync_and_resume(*nodes, node("n3", allocatable=has), *sized(gang(size=2)))
+        await anyio.sleep(60)
+        assert left_in(flow) == ["train-0", "train-1"]
