@@ -27,7 +27,6 @@ from reactive_desched.model.changes import (
     NodeTaintsChanged,
     NominationEnded,
     PendingPodAdded,
-    PendingPodDeleted,
     PodBound,
     PodEvictabilityChanged,
     PodGone,
@@ -118,7 +117,6 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         NodeMetadataChanged,
         NominationEnded,
         PendingPodAdded,
-        PendingPodDeleted,
         PodBound,
         PodGone,
         PodLabelsChanged,
@@ -135,7 +133,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:
         """Name all pods that wait, if there are any."""
-        if isinstance(change, Resynced | PodUnschedulableChanged | PendingPodDeleted):
+        if isinstance(change, Resynced | PodUnschedulableChanged):
             return (ALL_PENDING,)
         return (ALL_PENDING,) if view.index(UnschedulablePods).since_s else ()
 

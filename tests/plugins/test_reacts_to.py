@@ -26,11 +26,13 @@ from reactive_desched.model.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodCondition,
     PodStatus,
 )
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
+from reactive_desched.state.indexes.unschedulable_pods import UNSCHEDULABLE
 from reactive_desched.testing.anti_affinity import (
     REGION,
     anti_affinity_term,
@@ -52,12 +54,9 @@ from reactive_desched.testing.scenario import AnyPlugin, Scenario
 from reactive_desched.testing.topology_spread import spread_pods
 
 REGISTRY = plugin_registry()
-WITHOUT_CASES = {"MakeRoomForPending"}
-"""The plugins for whose changes nobody has written cases yet: to become empty."""
-
 PLUGINS: Mapping[str, type[AnyPlugin]] = {
     name: plugin
-    for name in sorted({*REGISTRY.built_in()} - WITHOUT_CASES)
+    for name in sorted(REGISTRY.built_in())
     if (plugin := REGISTRY[name].plugin) is not None
 }
 
@@ -385,6 +384,59 @@ CONSOLIDATE_NODES = {
         args=ONLY_N1,
     ),
 }
+WAITS = replace(
+    asks("big", None, "4", requires=f"{HOSTNAME_LABEL}=n1"),
+    status=PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", UNSCHEDULABLE),)),
+    condition_transitions=(0,),
+)
+TWO_OF_WHICH_ONE_MOVES = (S1, S2, annotated(asks("c"), deletion_cost="100000000"))
+ROOM = (*BEFORE, WAITS)
+"""The pod a moves from n1 to n2, for one that waits and asks for all of n1."""
+
+MAKE_ROOM_FOR_PENDING = {
+    "PodUnschedulableChanged": applied(*ROOM, then=replace(WAITS, node="n1")),
+    "NodeAdded": applied(S1, A, B, WAITS, replace(S2, ready_status="False"), then=S2),
+    "NodeGone": removed(*ROOM, then=S2),
+    "NodeTaintsChanged": applied(*ROOM, then=small("n2", "a:NoSchedule")),
+    "NodeLabelsChanged": applied(
+        *(S1, S2, asks("a", requires="disk=ssd"), B, WAITS), then=small("n2", labels=SSD)
+    ),
+    "NodeCapacityIncreased": applied(S1, small("n2", cpu="1"), A, B, WAITS, then=S2),
+    "NodeCapacityDecreased": applied(*ROOM, then=small("n2", cpu="1")),
+    "NodeMetadataChanged": applied(*ROOM, then=replace(S2, drain="ada")),
+    "NominationEnded": removed(*ROOM, NOMINATED, then=NOMINATED),
+    "PendingPodAdded": applied(*ROOM, then=NOMINATED),
+    "PodBound": applied(*ROOM, then=asks("x", "n2", "3")),
+    "PodGone": removed(*ROOM, asks("x", "n2", "3"), then=asks("x", "n2", "3")),
+    "PodLabelsChanged": applied(S1, S2, APART, B, WAITS, then=LABELLED_B),
+    "PodMetadataChanged": applied(
+        *(
+            *TWO_OF_WHICH_ONE_MOVES,
+            A,
+            with_spec(WAITS, requests=asks("x", None, "3").spec.requests),
+        ),
+        then=annotated(A, deletion_cost="500000000"),
+    ),
+    "PodSpecChanged": applied(*ROOM, then=asks("b", "n2", "4")),
+    "PodStatusChanged": applied(
+        *(*ROOM, replace(NOMINATED, status=PodStatus("Pending"))), then=NOMINATED
+    ),
+    "PodTerminating": applied(
+        *(*ROOM, asks("bare", owner=None)),
+        then=replace(asks("bare", owner=None), deletion_s=1),
+    ),
+    "PodEvictabilityChanged": Case(ROOM, grows_old, evictor=YOUNG),
+    "NamespaceChanged": applied(
+        *(S1, S2, APART_IN_TEAM, Namespace("b"), in_namespace_b(LABELLED_B), WAITS),
+        then=Namespace("b", labels={"team": "b"}),
+    ),
+    "PvcChanged": applied(S1, S2, MOVER, B, WAITS, VOLUME, then=CLAIM),
+    "PvChanged": applied(S1, S2, MOVER, B, WAITS, CLAIM, TIED, then=VOLUME),
+    "CSINodeChanged": applied(
+        *(S1, S2, MOVER, B, WAITS, CLAIM, VOLUME, CSINode("n2", attach_limits={"disks": 0})),
+        then=CSINode("n2", attach_limits={"disks": 1}),
+    ),
+}
 
 CASES: Mapping[str, Mapping[str, Case]] = {
     "ConsolidateNodes": CONSOLIDATE_NODES,
@@ -393,6 +445,7 @@ CASES: Mapping[str, Mapping[str, Case]] = {
     "HighNodeUtilization": HIGH_NODE_UTILIZATION,
     "LowNodeLoad": LOW_NODE_LOAD,
     "LowNodeUtilization": LOW_NODE_UTILIZATION,
+    "MakeRoomForPending": MAKE_ROOM_FOR_PENDING,
     "PodLifeTime": POD_LIFE_TIME,
     "RemoveDuplicates": DUPLICATES,
     "RemoveFailedPods": FAILED_PODS,
@@ -412,6 +465,7 @@ ARGS: Mapping[str, dict[str, Any]] = {
         "anomalyCondition": {"consecutiveAbnormalities": 1},
     },
     "LowNodeUtilization": LOW,
+    "MakeRoomForPending": {"wait": "0s"},
     "PodLifeTime": IN_FAILED,
     "RemoveFailedPods": {"minPodLifetimeSeconds": 0},
     "RemovePodsHavingTooManyRestarts": RESTARTS,
