@@ -86,7 +86,7 @@ class PendingRooms:
             why = "it fits on a node, at the latest when what leaves is gone"
             return NoRoom(why, is_served=True)
         yield
-        ranked: list[tuple[float, float, int]] = []
+        ranked: list[tuple[float, float, str, int]] = []
         for number in self._numbers(among):
             yield
             candidate = self._candidate(pod, number)
@@ -97,7 +97,8 @@ class PendingRooms:
                     is_served=True,
                 )
             if (bound := least_cost(candidate, self._rules.max_moves)) is not None:
-                ranked.append((bound, candidate.rank, number))
+                name = self._trial.name_of(number)  # its number may differ after a restart
+                ranked.append((bound, candidate.rank, name, number))
         if not ranked:
             return NoRoom(f"no {self._rules.max_moves} pods of a node that may move are enough")
         candidates = []
@@ -136,7 +137,12 @@ class PendingRooms:
         return RoomCandidate(number, lacks, movers, rank)
 
     def _only_evictable(self, candidate: RoomCandidate[Pod]) -> RoomCandidate[Pod]:
-        movers = tuple(each for each in candidate.movers if self._view.evictable(each.pod))
+        movers = tuple(
+            sorted(
+                (each for each in candidate.movers if self._view.evictable(each.pod)),
+                key=lambda each: (each.pod.namespace, each.pod.name),  # the same after a restart
+            )
+        )
         return RoomCandidate(candidate.node, candidate.lacks, movers, candidate.rank)
 
     def _may_move(self, each: Pod, pod: Pod) -> bool:

@@ -224,6 +224,19 @@ def test_the_node_for_which_the_pod_is_nominated_comes_first() -> None:
         assert each.pod.node == name
 
 
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param((*TWO, *reversed(HALVES)), id="pods"),
+        pytest.param((*reversed(TWO), *HALVES), id="nodes"),
+    ],
+)
+def test_of_moves_that_cost_the_same_those_are_found_that_a_restart_finds(
+    objects: tuple[ClusterObject, ...],
+) -> None:
+    assert found(make_room(), *objects, waits()) == ["n1a"]
+
+
 nodes = st.builds(
     lambda name, taints, cpu, ready, cordoned: small(
         name, *taints, cpu=cpu, ready=ready, unschedulable=cordoned
