@@ -117,7 +117,8 @@ class StormBrake:
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse everything during a storm; note that the finding came so far."""
-        self._reached = finding
+        if not finding.is_companion:  # it was not found
+            self._reached = finding
         if not self._message:
             return None
         message = f"{self._message}; {self.release_text}"
@@ -187,7 +188,7 @@ class StormBrake:
         bound = self._view.pod_and_node(finding.pod.uid)
         if bound is None:
             return False
-        is_of_set = finding.move_set is not None or finding.is_companion
+        is_of_set = finding.move_set is not None
         return is_of_set or bound[1].labels.get(PLANNED) == "true" or is_to_be_drained(bound[1])
 
     def next_due(self) -> float | None:

@@ -87,6 +87,7 @@ class _Ready(Struct, frozen=True):
 class GangMoves:
     """The gangs of one controller's evictions; times are monotonic seconds."""
 
+    name = GANG_GATE
     indexes = (Gangs,)
 
     def __init__(
@@ -148,13 +149,19 @@ class GangMoves:
                     gang=finding.gang,
                 )
 
-    def comes_back(self, pod: Pod) -> bool:
-        """Say whether the node of a pod still takes such pods: it is a place for the next one."""
+    def not_asked(self, pod: Pod) -> frozenset[str]:
+        """Return the gates that are not asked of a pod that leaves with another one.
+
+        They are those of the pace, and node fit where the node of the pod still takes such pods:
+        it is a place for the next one.
+        """
         info = self._view.node_info(pod.node)
         node = None if info is None else info.node
         if node is None or node.unschedulable or not node.is_ready:
-            return False
-        return tolerates_all(pod.spec.tolerations, node.taints)
+            return PACE
+        if not tolerates_all(pod.spec.tolerations, node.taints):
+            return PACE
+        return PACE | {NodeFitFilter.name}
 
     def blocks(self, finding: Finding, now: float) -> Refuse | None:
         """Return what keeps a gang whatever its pods are: its size, or another one that moves."""

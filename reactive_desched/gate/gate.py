@@ -1,18 +1,19 @@
 """Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from reactive_desched.api.index import Index
 from reactive_desched.gate.approval import APPROVAL_GATE
-from reactive_desched.gate.evictor import NodeFitFilter
-from reactive_desched.gate.gang_moves import GANG_GATE, PACE, GangMoves
 from reactive_desched.gate.move_sets import MOVE_SET_GATE, TURNS, MoveSets
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Decision, Defer, Evict, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import is_clean_up
 from reactive_desched.model.outcomes import DECISION_OUTDATED
+
+if TYPE_CHECKING:  # with limits and their settings, which a sweep does not load
+    from reactive_desched.gate.gang_moves import GangMoves
 
 
 class GateFilter(Protocol):
@@ -71,7 +72,7 @@ class Gate:
         ledger: EvictionLedger,
         profile: str = "",
         move_sets: MoveSets | None = None,
-        gangs: GangMoves | None = None,
+        gangs: "GangMoves | None" = None,
     ) -> None:
         self.filters = filters
         self._ledger = ledger
@@ -112,7 +113,7 @@ class Gate:
         return Evict(finding)
 
     def _decide_gang(
-        self, gangs: GangMoves, finding: Finding, asks: Defer | Refuse | None, now: float
+        self, gangs: "GangMoves", finding: Finding, asks: Defer | Refuse | None, now: float
     ) -> Decision:
         """Begin the evictions of all pods of a gang, or of none of them.
 
@@ -140,15 +141,12 @@ class Gate:
         return blocked
 
     def _first_of_companion(
-        self, gangs: GangMoves, finding: Finding, now: float
+        self, gangs: "GangMoves", finding: Finding, now: float
     ) -> Defer | Refuse | None:
-        """Ask the gates of a pod that leaves with another one, but for those of the pace.
-
-        Node fit is asked where the pod's own node takes no such pod any more.
-        """
-        comes_back = gangs.comes_back(finding.pod)
+        """Ask the gates of a pod that leaves with another one."""
+        left_out = gangs.not_asked(finding.pod)
         for each in self.filters:
-            if each.name in PACE or (comes_back and each.name == NodeFitFilter.name):
+            if each.name in left_out:
                 continue
             ask = each.explain if isinstance(each, QueueingFilter) else each.check
             if (decision := ask(finding, now)) is not None:
@@ -190,10 +188,10 @@ class Gate:
         if self._move_sets is not None and finding.move_set is not None:
             yield MOVE_SET_GATE, self._move_sets.explain(finding, now)
         if gangs is not None and finding.gang is not None:
-            yield GANG_GATE, self._explain_gang(gangs, finding, now)
+            yield gangs.name, self._explain_gang(gangs, finding, now)
 
     def _explain_gang(
-        self, gangs: GangMoves, finding: Finding, now: float
+        self, gangs: "GangMoves", finding: Finding, now: float
     ) -> Defer | Refuse | None:
         if (other := gangs.blocks(finding, now)) is not None:
             return other

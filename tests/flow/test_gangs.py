@@ -214,6 +214,32 @@ async def test_the_storm_brake_counts_the_pods_that_were_found_alone() -> None:
         assert left_in(flow) == names(gang())
 
 
+async def test_gangs_of_which_a_pod_is_found_make_a_storm() -> None:
+    storm = StormBrakeSettings(pods=5, percent=1)
+    async with controller(brakes=NO_BRAKES.model_copy(update={"storm": storm})).running() as flow:
+        jobs = [each for name in "abcde" for each in gang(name, size=2)]
+        flow.sync_and_resume(*map(node, ("n1", "n2", "n3", "n4")), *jobs)
+        await anyio.sleep(60)
+        flow.deliver(replace(SICK, resource_version=9))
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+        assert {each.reason for each in blocked(flow).values()} == {"FindingStorm"}
+
+
+async def test_a_pod_of_a_kept_gang_is_looked_at_when_what_keeps_another_one_changes() -> None:
+    pods = gang()
+    budget = PodDisruptionBudget(
+        "default", "b", selector=selector("app=train"), disruptions_allowed=7
+    )
+    async with controller().running() as flow:
+        flow.sync_and_resume(*NODES, *pods, budget)
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+        flow.deliver(replace(budget, disruptions_allowed=8, resource_version=9))
+        await anyio.sleep(GATHER_S + 2)
+        assert left_in(flow) == names(pods)
+
+
 async def test_a_gang_of_very_many_pods_stays(golden: Golden) -> None:
     async with controller().running() as flow:
         flow.sync_and_resume(*NODES, *gang(size=MAX_GANG_PODS + 1))
