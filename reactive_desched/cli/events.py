@@ -111,15 +111,21 @@ def _tail(arguments: argparse.Namespace) -> int:
     last = DEFAULT_LIMIT if arguments.limit is None else arguments.limit
     if arguments.server and arguments.cluster:
         raise ConfigError("--cluster names a journal, and --server a controller: leave one out")
+    # Wrong words are named before it is asked which cluster's journal is meant.
+    filters = record_filters.filter_values(arguments)
+    record_filter = record_filters.build_filter(filters)
+    start = _moment(arguments, "since").isoformat() if arguments.since else arguments.start
+    until = _moment(arguments, "until") if arguments.until else None
     return run(
         TailOptions(
             controller=controller_client.client_of(arguments) if arguments.server else None,
             journal=None if arguments.server else journal_flags.journal_directory(arguments),
-            start=_moment(arguments, "since").isoformat() if arguments.since else arguments.start,
-            until=_moment(arguments, "until") if arguments.until else None,
+            start=start,
+            until=until,
             last=last,
             follow=arguments.follow,
-            filters=record_filters.filter_values(arguments),
+            filters=filters,
             output=arguments.output,
-        )
+        ),
+        record_filter,
     )

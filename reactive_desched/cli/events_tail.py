@@ -11,7 +11,6 @@ from typing import Final
 from reactive_desched.cli.commands import print_warning
 from reactive_desched.cli.events_server import Printer, TailOptions, is_before
 from reactive_desched.cli.events_table import EventTable
-from reactive_desched.cli.record_filters import build_filter
 from reactive_desched.errors import ConfigError, RecordsExpired
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.follower import JournalFollower, newest_records, seq_before
@@ -43,9 +42,8 @@ class JsonLines:
         sys.stdout.buffer.flush()
 
 
-def run(options: TailOptions) -> int:
-    """Show what was asked for and return the exit status."""
-    record_filter = build_filter(options.filters)
+def run(options: TailOptions, record_filter: EventFilter) -> int:
+    """Show what was asked for and return the exit status; the filter is that of the options."""
     printer = (
         JsonLines()
         if options.output == "json"

@@ -1,6 +1,7 @@
 """The flags that say which cluster to look at, for every command that takes a snapshot of one."""
 
 import argparse
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from reactive_desched.cli import controller_client, flag_values
@@ -68,7 +69,9 @@ def recording_of(arguments: argparse.Namespace) -> str | None:
     if arguments.recording is not None:
         return str(arguments.recording)
     from reactive_desched.cli.journal_flags import journal_directory
+    from reactive_desched.primitives.timestamps import parse_flag_moment
 
+    parse_flag_moment("--at", arguments.at, datetime.now(UTC))  # before a cluster is asked for
     return str(journal_directory(arguments))
 
 

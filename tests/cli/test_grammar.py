@@ -4,6 +4,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from reactive_desched.cli import controller_client, main, parser
 from reactive_desched.cli.commands import CommandParser
 from tests.support.golden import Golden
+from tests.support.journals import write_journal
 
 
 def leaves(of: CommandParser, *words: str) -> Iterator[tuple[tuple[str, ...], CommandParser]]:
@@ -188,6 +190,15 @@ def test_a_simulated_cluster_may_be_empty_as_that_of_the_demo_is() -> None:
     assert (asked.nodes, asked.pods) == (0, 0)
 
 
+@pytest.fixture
+def two_clusters(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are journals of two clusters, and nothing says which of them is meant."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    for uid in ("1111", "2222"):
+        write_journal(home / ".local/state/reactive-desched/clusters" / uid / "journal", ())
+
+
+@pytest.mark.usefixtures("two_clusters")
 @pytest.mark.parametrize("flag", ["--outcome", "--type", "--plugin", "--reason"])
 @pytest.mark.parametrize("command", [("audit", "query"), ("audit", "export"), ("events", "tail")])
 def test_a_word_of_a_closed_set_is_checked_whatever_the_journal_holds(
@@ -196,6 +207,35 @@ def test_a_word_of_a_closed_set_is_checked_whatever_the_journal_holds(
     assert main([*command, flag, "bogus"]) == 2
 
     assert capsys.readouterr().err.startswith(golden(flag=flag) + " ")
+
+
+@pytest.mark.usefixtures("two_clusters")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "audit query --since",
+        "audit export --since",
+        "events tail --since",
+        "events tail --until",
+        "replay --since",
+        "recording export out --since",
+        "status --at",
+        "pending --at",
+        "nodes --at",
+        "plan --at",
+        "why shop/cart-0 --at",
+    ],
+)
+def test_a_wrong_time_is_named_before_a_cluster_is_asked_for(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main(["audit", "query"]) == 2
+    assert "there is no kubeconfig to go by" in capsys.readouterr().err
+    *words, flag = command.split()
+
+    assert main([*words, flag, "bogus"]) == 2
+
+    assert capsys.readouterr().err.startswith(f'{flag} "bogus" is not a time')
 
 
 def test_pause_until_a_time_pauses_for_as_long_as_is_left(
