@@ -176,8 +176,8 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
     the kube-scheduler's filters, beside the moves that are planned before it. While pods leave a
     node, it has the taint `reactive-desched/consolidating` with the effect PreferNoSchedule, which
     stays while the node is empty, so that no pod comes back that fits elsewhere. A node that took a
-    pod of an emptied one is not emptied itself for ten minutes. The pods of DaemonSets and static
-    pods stay. A sweep writes no taint, so it finds nothing.
+    pod of an emptied one is not emptied itself for 90 s. The pods of DaemonSets and static pods
+    stay. A sweep writes no taint, so it finds nothing.
     """
 
     name = "ConsolidateNodes"

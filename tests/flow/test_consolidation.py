@@ -239,16 +239,18 @@ async def test_one_node_is_emptied_after_the_other() -> None:
 
 
 async def test_a_node_that_took_a_pod_of_a_set_is_not_the_next_to_be_emptied() -> None:
-    controller = Consolidating(moves=MoveSettings(max_moving=UNLIMITED_MOVES.max_moving))
+    controller = Consolidating(
+        moves=MoveSettings(max_moving=UNLIMITED_MOVES.max_moving, cooldown_s=0)
+    )
     d = web("d", "n3", "600m")
     controller.sync_and_resume(*NODES, small("n3"), A, C, d)
     async with controller.following():
         assert controller.evicted_names == ["a"]
         await controller.land(A, "n3")  # as a scheduler may, though the plan has n2
-        await anyio.sleep(500)
+        await anyio.sleep(80)
         assert controller.writes == [("n1", EMPTYING), ("n1", EMPTY)]
         assert list(controller.controller.gates.memory.rows(anyio.current_time())) == []
-        await anyio.sleep(150)
+        await anyio.sleep(30)
         assert controller.writes[2:] == [("n3", EMPTYING)]
 
     assert sorted(controller.evicted_names[1:]) == ["ax", "d"]

@@ -11,7 +11,6 @@ from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesPlugin,
 )
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
-from reactive_desched.state.indexes.consolidation_targets import SETTLES_S
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.flow.test_no_loops import (
     INDIFFERENT,
@@ -42,11 +41,11 @@ def test_six_nodes_that_are_used_little_become_two_and_a_second_look_finds_nothi
     world = SimulatedCluster(scoring=scoring).nodes(*(f"n{i}/a" for i in range(6)))
     for name in "abc":
         world.deployment(name, 4, cpu="500m", memory="256Mi")
-    cluster = consolidated(world.advance(30)).run(4 * SETTLES_S)
+    cluster = consolidated(world.advance(30)).run(TEN_MINUTES_S)
 
     assert len(used(world)) == 2  # six of eight cores, a tenth left free
     moved = cluster.cluster.evicted.copy()
-    cluster.run(2 * SETTLES_S)
+    cluster.run(TEN_MINUTES_S)
     assert cluster.cluster.evicted == moved
     assert len(moved) <= 2 * 12
 

@@ -9,8 +9,11 @@ from reactive_desched.model.consolidation import CONSOLIDATE_NODES
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject
 
-SETTLES_S: Final = 600.0
-"""A node is not emptied for so long after it took a pod of another node that was emptied."""
+SETTLES_S: Final = 90.0
+"""A node is not emptied for so long after it took a pod of another node that was emptied.
+
+A pod that is found again within a minute of its move makes that move futile: this is longer.
+"""
 
 
 class ConsolidationTargetChanged(NodeChange, frozen=True, gc=False):
