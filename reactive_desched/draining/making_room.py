@@ -28,9 +28,6 @@ CHOICES_PER_STEP: Final = 200
 MAX_COMPARED: Final = 16
 """Of the nodes that fit a pod so many are compared."""
 
-MAX_DISPLACED: Final = 24
-"""For a pod without a place so many pods of other nodes are tried elsewhere."""
-
 
 class RoomPlaces(Places[PodT_contra], Protocol[PodT_contra]):
     """Answers which nodes fit a pod, also where pods are taken to have left their nodes."""
@@ -84,7 +81,7 @@ def find_room(
 
     Yields after every look. All that was tried is taken back, also where it is closed.
     """
-    search = _Search(pod, takers, places, most)
+    search = _Search(pod, takers, places)
     by_turn = {}
     for number, each in enumerate(candidates):
         if (bound := least_cost(each, most)) is not None:
@@ -178,11 +175,10 @@ class _Trying(Struct, Generic[PodT], frozen=True):
 class _Search(Generic[PodT]):
     """Tries the choices for one pod by all rules."""
 
-    def __init__(self, pod: PodT, takers: int, places: RoomPlaces[PodT], most: int) -> None:
+    def __init__(self, pod: PodT, takers: int, places: RoomPlaces[PodT]) -> None:
         self._pod = pod
         self._takers = takers
         self._places = places
-        self._most = most
         self._moved: list[PodT] = []
         self._vacated: list[PodT] = []
 

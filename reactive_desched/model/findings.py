@@ -122,13 +122,22 @@ def pauses_between(items: Iterable[object]) -> Iterator[YieldPoint]:
 
 
 def with_pauses(
-    steps: Generator[object, None, ResultT],
+    steps: Generator[object, None, ResultT], every: int = LOOKS_PER_SLICE
 ) -> Generator[YieldPoint, None, ResultT]:
-    """Take the steps that lead to a result, with such pauses, and return the result."""
-    result: list[ResultT] = []
+    """Take the steps that lead to a result, a YieldPoint after so many each; return the result.
 
-    def taken() -> Iterator[object]:
-        result.append((yield from steps))
-
-    yield from pauses_between(taken())
-    return result[0]
+    The steps are closed with this generator.
+    """
+    taken = 0
+    try:
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: ResultT = end.value
+                return result
+            taken += 1
+            if taken % every == 0:
+                yield YieldPoint()
+    finally:
+        steps.close()

@@ -61,6 +61,7 @@ from reactive_desched.model.findings import (
     MoveSet,
     RequeueAfter,
     YieldPoint,
+    with_pauses,
 )
 from reactive_desched.model.objects import ZONE_LABEL, Node, Pod
 from reactive_desched.primitives.timers import DebounceConfig
@@ -217,9 +218,9 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
     def balance(self, subject: str, view: View) -> Plan:
         """Plan which nodes are emptied, and find their pods, one node after the other."""
         del subject
-        trial = yield from _with_pauses(view.try_moves())
+        trial = yield from with_pauses(view.try_moves(), every=1)
         nodes = EmptiableNodes(view, self.args.rules, trial.number_of)
-        yield from _with_pauses(nodes.count())
+        yield from with_pauses(nodes.count(), every=1)
         givers: list[Giver[Pod]] = []
         for giver in nodes.givers():
             yield YieldPoint()
@@ -230,7 +231,7 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         if not givers:
             return
         search = plan_emptying(givers, nodes.takers, trial, nodes.budgets)
-        plan = yield from _with_pauses(search)
+        plan = yield from with_pauses(search, every=1)
         planned = [(trial.name_of(each.giver.node), each) for each in plan.nodes]
         targets = AllNodesBut(frozenset((*nodes.closed, *(name for name, _ in planned))))
         for name, emptied in planned:
@@ -295,19 +296,6 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
             f"the pods of {name} have no places beside the others that move, or headroom or "
             "minNodes keep it"
         )
-
-
-def _with_pauses(steps: Generator[None, None, ResultT]) -> Steps[ResultT]:
-    """Take the steps of a generator with a YieldPoint after each, and return its result."""
-    try:
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            yield YieldPoint()
-    finally:
-        steps.close()
 
 
 def _wrong_headroom(written: Percentages) -> Iterator[FieldError]:

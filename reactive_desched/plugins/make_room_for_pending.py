@@ -46,8 +46,10 @@ from reactive_desched.model.findings import (
     MoveSet,
     RequeueAfter,
     YieldPoint,
+    with_pauses,
 )
 from reactive_desched.model.objects import Pod
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
@@ -143,15 +145,15 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         waiting = yield from self._waiting(view)
         if not waiting:
             return
-        trial = yield from _with_pauses(view.try_moves())
+        trial = yield from with_pauses(view.try_moves(), every=1)
         rooms = PendingRooms(view, self.args.rules, trial)
-        yield from _with_pauses(rooms.begin())
+        yield from with_pauses(rooms.begin(), every=1)
         made = 0
         without: set[object] = set()
         for pod in waiting[:MAX_WAITING]:
             if (kind := _equal_pods(pod)) in without:
                 continue
-            found = yield from _with_pauses(rooms.search(pod))
+            found = yield from with_pauses(rooms.search(pod), every=1)
             if isinstance(found, NoRoom):
                 without.add(kind)
                 continue
@@ -218,10 +220,10 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
             return "the scheduler has not said that it finds no node for it, or it is no such pod"
         if len(list(view.node_names())) > MAX_DESCRIBED:
             return f"no room is looked for in an answer with more than {MAX_DESCRIBED:,} nodes"
-        trial = _to_the_end(view.try_moves_apart())
+        trial = at_once(view.try_moves_apart())
         rooms = PendingRooms(view, self.args.rules, trial)
-        _to_the_end(rooms.begin())
-        found = _to_the_end(rooms.search(pod))
+        at_once(rooms.begin())
+        found = at_once(rooms.search(pod))
         if isinstance(found, NoRoom):
             return found.why
         moves = ", ".join(f"{each} to {trial.name_of(to)}" for each, to in found.places)
@@ -240,25 +242,3 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
 def _equal_pods(pod: Pod) -> object:
     """Return what is the same for pods for which the same nodes have room."""
     return pod.namespace, id(pod.spec), tuple(sorted(pod.labels.items())), pod.pvc_names
-
-
-def _to_the_end(steps: Generator[None, None, ResultT]) -> ResultT:
-    """Take all steps of a generator, and return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-
-
-def _with_pauses(steps: Generator[None, None, ResultT]) -> Steps[ResultT]:
-    """Take the steps of a generator with a YieldPoint after each, and return its result."""
-    try:
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            yield YieldPoint()
-    finally:
-        steps.close()

@@ -21,7 +21,6 @@ from reactive_desched.model.consolidation import (
     EMPTYING,
     consolidating_taint,
 )
-from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.findings import Finding, MoveSet
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.model.node_marks import CONSOLIDATING
@@ -32,7 +31,6 @@ from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
 )
-from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -72,11 +70,7 @@ class Consolidating(FakeEdgesController):
         args = ConsolidateNodesArgs.model_validate({"headroom": {}})
         chosen = plugins or (ConsolidateNodesPlugin(args),)
         super().__init__(*chosen, **{"moves": UNLIMITED_MOVES, **parts})
-        written = self.config.written
-        assert written is not None
-        named = {"test": ProfileSettings(mode=mode)}
-        settings = written.model_copy(update={"profiles": named})
-        self.reconfigure(replace(self.config, written=settings))
+        self.act_as(mode)
         self.writes: list[tuple[str, str | None]] = []
         self.refusal: RequestRejected | None = None
         self.log = RecordingLogger()
@@ -135,11 +129,6 @@ class Consolidating(FakeEdgesController):
         self.controller.answer_proposals(ids, answer)
         self.pipeline.worker.wake()
 
-    def reasons(self) -> dict[str, str]:
-        """Return what blocks each pod."""
-        blocked = (each.decision for each in self.controller.evaluator.pending())
-        return {each.finding.pod.name: each.reason for each in blocked if isinstance(each, Refuse)}
-
     @property
     def results(self) -> list[str]:
         """Say what became of sets, by the events."""
@@ -180,7 +169,7 @@ async def test_what_a_guard_keeps_is_found_before_the_first_pod_leaves() -> None
         await anyio.sleep(900)  # they are old enough then
         assert controller.writes == []
         assert controller.evicted_names == []
-        assert controller.reasons() == {
+        assert controller.blocking() == {
             "a": "SetIncomplete",
             "b": "SetIncomplete",
             "held": "DoNotEvict",
@@ -306,7 +295,7 @@ async def test_a_set_without_places_is_given_up_and_its_node_rests() -> None:
         assert controller.results == ["begun", "given_up"]
         controller.delete(full)
         await anyio.sleep(700)
-        assert controller.reasons() == {"b": "NodeRests"}
+        assert controller.blocking() == {"b": "NodeRests"}
         await anyio.sleep(220)
 
     assert controller.writes[2:] == [("n1", EMPTYING)]
@@ -354,7 +343,7 @@ async def test_a_plugin_that_does_not_act_writes_no_taint_and_takes_those_of_oth
     controller.sync_and_resume(*NODES, A, B, C)
     async with controller.following():
         await anyio.sleep(60)
-        decided = dict(controller.reasons())
+        decided = dict(controller.blocking())
 
     assert controller.writes == []
     assert controller.evicted_names == []

@@ -14,7 +14,6 @@ from reactive_desched.app.rooms import AGAIN_S, RETRY_S, Rooms
 from reactive_desched.errors import RequestRejected
 from reactive_desched.gate.move_sets import BOUND_AFTER_S
 from reactive_desched.model.clock_pair import ClockPair
-from reactive_desched.model.decisions import Refuse
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.model.objects import Annotations, Node, Pod, PodCondition, PodStatus
 from reactive_desched.model.outcomes import DryRun
@@ -22,7 +21,6 @@ from reactive_desched.plugins.make_room_for_pending import (
     MakeRoomForPendingArgs,
     MakeRoomForPendingPlugin,
 )
-from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
@@ -62,11 +60,7 @@ class MakingRoom(FakeEdgesController):
     def __init__(self, *, mode: Mode = ACT, **parts: Any) -> None:
         args = MakeRoomForPendingArgs(wait=0.0)
         super().__init__(MakeRoomForPendingPlugin(args), **{"moves": UNLIMITED_MOVES, **parts})
-        written = self.config.written
-        assert written is not None
-        named = {"test": ProfileSettings(mode=mode)}
-        settings = written.model_copy(update={"profiles": named})
-        self.reconfigure(replace(self.config, written=settings))
+        self.act_as(mode)
         self.writes: list[tuple[str, str]] = []
         self.refusal: RequestRejected | None = None
         self.log = RecordingLogger()
@@ -109,11 +103,6 @@ class MakingRoom(FakeEdgesController):
         self.delete(of)
         self.deliver(replace(of, name=f"{of.name}x", uid=f"{of.uid}x", node=on))
         await anyio.sleep(2)
-
-    def reasons(self) -> dict[str, str]:
-        """Return what blocks each pod."""
-        blocked = (each.decision for each in self.controller.evaluator.pending())
-        return {each.finding.pod.name: each.reason for each in blocked if isinstance(each, Refuse)}
 
     @property
     def results(self) -> list[str]:
@@ -166,7 +155,7 @@ async def test_what_a_guard_keeps_is_found_before_the_first_pod_leaves() -> None
         await anyio.sleep(900)
         assert controller.writes == []
         assert controller.evicted_names == []
-        assert controller.reasons()["b"] == "DoNotEvict"
+        assert controller.blocking()["b"] == "DoNotEvict"
         controller.update("b", annotations=Annotations())
         await anyio.sleep(30)
 
@@ -213,12 +202,12 @@ async def test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rest
         await controller.land("b", "n2")
         controller.deliver(web("thief", "n1", "500m"))
         await anyio.sleep(30)
-        assert controller.reasons() == {"thief": "OtherSet"}  # no more move than it began with
+        assert controller.blocking() == {"thief": "OtherSet"}  # no more move than it began with
         await anyio.sleep(BOUND_AFTER_S)
         assert controller.results == ["begun", "given_up"]
         assert controller.writes[-1] == ("big", "")
         await anyio.sleep(30)
-        assert controller.reasons() == {"thief": "RoomRests"}
+        assert controller.blocking() == {"thief": "RoomRests"}
         await anyio.sleep(800)
         assert sorted(controller.evicted_names) == ["a", "b"]
         await anyio.sleep(300)

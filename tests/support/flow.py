@@ -20,6 +20,7 @@ from reactive_desched.model.brakes import BrakeNotice
 from reactive_desched.model.decisions import Decision, Defer, Refuse
 from reactive_desched.model.disruptions import EndedPod, disruption_mark
 from reactive_desched.model.evaluation import DecisionContext, Evaluation, Intent
+from reactive_desched.model.modes import Mode
 from reactive_desched.model.moves import FutileClearing, MoveEnd
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.observer import Observer
@@ -36,6 +37,7 @@ from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.brakes import BrakeSettings
+from reactive_desched.policy.settings.controller_settings import ProfileSettings
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.policy.settings.moves import MoveSettings
@@ -330,3 +332,16 @@ class FakeEdgesController(FedController):
     def evicted_names(self) -> list[str]:
         """The names the evictor was asked for, in order."""
         return [name for name, _ in self.evictor.calls]
+
+    def act_as(self, mode: Mode) -> None:
+        """Give the profile's plugins a mode."""
+        written = self.config.written
+        assert written is not None
+        named = {"test": ProfileSettings(mode=mode)}
+        settings = written.model_copy(update={"profiles": named})
+        self.reconfigure(msgspec.structs.replace(self.config, written=settings))
+
+    def blocking(self) -> dict[str, str]:
+        """Return what refuses each pod now."""
+        blocked = (each.decision for each in self.controller.evaluator.pending())
+        return {each.finding.pod.name: each.reason for each in blocked if isinstance(each, Refuse)}
