@@ -186,12 +186,14 @@ async def test_a_decision_waits_until_every_kind_has_been_read_after_it(
     api: ScriptedApi, kubeconfig: Callable[..., Path]
 ) -> None:
     async with behind(api, kubeconfig, Buffered(holds_headers=False)) as mirror:
+        api.clock = mirror.clock  # else the server would end a watch before its time by this one
         late = LateWatches(mirror.clock)
         async with passing_time(mirror.clock), mirror.running(late_watches=late):
             await seconds_until(mirror, lambda: mirror.is_fresh)
             late.note("watch of another kind: its changes arrive late")
             for value in ("1", "2"):
                 api.put("a", value)
+                await mirror.clock.sleep(0.01)  # the clock shows that it was before
                 await late.caught_up()
                 assert mirror.objects == {"a": value}
 

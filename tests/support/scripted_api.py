@@ -15,6 +15,8 @@ from typing import Any, Literal
 from aiohttp import web
 from msgspec import Struct, field
 
+from tests.support.manual_clock import ManualClock
+
 __all__ = [
     "ReceivedRequest",
     "ScriptedApi",
@@ -57,7 +59,11 @@ class _Cut(Struct, frozen=True):
 
 
 class ScriptedApi:
-    """The server; `objects` is the truth, `requests` what it was asked, over `connections`."""
+    """The server; `objects` is the truth, `requests` what it was asked, over `connections`.
+
+    By `clock` it ends short watches, after as long as they ask for; without one it does after a
+    tenth of that.
+    """
 
     def __init__(self, path: str) -> None:
         self.url = ""
@@ -70,6 +76,7 @@ class ScriptedApi:
         self._oldest = 100
         self._history: list[tuple[int, str, str, str]] = []
         self.before_answering: Callable[[], Awaitable[None]] | None = None
+        self.clock: ManualClock | None = None
         self._scripted: dict[str, deque[ScriptedReply | None]] = {}
         self._watches: set[asyncio.Queue[bytes | _Cut | None]] = set()
         self._pages: dict[str, list[tuple[str, str]]] = {}
@@ -232,9 +239,7 @@ class ScriptedApi:
         response.enable_chunked_encoding()
         await response.prepare(request)
         queue: asyncio.Queue[bytes | _Cut | None] = asyncio.Queue()
-        if (timeout_s := int(query.get("timeoutSeconds", "300"))) <= _SHORT_S:
-            loop = asyncio.get_running_loop()
-            loop.call_later(timeout_s * _SHORT_WATCH_RATIO, queue.put_nowait, None)
+        ending = asyncio.ensure_future(self._end_in_time(query, queue))
         for line in self._backlog(query):
             queue.put_nowait(line)
         self._watches.add(queue)
@@ -242,7 +247,19 @@ class ScriptedApi:
             await self._pump(request, response, queue)
         finally:
             self._watches.discard(queue)
+            ending.cancel()
         return response
+
+    async def _end_in_time(
+        self, query: dict[str, str], queue: asyncio.Queue[bytes | _Cut | None]
+    ) -> None:
+        if (timeout_s := int(query.get("timeoutSeconds", "300"))) > _SHORT_S:
+            return
+        if self.clock is not None:
+            await self.clock.sleep(timeout_s)
+        else:
+            await asyncio.sleep(timeout_s * _SHORT_WATCH_RATIO)
+        queue.put_nowait(None)
 
     def _backlog(self, query: dict[str, str]) -> list[bytes | None]:
         if "sendInitialEvents" in query:
