@@ -37,9 +37,11 @@ def test_what_is_approved_goes_and_what_is_rejected_stays_also_over_a_kill(
     program = controller("--log-format", "json")
     program.wait_for("the cluster is synced")
     cluster.taint(NODE, "gpu")
-    program.wait_until(lambda: len(proposed(program.url, capsys)) > 1)
+    expected = sum(kind != "DaemonSet" for kind in cluster.pods_on(NODE).values())
+    program.wait_until(lambda: len(proposed(program.url, capsys)) == expected)
     before = proposed(program.url, capsys)
     kept, *others = before.values()
+    assert others
 
     answer = ["--server", program.url, "--by", "ann"]
     assert main(["reject", kept, "--for", "7d", "--because", "month-end batch", *answer]) == 0
