@@ -190,7 +190,8 @@ class EmptiableNodes:
     def _is_selected(self, node: Node) -> bool:
         """Say whether a node may be emptied by what is said of the node itself."""
         selector = self._rules.node_selector
-        if not self._takes_pods(node) or says_yes(node.do_not_disrupt):
+        stays = says_yes(node.do_not_disrupt) or says_yes(node.scale_down_disabled)
+        if stays or not self._takes_pods(node):
             return False
         return selector is None or selector.matches(node.labels)
 

@@ -423,12 +423,13 @@ class Node(Struct, frozen=True, gc=False):
     """One node; `allocatable` is cpu in milli-cores and everything else in whole units.
 
     `load_capacity` is what measured use is a share of where koordinator's annotations say so, None
-    where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation, and
-    `do_not_evict` ours. `taints_added_s` has for each taint its `timeAdded` or None; it is empty
-    where no taint has one. `ready_since_s` is when the Ready condition last changed.
-    `created_s` is None where that is not known. `drain` is what our annotation says of who wants
-    the node emptied, and `drained` when it was. `conditions` are those other than Ready by their
-    types, and `conditions_changed_s` has for each its `lastTransitionTime` or None.
+    where it is `allocatable`. `do_not_disrupt` is Karpenter's annotation, `scale_down_disabled`
+    cluster-autoscaler's, and `do_not_evict` ours. `taints_added_s` has for each taint its
+    `timeAdded` or None; it is empty where no taint has one. `ready_since_s` is when the Ready
+    condition last changed. `created_s` is None where that is not known. `drain` is what our
+    annotation says of who wants the node emptied, and `drained` when it was. `conditions` are those
+    other than Ready by their types, and `conditions_changed_s` has for each its
+    `lastTransitionTime` or None.
     """
 
     name: str
@@ -451,6 +452,7 @@ class Node(Struct, frozen=True, gc=False):
     drained: str | None = None
     conditions: tuple[Condition, ...] = ()
     conditions_changed_s: tuple[int | None, ...] = ()
+    scale_down_disabled: str | None = None
 
     @property
     def key(self) -> str:

@@ -29,6 +29,8 @@ DO_NOT_EVICT: Final = "reactive-desched/do-not-evict"
 """Ours: `true`, `false`, a time as RFC 3339 writes it, or a duration since the pod's creation."""
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+"""cluster-autoscaler's annotation of a node that it does not remove."""
 
 
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "n", "f", "0"})

@@ -535,6 +535,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "ready_status": keep,
         "load_capacity": amounts,
         "do_not_disrupt": annotation,
+        "scale_down_disabled": annotation,
         "do_not_evict": annotation,
         "taints_added_s": keep,
         "conditions": keep,

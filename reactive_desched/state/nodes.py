@@ -487,8 +487,8 @@ def _equivalent(old: Node, new: Node) -> bool:
     )
 
 
-def _metadata(node: Node) -> tuple[str | None, str | None, str | None, str | None, bool]:
-    opt_outs = node.do_not_evict, node.do_not_disrupt
+def _metadata(node: Node) -> tuple[str | bool | None, ...]:
+    opt_outs = node.do_not_evict, node.do_not_disrupt, node.scale_down_disabled
     return *opt_outs, node.drain, node.drained, node.is_terminating
 
 

@@ -119,10 +119,17 @@ def test_nodes_that_others_care_for_are_left_alone_and_take_no_pods(left: Node) 
     assert found(consolidate(), left, small("n2"), *pods) == []
 
 
-def test_a_node_that_is_not_to_be_disrupted_is_not_emptied_and_takes_pods() -> None:
-    left = replace(small("n1"), do_not_disrupt="true")
+@pytest.mark.parametrize("annotation", ["do_not_disrupt", "scale_down_disabled"])
+def test_a_node_that_is_to_stay_is_not_emptied_and_takes_pods(annotation: str) -> None:
+    left = replace(small("n1"), **{annotation: "true"})
 
     assert found(consolidate(), left, small("n2"), web("a", "n1"), web("b", "n2", "2")) == ["b"]
+
+
+def test_an_annotation_with_a_word_for_no_lets_a_node_be_emptied() -> None:
+    node = replace(small("n1"), scale_down_disabled="no")
+
+    assert found(consolidate(), node, small("n2"), web("a", "n1"), web("b", "n2", "2")) == ["a"]
 
 
 def test_only_selected_nodes_are_emptied() -> None:
@@ -328,6 +335,9 @@ TWO: tuple[ClusterObject, ...] = (
         pytest.param(small("n1", unschedulable=True), small("n1"), id="uncordoned"),
         pytest.param(small("n2", cpu="2"), small("n2"), id="more room"),
         pytest.param(small("n2"), small("n2", cpu="2"), id="less room"),
+        pytest.param(
+            replace(small("n1"), scale_down_disabled="true"), small("n1"), id="may be scaled down"
+        ),
         pytest.param(small("n2", "a:NoSchedule"), small("n2"), id="a taint less"),
         pytest.param(
             ready_after("a", "n1", 5), ready_after("a", "n1", 300), id="Ready at another time"

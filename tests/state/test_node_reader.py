@@ -44,3 +44,15 @@ def test_of_a_condition_that_is_reported_twice_the_last_one_counts() -> None:
     twice = ({"type": "KernelDeadlock", "status": status} for status in ("True", "False"))
 
     assert read(*twice).conditions == (("KernelDeadlock", "False"),)
+
+
+def test_annotations_that_keep_a_node_are_read() -> None:
+    codec = ResourceCodec(NODE, InternTables())
+    annotations = {
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled": "true",
+        "karpenter.sh/do-not-disrupt": "yes",
+    }
+    metadata = {"name": "n1", "uid": "n1", "annotations": annotations}
+    node = codec.decode_object(json.dumps({"metadata": metadata}).encode())
+
+    assert (node.scale_down_disabled, node.do_not_disrupt) == ("true", "yes")

@@ -11,7 +11,11 @@ from reactive_desched.errors import QuantityError
 from reactive_desched.model.node_conditions import MAX_CONDITIONS, READY, Condition
 from reactive_desched.model.node_drains import DRAIN, DRAINED
 from reactive_desched.model.objects import Node
-from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT
+from reactive_desched.model.opt_outs import (
+    DO_NOT_DISRUPT,
+    DO_NOT_EVICT,
+    SCALE_DOWN_DISABLED,
+)
 from reactive_desched.model.resources import CPU, ResourceList, parse_resource_list
 from reactive_desched.model.taints import Taint
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -45,6 +49,7 @@ class NodeAnnotations(WireStruct, frozen=True, gc=False):
     reservation: str | None = field(name="node.koordinator.sh/reservation", default=None)
     do_not_disrupt: str | None = field(name=DO_NOT_DISRUPT, default=None)
     do_not_evict: str | None = field(name=DO_NOT_EVICT, default=None)
+    scale_down_disabled: str | None = field(name=SCALE_DOWN_DISABLED, default=None)
     drain: str | None = field(name=DRAIN, default=None)
     drained: str | None = field(name=DRAINED, default=None)
 
@@ -142,6 +147,7 @@ def _reader(tables: InternTables) -> Callable[[WireNode], Node]:
             drained=metadata.annotations.drained,
             conditions=tables.node_conditions.intern(conditions),
             conditions_changed_s=changed_s,
+            scale_down_disabled=metadata.annotations.scale_down_disabled,
         )
 
     return read
