@@ -95,18 +95,8 @@ class Pausing:
         A file that cannot be read may hold a pause: then the controller is paused. Raises OSError
         where this process lacks what it takes to read it.
         """
-        path = self._path = directory / FILE
-        try:
-            text = await anyio.to_thread.run_sync(path.read_bytes)
-            self._kept = msgspec.json.decode(text, type=SavedBrakes)
-        except FileNotFoundError:
-            pass
-        except (OSError, *DECODE_ERRORS) as error:
-            if lacking(error):
-                raise
-            reason = f"{path} cannot be read, which may hold a pause: {error}"
-            self._log.warning("the controller is paused until resumed", message=reason)
-            self._kept = SavedBrakes(SavedPause("the controller", reason, 0.0))
+        self._path = directory / FILE
+        self._kept = await read_kept(self._path, self._log)
         paused_meanwhile = self._controller.pauses.saved_brakes().pause is not None
         self._controller.pauses.restore(
             replace(self._kept, pause=None) if paused_meanwhile else self._kept
@@ -173,12 +163,33 @@ class Pausing:
 
     async def _read_pause_file(self) -> None:
         if self._pause_file:
-            text = await anyio.to_thread.run_sync(_read_text, self._pause_file)
-            self._controller.pauses.set_pause_file(text)
+            self._controller.pauses.set_pause_file(await read_pause_file(self._pause_file))
+
+
+async def read_kept(path: Path, log: Logger) -> SavedBrakes:
+    """Return the brakes that an earlier process kept; a pause where they cannot be read.
+
+    Raises OSError where this process lacks what it takes to read them.
+    """
+    try:
+        text = await anyio.to_thread.run_sync(path.read_bytes)
+        return msgspec.json.decode(text, type=SavedBrakes)
+    except FileNotFoundError:
+        return SavedBrakes()
+    except (OSError, *DECODE_ERRORS) as error:
+        if lacking(error):
+            raise
+        reason = f"{path} cannot be read, which may hold a pause: {error}"
+        log.warning("the controller is paused until resumed", message=reason)
+        return SavedBrakes(SavedPause("the controller", reason, 0.0))
+
+
+async def read_pause_file(path: str) -> str:
+    """Return the text of a file: empty where there is no file, the error where it is unreadable."""
+    return await anyio.to_thread.run_sync(_read_text, path)
 
 
 def _read_text(path: str) -> str:
-    """Return the text of a file: empty where there is no file, the error where it is unreadable."""
     try:
         with Path(path).open("rb") as file:
             return file.read(MAX_FILE_BYTES).decode(errors="replace")

@@ -1,7 +1,8 @@
 """`run --once`: one sweep over a live cluster by upstream's rules of a cycle.
 
 The exit status is 0 when the sweep was completed, whatever it decided and whatever disruption
-budgets refused; 1 when it was stopped, or an eviction failed for another reason.
+budgets refused, and when a person's pause held it; 1 when it was stopped otherwise, or an eviction
+failed for another reason.
 """
 
 import math
@@ -27,6 +28,7 @@ from reactive_desched.app.options import (
 from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
+from reactive_desched.app.sweep_pause import SweepPause
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.controller.observing import modes_of, with_modes
@@ -57,8 +59,10 @@ from reactive_desched.model.evaluation import SWEEP, ChangeTrigger, Evaluation, 
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.outcomes import (
+    CANCELLED,
     CONFLICT,
     DRY_RUN,
+    EVICTIONS_PAUSED,
     JOURNAL_UNAVAILABLE,
     PDB_REFUSED,
     POD_LEAVES,
@@ -138,22 +142,20 @@ async def _until_done(deps: Dependencies) -> int:
     ):
         tasks.start_soon(stop.wait)
         journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
+        pause = SweepPause(deps.configuration.settings.brakes.pause_file)
+        await pause.restore(recording.directory, log)
         with stop.cancellable:
             await resolve_open_intents(recorder, evictor, log)
         node_fit = deps.configuration.sweep_node_fit
-        snapshot = await list_snapshot(
-            session,
-            needed_resources(deps.configuration.policy, node_fit),
-            Progress(),
-            optional_resources=OWNER_RESOURCES
-            | USAGE_RESOURCES
-            | unasked_in_sweep(deps.configuration.policy, fits_as_scheduler=node_fit == SCHEDULER),
-        )
-        snapshot = await with_measured_use(snapshot, deps.configuration, session, SystemClock())
-        snapshot = snapshot.with_fresh_samples(deps.configuration.settings.usage, time.time())
+        snapshot = await _read_cluster(session, deps)
         _log_snapshot(snapshot, deps, log)
         observer, status = TelemetryObserver(deps.metrics, log, time.time), COMPLETED
         for policy, is_observed in _sweeps(deps):
+            shows = is_observed or deps.dry_run
+            if shows and pause.message:
+                log.warning(
+                    "evictions are paused: this says what they would be", message=pause.message
+                )
             state = snapshot.build_state(policy.node_selector)
             view = ClusterView(state, time.time)
             still = StillClusterEvictor(state, view)
@@ -164,8 +166,8 @@ async def _until_done(deps: Dependencies) -> int:
                 ),
                 recorder,
                 observer,
-                partial(_stopped, stop, journal, session.cluster),
-                partial(_wait_for_disk, journal),
+                partial(_stopped, stop, journal, session.cluster, None if shows else pause),
+                partial(_look_again, journal, pause),
                 deps.metrics.upstream,
                 node_fit,
                 schedulers=deps.configuration.scheduler_profiles,
@@ -176,6 +178,22 @@ async def _until_done(deps: Dependencies) -> int:
             status = max(status, await one_shot.run(state, view, log))
         tasks.cancel_scope.cancel()
     return status
+
+
+async def _read_cluster(session: Session, deps: Dependencies) -> Snapshot:
+    """Return the cluster as it is now, with what the nodes use."""
+    configuration = deps.configuration
+    unasked = unasked_in_sweep(
+        configuration.policy, fits_as_scheduler=configuration.sweep_node_fit == SCHEDULER
+    )
+    snapshot = await list_snapshot(
+        session,
+        needed_resources(configuration.policy, configuration.sweep_node_fit),
+        Progress(),
+        optional_resources=OWNER_RESOURCES | USAGE_RESOURCES | unasked,
+    )
+    snapshot = await with_measured_use(snapshot, configuration, session, SystemClock())
+    return snapshot.with_fresh_samples(configuration.settings.usage, time.time())
 
 
 def _sweeps(deps: Dependencies) -> Iterator[tuple[Policy, bool]]:
@@ -197,8 +215,8 @@ def _sweeps(deps: Dependencies) -> Iterator[tuple[Policy, bool]]:
 class OneShotRun(IntentOwner):
     """Drives a cycle: logs its decisions, and executes its evictions one after the other.
 
-    Each decision waits for `writable`. Nothing more is begun once `stopped` returns an outcome for
-    what was not done. With `is_observed` no request is sent.
+    Each decision waits for `look_again`, which renews what `stopped` goes by. Nothing more is
+    begun once that returns an outcome for what was not done. With `is_observed` no request is sent.
     """
 
     def __init__(  # noqa: PLR0913 -- each is one edge of the sweep, or how it is made
@@ -208,7 +226,7 @@ class OneShotRun(IntentOwner):
         recorder: Recorder,
         observer: Observer,
         stopped: Callable[[], Outcome | None],
-        writable: Callable[[], Awaitable[None]],
+        look_again: Callable[[], Awaitable[None]],
         timings: UpstreamMetrics,
         node_fit: str = UPSTREAM,
         *,
@@ -222,7 +240,7 @@ class OneShotRun(IntentOwner):
         self._recorder = recorder
         self._observer = observer
         self._stopped = stopped
-        self._writable = writable
+        self._look_again = look_again
         self._timings = timings
         self._results: Counter[str] = Counter()
 
@@ -248,10 +266,14 @@ class OneShotRun(IntentOwner):
         }
         if stopped is None:
             log.info("the sweep is complete", **counts)
+        elif stopped.reason == EVICTIONS_PAUSED.code:
+            log.warning("evictions are paused", message=stopped.message, **counts)
         else:
             log.warning("the sweep was stopped", message=stopped.message, **counts)
-        failed = bool(cycle.faults or self._results.keys() - _BENIGN_OUTCOMES - {"refused"})
-        return NOT_COMPLETED if stopped is not None or failed else COMPLETED
+        is_held = stopped is not None and stopped.reason == EVICTIONS_PAUSED.code
+        benign = _BENIGN_OUTCOMES | {"refused"} | ({CANCELLED} if is_held else set())
+        failed = bool(cycle.faults or self._results.keys() - benign)
+        return NOT_COMPLETED if failed or not (stopped is None or is_held) else COMPLETED
 
     async def _run_cycle(self, cycle: Cycle, view: ClusterView) -> Outcome | None:
         """Carry out each decision, and return why it was stopped; pods that left leave the cycle.
@@ -260,7 +282,7 @@ class OneShotRun(IntentOwner):
         the same.
         """
         for decided in cycle.run():
-            await self._writable()
+            await self._look_again()
             if (stopped := self._stopped()) is not None:
                 return stopped
             if await self._execute(decided, view):
@@ -338,15 +360,20 @@ class _StopSignal:
             signal.raise_signal(number)
 
 
-def _stopped(stop: _StopSignal, journal: Journal, cluster: ClusterGuard) -> Outcome | None:
-    """Return the outcome of evictions that a stop cancels, with the reason."""
+def _stopped(
+    stop: _StopSignal, journal: Journal, cluster: ClusterGuard, pause: SweepPause | None
+) -> Outcome | None:
+    """Return the outcome of evictions that are not begun any more, with the reason."""
     if reason := stop.reason or cluster.fault:
         return SHUTTING_DOWN.outcome(reason)
+    if pause is not None and pause.message:
+        return EVICTIONS_PAUSED.outcome(pause.message)
     return JOURNAL_UNAVAILABLE.outcome(journal.reason) if journal.reason else None
 
 
-async def _wait_for_disk(journal: Journal) -> None:
-    """Wait while the disk takes no records, for a moment: one that is busy is no failure."""
+async def _look_again(journal: Journal, pause: SweepPause) -> None:
+    """Read the pause file; wait while the disk takes no records, for a moment: it may be busy."""
+    await pause.refresh()
     with anyio.move_on_after(JOURNAL_TIMEOUT_S):
         await journal.wait_recovered()
 

@@ -12,6 +12,7 @@ from reactive_desched.fit.upstream import SCHEDULER, UPSTREAM
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.outcomes import (
+    EVICTIONS_PAUSED,
     JOURNAL_UNAVAILABLE,
     SHUTTING_DOWN,
     Conflict,
@@ -170,6 +171,16 @@ async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_compl
     assert bench.log.lines == [
         ("the sweep was stopped", {"message": "asked to stop", "evicted": 1})
     ]
+
+
+async def test_a_person_who_pauses_in_the_middle_ends_the_sweep_and_it_has_not_failed() -> None:
+    bench = Bench()
+    reasons = iter([None, None, None, EVICTIONS_PAUSED.outcome("paused by ann"), None])
+    bench.sweep._stopped = lambda: next(reasons)
+
+    assert await bench.over(FULL) == COMPLETED
+    assert bench.asked == ["a"]
+    assert bench.log.lines == [("evictions are paused", {"message": "paused by ann", "evicted": 1})]
 
 
 async def test_a_disk_that_takes_no_records_for_a_moment_stops_no_sweep() -> None:

@@ -253,8 +253,11 @@ CONTRADICTIONS: dict[str, Values] = {
     },
     "a pause that nothing reads": {"paused": True, "settings": {"brakes": {"pauseFile": "/p"}}},
     "a pause without a pause file": {"paused": "me", "settings": {"brakes": None}},
-    "a paused cron job": {"kind": "CronJob", "paused": "until Monday"},
-    "a paused job": {"kind": "Job", "paused": True},
+    "a paused cron job that reads none": {
+        "kind": "CronJob",
+        "paused": "until Monday",
+        "settings": {"brakes": {"pauseFile": ""}},
+    },
     "a volume of the chart": {"extraVolumes": [{"name": "journal", "emptyDir": {}}]},
     "a volume twice": {"extraVolumes": [{"name": "a", "emptyDir": {}}] * 2},
     "a mount without a volume": {"extraVolumeMounts": [{"name": "a", "mountPath": "/a"}]},
@@ -319,11 +322,12 @@ def test_all_that_contradicts_itself_is_named_in_one_run(helm: Helm) -> None:
     }
 
 
-def test_a_pause_is_a_word_a_reason_or_true(helm: Helm) -> None:
+@pytest.mark.parametrize("kind", ["Deployment", "Job", "CronJob"])
+def test_a_pause_is_a_word_a_reason_or_true(helm: Helm, kind: str) -> None:
     for paused, written in ((True, "true"), ("me", "me"), (False, None), ("", None)):
         (found,) = (
             each["data"].get("paused")
-            for each in helm.template({"paused": paused})
+            for each in helm.template({"kind": kind, "paused": paused})
             if each["kind"] == "ConfigMap" and "policy.yaml" in each["data"]
         )
         assert found == written

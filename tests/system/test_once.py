@@ -114,3 +114,76 @@ def test_a_sweep_requests_nothing_for_a_profile_that_observes(
     assert {each.data.outcome.result for each in ends} >= {"dry_run"}
     assert {each.data.mode for each in ends} == {"dry_run"}
     assert not [each for each in ends if each.data.outcome.result == "evicted"]
+
+
+def outcomes(journal: Path) -> list[str]:
+    events = list(read_events(journal))
+    return [each.data.outcome.result for each in events if each.type in EVICTION_OUTCOME_TYPES]
+
+
+def pause_by_file(policy: Path, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "paused"
+    file.write_text(text)
+    policy.write_text(f"{policy.read_text()}brakes: {{pauseFile: {file}}}\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["true", "network upgrade", "2999-01-01T00:00:00Z", "a mistake in the time"]
+)
+def test_a_sweep_evicts_nothing_while_the_pause_file_says_so_and_has_not_failed(
+    cluster: Any,
+    controller: Callable[..., Any],
+    policy: Path,
+    tmp_path: Path,
+    text: str,
+    golden: Golden,
+) -> None:
+    pause_by_file(policy, tmp_path, text)
+    cluster.taint(NODE, "gpu")
+    program = controller("--once")
+
+    assert program.process.wait(60) == 0
+    assert outcomes(tmp_path / "journal") == []
+    assert golden() in program.output
+
+
+@pytest.mark.parametrize("text", ["", "false", "2001-01-01T00:00:00Z"])
+def test_a_pause_file_that_pauses_nothing_holds_no_sweep(
+    cluster: Any, controller: Callable[..., Any], policy: Path, tmp_path: Path, text: str
+) -> None:
+    pause_by_file(policy, tmp_path, text)
+    cluster.taint(NODE, "gpu")
+    program = controller("--once")
+
+    assert program.process.wait(60) == 0
+    assert "evicted" in outcomes(tmp_path / "journal")
+    assert "paused" not in program.output
+
+
+@pytest.mark.parametrize(
+    "kept", [b'{"pause":{"by":"ann","reason":"upgrade","since_s":1.0}}', b"{damaged"]
+)
+def test_a_sweep_heeds_a_pause_by_command_that_a_controller_kept_beside_its_journal(
+    cluster: Any, controller: Callable[..., Any], tmp_path: Path, kept: bytes, golden: Golden
+) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    (journal / "brakes.json").write_bytes(kept)
+    cluster.taint(NODE, "gpu")
+    program = controller("--once")
+
+    assert program.process.wait(60) == 0
+    assert outcomes(journal) == []
+    assert golden(journal=journal) in program.output
+
+
+def test_a_paused_dry_sweep_says_what_it_would_evict_and_that_evictions_are_paused(
+    cluster: Any, controller: Callable[..., Any], policy: Path, tmp_path: Path, golden: Golden
+) -> None:
+    pause_by_file(policy, tmp_path, "network upgrade")
+    cluster.taint(NODE, "gpu")
+    program = controller("--once", "--dry-run")
+
+    assert program.process.wait(60) == 0
+    assert set(outcomes(tmp_path / "journal")) == {"dry_run"}
+    assert golden() in program.output

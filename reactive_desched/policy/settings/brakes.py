@@ -120,7 +120,7 @@ class BrakeSettings(Section):
         default="",
         description="Evictions are paused while this file says `true`, a reason, or until which "
         "RFC 3339 time; not while it is missing, empty or says `false`. A key of a ConfigMap that "
-        "is mounted as a folder is such a file.",
+        "is mounted as a folder is such a file. `run --once` reads it, too.",
     )
 
     @model_validator(mode="after")
