@@ -11,11 +11,11 @@ import anyio
 import anyio.to_thread
 
 from reactive_desched._version import __version__
-from reactive_desched.kube.client.failures import describe_error
 from reactive_desched.policy.freeze_calendar import MAX_BYTES, CalendarError, read_freezes
 from reactive_desched.policy.settings.limits import CalendarSettings
 from reactive_desched.policy.wall_windows import Span
 from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.http_failures import describe_error
 from reactive_desched.primitives.proxies import ProxyError
 from reactive_desched.usage.secret_request import NoReply, SecretRequest
 

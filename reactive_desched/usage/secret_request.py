@@ -1,16 +1,15 @@
 """Sends a request that may hold secrets, through the environment's proxy; its errors hold none."""
 
 from collections.abc import Mapping
-from http import HTTPStatus
 
 import aiohttp
 from msgspec import Struct
 from yarl import URL
 
-from reactive_desched.kube.client.failures import (
+from reactive_desched.primitives.http_failures import (
     CONNECTION_ERRORS,
+    check_proxy_login,
     describe_error,
-    proxy_refusal,
 )
 from reactive_desched.primitives.proxies import Proxy, environment_proxy
 
@@ -68,8 +67,7 @@ class SecretRequest(Struct, frozen=True, gc=False):
             allow_redirects=False,  # our token goes nowhere else
             proxy=None if proxy is None else proxy.url,
         ) as answer:
-            if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-                raise proxy_refusal(answer)
+            check_proxy_login(answer, proxy)
             body = await _read(answer.content, max_bytes)
             return Reply(answer.status, answer.reason or "", answer.content_type, body)
 

@@ -6,7 +6,8 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from reactive_desched.kube.client.failures import describe_error, may_have_been_sent
+from reactive_desched.kube.client.failures import may_have_been_sent
+from reactive_desched.primitives.http_failures import describe_error
 from tests.support.golden import Golden
 
 KEY = ConnectionKey("10.0.0.1", 443, True, True, None, None, None)

@@ -157,6 +157,32 @@ async def test_the_provider_is_asked_through_the_environments_proxy(provider: Pr
 
 
 @pytest.mark.parametrize(
+    ("login", "status"), [("me:right", 0), ("", 403), ("", 502)], ids=["407", "403", "502"]
+)
+async def test_a_proxy_that_refuses_is_named_with_the_remedy(
+    provider: Provider, login: str, status: int, golden: Golden
+) -> None:
+    async with HttpProxy(login, status).serving() as proxy:
+        environ = {"HTTPS_PROXY": proxy.url.replace("//", f"//me:{SECRET}@")}
+        url = provider.url.replace("127.0.0.1", "idp.example")
+        told = await refusal(provider.credentials(environ=environ, idp_issuer_url=url))
+    assert told == golden(proxy=proxy.url, url=url)
+
+
+async def test_over_http_a_proxy_that_wants_a_password_is_no_identity_provider(
+    golden: Golden,
+) -> None:
+    async with HttpProxy("me:right").serving() as proxy:
+        config = {
+            "idp-issuer-url": "http://idp.example",
+            "client-id": "us",
+            "refresh-token": SECRET,
+        }
+        told = await refusal(OidcCredentials(config, {"HTTP_PROXY": proxy.url}))
+    assert told == golden(proxy=proxy.url)
+
+
+@pytest.mark.parametrize(
     ("status", "answer"),
     [
         (400, {"error": "invalid_grant", "error_description": SECRET}),

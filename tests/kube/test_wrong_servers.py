@@ -8,10 +8,10 @@ from aiohttp import ClientConnectorDNSError, ClientConnectorSSLError
 from aiohttp.client_reqrep import ConnectionKey
 
 from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.failures import describe_error
 from reactive_desched.kube.client.responses import ApiResponse, parse_status
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.kube.watch.initial_list import list_once
+from reactive_desched.primitives.http_failures import describe_error
 from reactive_desched.state.kinds.interning import InternTables
 from tests.support.golden import Golden
 

@@ -9,6 +9,8 @@ from reactive_desched.errors import SinkUnavailable
 from reactive_desched.policy.settings.recording import KafkaSettings, OidcSettings, SaslSettings
 from reactive_desched.sinks.kafka.connection import producer_settings
 from reactive_desched.sinks.kafka.tokens import FileToken, OidcToken, token_source
+from tests.support.golden import Golden
+from tests.support.http_proxy import HttpProxy
 from tests.support.kafka_way import TOPIC, KafkaPipeline
 from tests.support.mock_kafka import MockKafka
 from tests.support.token_endpoint import TokenEndpoint, token_endpoint
@@ -113,6 +115,45 @@ async def test_an_endpoint_that_gives_no_token_is_named_without_what_it_answered
     assert said in str(caught.value)
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("scheme", "login", "status"),
+    [
+        pytest.param("https", "me:right", 0, id="407"),
+        pytest.param("http", "me:right", 0, id="407 without a tunnel"),
+        pytest.param("https", "", 403, id="403"),
+        pytest.param("https", "", 502, id="502"),
+    ],
+)
+async def test_a_proxy_that_refuses_is_named_with_the_remedy(
+    secret: Path, scheme: str, login: str, status: int, golden: Golden
+) -> None:
+    url = f"{scheme}://idp.example/token"
+    async with HttpProxy(login, status).serving() as proxy:
+        told = await refusal(secret, url, proxy.url.replace("//", "//me:canary@"))
+    assert told == golden(proxy=proxy.url, url=url)
+
+
+async def test_a_proxy_that_is_away_or_cannot_be_used_is_named(
+    secret: Path, golden: Golden
+) -> None:
+    url = "https://idp.example/token"
+    async with HttpProxy().serving() as proxy:
+        pass
+    told = await refusal(secret, url, proxy.url.replace("//", "//me:canary@"))
+    assert told == golden("away", proxy=proxy.url.removeprefix("http://"))
+    assert await refusal(secret, url, "socks5://me:canary@p:1") == golden("SOCKS")
+
+
+async def refusal(secret: Path, url: str, proxy: str) -> str:
+    oidc = OidcSettings(token_endpoint_url=url, client_id="c", client_secret_file=str(secret))
+    environ = {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy}
+    with pytest.raises(SinkUnavailable) as caught:
+        await OidcToken(oidc, lambda: 0.0, environ).token()
+    assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
 
 
 async def test_an_endpoint_that_is_down_keeps_records_waiting_and_is_named(

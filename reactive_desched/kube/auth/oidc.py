@@ -14,6 +14,11 @@ from msgspec import Struct
 
 from reactive_desched.kube.auth.credential import LOAD_LIMIT_S, Credential
 from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.http_failures import (
+    CONNECTION_ERRORS,
+    check_proxy_login,
+    describe_error,
+)
 from reactive_desched.primitives.proxies import ProxyError, environment_proxy
 from reactive_desched.primitives.url import split_url
 
@@ -139,13 +144,16 @@ class OidcCredentials:
                 proxy=None if proxy is None else proxy.url,
                 allow_redirects=form is None,
             ) as answer:
+                check_proxy_login(answer, proxy)
                 body = await answer.content.read(_MAX_BODY_BYTES)
                 status = answer.status
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            reason = type(error).__name__ if isinstance(error, ValueError) else str(error)
+        except CONNECTION_ERRORS as error:
             raise ValueError(
-                f"auth-provider oidc: no answer of {_origin(url)}{way}:"
-                f" {reason or type(error).__name__}"
+                f"auth-provider oidc: no answer of {_origin(url)}: {describe_error(error, proxy)}"
+            ) from None
+        except ValueError as error:
+            raise ValueError(
+                f"auth-provider oidc: no answer of {_origin(url)}{way}: {type(error).__name__}"
             ) from None
         if status == HTTPStatus.OK:
             return body

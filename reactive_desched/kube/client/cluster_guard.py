@@ -22,14 +22,11 @@ from msgspec import Struct
 from yarl import URL
 
 from reactive_desched.errors import RequestRejected
-from reactive_desched.kube.client.failures import (
-    CONNECTION_ERRORS,
-    ClusterNotConfirmed,
-    describe_error,
-)
+from reactive_desched.kube.client.failures import ClusterNotConfirmed
 from reactive_desched.kube.client.raw_http import begin_request, protocol_of, read_response
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
+from reactive_desched.primitives.http_failures import CONNECTION_ERRORS, describe_error
 from reactive_desched.primitives.wakeup import Latch
 
 __all__ = [

@@ -1,23 +1,8 @@
-"""Describes connection errors with the same words each time."""
-
-import os
+"""Says of a request that failed whether it may have reached the API server."""
 
 import aiohttp
 
-from reactive_desched.primitives.proxies import Proxy
-from reactive_desched.primitives.shortage import lacking
-
-__all__ = [
-    "CONNECTION_ERRORS",
-    "ClusterNotConfirmed",
-    "describe_error",
-    "is_response_timeout",
-    "may_have_been_sent",
-    "proxy_refusal",
-]
-
-CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
-"""What aiohttp raises when a connection fails; OSError covers time-outs."""
+__all__ = ["ClusterNotConfirmed", "is_response_timeout", "may_have_been_sent"]
 
 
 class ClusterNotConfirmed(aiohttp.ClientConnectionError):
@@ -41,60 +26,3 @@ def may_have_been_sent(error: Exception) -> bool:
 def is_response_timeout(error: Exception) -> bool:
     """Say whether a connection was there, and no whole response came in time."""
     return isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError)
-
-
-def describe_error(error: Exception, proxy: Proxy | None = None) -> str:
-    """Describe the error without memory addresses and protocol details; name the proxy in use."""
-    if proxy is None:
-        return _describe(error, "")
-    match error:
-        case aiohttp.ClientHttpProxyError():
-            return proxy.refusal(error.status, error.headers.items() if error.headers else ())
-        case aiohttp.InvalidURL():
-            return f"{proxy} cannot be used: write http://HOST:PORT"
-        case aiohttp.ClientConnectorError() if error.host == proxy.host:
-            return f"{_describe(error, 'proxy')}; {proxy.source} names it"
-    return f"{_describe(error, '')}, through {proxy}"
-
-
-def proxy_refusal(reply: aiohttp.ClientResponse) -> aiohttp.ClientHttpProxyError:
-    """Return the error for a proxy's own answer to a request that needs no tunnel."""
-    return aiohttp.ClientHttpProxyError(
-        reply.request_info, reply.history, status=reply.status, headers=reply.headers
-    )
-
-
-def _describe(error: Exception, role: str) -> str:
-    """Describe an error; `role` says what the host of the error is where it is no server."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return f"cannot trust {_host(error, role)}: {error.certificate_error}"
-        case aiohttp.ClientConnectorSSLError():
-            is_plain = (
-                "most proxies speak plain HTTP: write http:// there"
-                if role
-                else "does it serve plain HTTP, or is it a proxy?"
-            )
-            return f"cannot speak TLS with {_host(error, role)}: {is_plain}"
-        case aiohttp.ClientConnectorDNSError() if not lacking(error.os_error):
-            return f"the name of the {role or 'server'} cannot be resolved: {error.host}"
-        case aiohttp.ClientConnectorError():
-            number = error.os_error.errno
-            cause = os.strerror(number) if number and number > 0 else str(error.os_error)
-            return f"cannot connect to {_host(error, role)}: {cause}"
-        case aiohttp.ConnectionTimeoutError():
-            return "no connection in time"
-        case TimeoutError():
-            return "no answer in time"
-        case aiohttp.ServerDisconnectedError():
-            return "the server closed the connection without an answer"
-        case aiohttp.ClientResponseError():  # its message quotes the response
-            return "the response is no valid HTTP, or has a header that is too long"
-        case aiohttp.ClientPayloadError() if error.__cause__ is not None:
-            return "the connection broke in the middle of the answer"
-        case _:
-            return str(error) or type(error).__name__
-
-
-def _host(error: aiohttp.ClientConnectorError, role: str) -> str:
-    return f"the {role} {error.host}:{error.port}" if role else f"{error.host}:{error.port}"

@@ -31,16 +31,18 @@ from reactive_desched.kube.client.cluster_guard import (
     GuardedConnector,
 )
 from reactive_desched.kube.client.failures import (
-    CONNECTION_ERRORS,
     ClusterNotConfirmed,
-    describe_error,
     is_response_timeout,
     may_have_been_sent,
-    proxy_refusal,
 )
 from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, RequestPriority
 from reactive_desched.kube.client.raw_http import MAX_HEADER_BYTES, MAX_HEADERS
 from reactive_desched.kube.client.responses import ApiResponse, Body
+from reactive_desched.primitives.http_failures import (
+    CONNECTION_ERRORS,
+    describe_error,
+    proxy_refusal,
+)
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 __all__ = [

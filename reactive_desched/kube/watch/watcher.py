@@ -13,10 +13,10 @@ from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.clock import Clock
-from reactive_desched.kube.client.failures import CONNECTION_ERRORS, describe_error
 from reactive_desched.kube.client.session import WatchStream
 from reactive_desched.kube.codec import Codec, WatchEvent
 from reactive_desched.kube.watch.resume import StopReason, WatchEnd
+from reactive_desched.primitives.http_failures import CONNECTION_ERRORS, describe_error
 from reactive_desched.primitives.wakeup import Epoch
 
 __all__ = ["WatchEventHandler", "WatchReader"]

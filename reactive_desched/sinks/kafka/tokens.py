@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -19,7 +20,12 @@ from reactive_desched.errors import SinkUnavailable
 from reactive_desched.policy.settings.recording import AwsIamSettings, OidcSettings, SaslSettings
 from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.client_tls import client_tls_context
-from reactive_desched.primitives.proxies import ProxyError, environment_proxy
+from reactive_desched.primitives.http_failures import (
+    CONNECTION_ERRORS,
+    check_proxy_login,
+    describe_error,
+)
+from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 
 FETCH_TIMEOUT_S: Final = 10.0
 MAX_RESPONSE_BYTES: Final = 256 * 1024
@@ -112,6 +118,7 @@ class OidcToken:
             form["scope"] = self._oidc.scope
         # RFC 6749 section 2.3.1: each half is encoded as in a form.
         login = aiohttp.encode_basic_auth(quote_plus(self._oidc.client_id), quote_plus(secret))
+        proxy: Proxy | None = None
         try:
             proxy = environment_proxy(url, self._environ)
             tls = await run_sync(client_tls_context, self._oidc.ca_file)
@@ -129,10 +136,13 @@ class OidcToken:
                     proxy=None if proxy is None else proxy.url,
                 ) as response,
             ):
+                check_proxy_login(response, proxy)
                 body = await response.content.read(MAX_RESPONSE_BYTES)
                 return _parse_response(url, response.status, body)
-        except (aiohttp.ClientError, OSError, ProxyError) as error:
-            text = str(error) if isinstance(error, ProxyError) else _error_text(error)
+        except ProxyError as error:
+            raise SinkUnavailable(f"no token from {url}: {error}") from None
+        except CONNECTION_ERRORS as error:
+            text = describe_error(error, proxy)
             # Never raised from the client's own error, which holds our headers.
             raise SinkUnavailable(f"no token from {url}: {text}") from None
 
@@ -232,7 +242,7 @@ def _parse_response(url: str, status: int, body: bytes) -> _TokenResponse:
         answer = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         answer = _TokenResponse()
-    if status == 200 and answer.access_token:  # noqa: PLR2004 -- HTTP's OK
+    if status == HTTPStatus.OK and answer.access_token:
         return answer
     code = f", {answer.error}" if _ERROR_CODE.fullmatch(answer.error) else ""
     raise SinkUnavailable(
@@ -257,7 +267,3 @@ def _check_token(token: str, source: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise SinkUnavailable(f"what {source} gives is no bearer token: write the token alone")
     return token
-
-
-def _error_text(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__
