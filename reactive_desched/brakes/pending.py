@@ -134,7 +134,7 @@ class PendingBrake:
             f"{self._settings.after_s:g} s or longer, and {tolerated} are tolerated"
         )
         longest = next((uid for uid in self._counted if self._view.pod(uid) is not None), None)
-        return text if longest is None else f"{text}; {self._view.pod(longest)} waits for longest"
+        return text if longest is None else f"{text}; {self._view.pod(longest)} has waited longest"
 
     def _follow(self, uid: PodKey, now: float, settings: PendingBrakeSettings) -> None:
         since_s = self._view.index(UnschedulablePods).since_s.get(uid)

@@ -12,13 +12,14 @@ from typing import Final
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.brakes import CLUSTER, ZONE, BrakeNotice
-from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.decisions import GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import ZoneBrakeSettings
+from reactive_desched.primitives.bucket_queue import BucketQueue
 from reactive_desched.primitives.token_bucket import TokenBucket
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.zone_health import (
@@ -30,7 +31,7 @@ from reactive_desched.state.indexes.zone_health import (
     ready_until_released,
     zone_key,
 )
-from reactive_desched.text.counts import agree
+from reactive_desched.text.counts import agree, place_in_queue
 
 _GATE: Final = "ZoneBrake"
 ZONE_DISRUPTED: Final = GateReason(
@@ -69,6 +70,7 @@ class ZoneBrake(EvictionParticipant):
         self._settings = settings
         self._rule = _rule_of(settings, sick)
         self._buckets: dict[str, TokenBucket] = {}
+        self._queues: dict[str, BucketQueue] = {}
         self._reported: dict[str, ZoneStatus] = {}
         self._stop_reason = ""
 
@@ -82,6 +84,7 @@ class ZoneBrake(EvictionParticipant):
         self._settings = settings
         self._rule = _rule_of(settings, sick)
         self._buckets.clear()
+        self._queues.clear()
 
     @property
     def keys(self) -> tuple[tuple[type[ZoneHealth], object], ...]:
@@ -102,7 +105,14 @@ class ZoneBrake(EvictionParticipant):
         return f"no node of any zone is Ready {zones}"
 
     def check(self, finding: Finding, now: float) -> Refuse | None:
-        """Refuse a pod of a disrupted zone."""
+        """Refuse a pod of a disrupted zone; where evictions are slowed it waits in a queue."""
+        return self._ask(finding, now, waits=True)
+
+    def explain(self, finding: Finding, now: float) -> Refuse | None:
+        """Return what `check` would; takes no place in a queue."""
+        return self._ask(finding, now, waits=False)
+
+    def _ask(self, finding: Finding, now: float, *, waits: bool) -> Refuse | None:
         if (disrupted := self._disrupted_zone(finding.pod)) is None:
             return None
         zone, status = disrupted
@@ -112,10 +122,13 @@ class ZoneBrake(EvictionParticipant):
         bucket = self._bucket(zone, now)
         if bucket is None or bucket.has_token(now):
             return None
-        at = bucket.next_available(now)
-        rate = bucket.rate
-        message = f"{_describe(zone, status)}: the rate of evictions there is spent, {rate}"
-        return ZONE_SLOWED.refuse(finding, message, wakes, at, scope_exhausted="node")
+        queue = self._queues.setdefault(zone, BucketQueue())
+        place = (queue.wait if waits else queue.look)(finding.pod.uid, bucket, now)
+        where = place_in_queue(place.place, place.of, f"the brake's rate in {_name(zone)}")
+        message = f"{_describe(zone, status)}: {where}"
+        end = WaitEnd(": at least", place.at, f" at {bucket.rate}", is_bare=True)
+        refusal = ZONE_SLOWED.refuse(finding, message, wakes, place.look_at, scope_exhausted="node")
+        return refusal.ending(end)
 
     def reason_to_keep(self, pod: Pod) -> str:
         """Return why the pod's zone forbids its eviction, whatever tokens there are; else empty."""
@@ -149,6 +162,8 @@ class ZoneBrake(EvictionParticipant):
         if pod is None or (disrupted := self._disrupted_zone(pod)) is None:
             return
         if (bucket := self._bucket(disrupted[0], now)) is not None:
+            if (queue := self._queues.get(disrupted[0])) is not None:
+                queue.leave(eviction.pod_uid)
             bucket.reserve(now)
             eviction.hold_token(bucket)
 
@@ -179,6 +194,7 @@ class ZoneBrake(EvictionParticipant):
             yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), engaged=False, message=message)
         for zone in [zone for zone in self._buckets if zone not in disrupted]:
             del self._buckets[zone]
+            self._queues.pop(zone, None)
         self._reported = disrupted
 
     @property

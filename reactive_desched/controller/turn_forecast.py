@@ -14,12 +14,16 @@ from reactive_desched.brakes.storm import FINDING_STORM
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pending import PODS_PER_SLICE, PendingFinding
 from reactive_desched.controller.slices import in_slices
+from reactive_desched.gate.named_budgets import NAMED_BUDGET_SPENT
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn, least_end
 from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied
+
+QUEUED: Final = frozenset({RATE_LIMITED.gate, NAMED_BUDGET_SPENT.gate})
+"""The gates at which a pod has a place in a queue."""
 
 _BRAKES: Final = frozenset({FINDING_STORM.gate, TOO_MANY_PENDING.gate, SERVICE_SUFFERS.gate})
 """The gates whose findings wait for the end of what holds the whole cluster."""
@@ -54,12 +58,9 @@ def findings_with_turns(
             yield None
     is_held, is_least, release = _holding(controller)
     for number, each in enumerate(found):
-        turn = None
-        if each.decision.gate == RATE_LIMITED.gate:
-            turn = turns.get(each.mode == OBSERVE, {}).get(each.decision.finding.pod.uid)
-            if turn is not None:
-                at = turn.at if release is None else max(turn.at, release)
-                turn = replace(turn, at=at, is_least=is_least)
+        if (turn := _turn_of(each, turns, controller, now)) is not None:
+            at = turn.at if release is None else max(turn.at, release)
+            turn = replace(turn, at=at, is_least=is_least)
         until = _next_look(each, release)
         if turn is not None or until is not None:
             waits = not (each.decision.keeps or each.decision.pod_leaves)
@@ -67,6 +68,23 @@ def findings_with_turns(
         if number % PODS_PER_SLICE == 0:
             yield None
     yield found
+
+
+def _turn_of(
+    found: PendingFinding,
+    foreseen: Mapping[bool, Mapping[PodKey, Turn]],
+    controller: Controller,
+    now: float,
+) -> Turn | None:
+    """Return the place of a finding in the queue of a limit as it is now; None for no queue."""
+    decision, is_observed = found.decision, found.mode == OBSERVE
+    if decision.gate == RATE_LIMITED.gate:
+        return foreseen.get(is_observed, {}).get(decision.finding.pod.uid)
+    if decision.gate != NAMED_BUDGET_SPENT.gate:
+        return None
+    observed = controller.observed if is_observed else None
+    controls = controller.gates if observed is None else observed
+    return controls.named_budgets.turn(decision.finding, found.profile, now)
 
 
 def _holding(controller: Controller) -> tuple[bool, bool, float | None]:
@@ -78,12 +96,12 @@ def _holding(controller: Controller) -> tuple[bool, bool, float | None]:
 
 
 def as_foreseen(decision: Defer | Refuse, controller: Controller) -> Defer | Refuse:
-    """Return a rate limit's answer with a turn that is no sooner than that of pods in its queue.
+    """Return a limit's answer with a turn that is no sooner than that of pods in its queue.
 
     A pod that another gate holds is in no queue: the answer has its turn from now on.
     """
     end = decision.end
-    if not isinstance(decision, Defer) or decision.gate != RATE_LIMITED.gate or end is None:
+    if decision.gate not in QUEUED or end is None:
         return decision
     _, is_least, release = _holding(controller)
     if not is_least:

@@ -66,7 +66,8 @@ CHEAPER_GANG: Final = GateReason(
 GANGS_GATHERED: Final = GateReason(
     GANG_GATE,
     "GangsGathered",
-    "For a moment it is looked which other gangs have to move, so that the cheapest is the first.",
+    "For a moment the controller finds out which other gangs have to move, so that the one whose "
+    "move costs least is the first.",
 )
 GANG_TOO_LARGE: Final = GateReason(
     GANG_GATE,
@@ -180,7 +181,8 @@ class GangMoves:
         if not left:
             self._moving = None
             return None
-        message = f"{format_count(len(left), 'pod')} of gang {other} are moving, one gang at a time"
+        waiting = format_count(len(left), "pod", "is", "are")
+        message = f"gang {other} moves first, one gang at a time: {waiting} not replaced yet"
         wakes_of_others = tuple(map(WakeOnEviction, left[:1]))
         return OTHER_GANG.refuse(
             finding, message, (*wakes, *wakes_of_others), now + RETRY_S, turn=_row(gang)
@@ -223,16 +225,19 @@ class GangMoves:
         since = now if before is None else before.since
         self._ready[gang] = _Ready(since, now, self._cost(finding.gang.pods))
         if (at := since + GATHER_S) > now:
-            message = f"it is looked which other gangs have to move besides {gang}"
+            message = (
+                f"for {GATHER_S:g} s the controller finds out which gangs besides {gang} have to "
+                "move: the one whose move costs least is the first"
+            )
             return GANGS_GATHERED.defer(finding, message, at, turn=_row(gang), end=silent_end(at))
         first = min(self._ready, key=lambda of: (self._ready[of].cost, of))
         if first == gang:
             return None
-        message = f"gang {first} costs less to move than {gang}, so it is the first"
+        message = f"gang {first} is the first, as its move costs less than that of gang {gang}"
         wakes = (WakeOnPod(finding.pod.uid),)
         at = now + RETRY_S
         refusal = CHEAPER_GANG.refuse(finding, message, wakes, at, turn=_row(gang))
-        return refusal.ending(WaitEnd("; it is looked again", at))
+        return refusal.ending(WaitEnd(f"; gang {gang} is evaluated again", at))
 
     def begin(self, finding: Finding) -> None:
         """Note a gang whose pods leave now."""

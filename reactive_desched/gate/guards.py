@@ -94,7 +94,7 @@ POD_TOO_YOUNG: Final = GateReason(
 READY_TOO_RECENTLY: Final = GateReason(
     GuardName.NEWLY_READY_PODS,
     "ReadyTooRecently",
-    "The pod is Ready for less than `guards.minReadyTime`.",
+    "The pod has been Ready for less than `guards.minReadyTime`.",
     "guards.minReadyTime",
 )
 ROLLING_OUT: Final = GateReason(
@@ -122,8 +122,8 @@ NOT_ITS_TURN: Final = GateReason(
 ORDINALS_GATHERED: Final = GateReason(
     GuardName.STATEFUL_SET_ORDER,
     "OrdinalsGathered",
-    "For a moment it is looked which pods of the StatefulSet have to leave, so that the one with "
-    "the highest ordinal leaves first.",
+    "For a moment the controller finds out which pods of the StatefulSet have to leave, so that "
+    "the one with the highest ordinal leaves first.",
     "guards.ignoredBy",
 )
 SINGLE_REPLICA_MOVING: Final = GateReason(
@@ -152,7 +152,9 @@ def standing_time(finding: Finding, inputs: GuardInputs) -> Hold | None:
     wait_s = finding.counts_from_s - inputs.view.now_s
     if wait_s <= 0:
         return None
-    return Hold(CHANGED_TOO_RECENTLY, _TOO_NEW, (), wait_s, ends="; if it stands, it counts")
+    return Hold(
+        CHANGED_TOO_RECENTLY, _TOO_NEW, (), wait_s, ends="; if it does not, the pod may leave"
+    )
 
 
 def do_not_evict(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -189,7 +191,7 @@ def overriding_opt_out(finding: Finding, inputs: GuardInputs) -> str:
     return ""
 
 
-_IT_ENDS: Final = ", which ends"
+_IT_ENDS: Final = "; that ends"
 
 
 def _asked(
@@ -265,7 +267,7 @@ def young_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if age_s >= minimum_s or pod.has_ended:
         return None
     message = f"the pod started less than guards.minPodAge ago, {minimum_s:g} s"
-    return Hold(POD_TOO_YOUNG, message, (), minimum_s - age_s, ends="; it is old enough")
+    return Hold(POD_TOO_YOUNG, message, (), minimum_s - age_s, ends=_IT_ENDS)
 
 
 def newly_ready_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
@@ -276,9 +278,8 @@ def newly_ready_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     ready_s = inputs.view.now_s - since_s
     if ready_s >= minimum_s:
         return None
-    message = f"the pod is Ready for less than guards.minReadyTime, {minimum_s:g} s"
-    ends = "; it is Ready for long enough"
-    return Hold(READY_TOO_RECENTLY, message, (), minimum_s - ready_s, ends=ends)
+    message = f"the pod has been Ready for less than guards.minReadyTime, {minimum_s:g} s"
+    return Hold(READY_TOO_RECENTLY, message, (), minimum_s - ready_s, ends=_IT_ENDS)
 
 
 DRAINED_NODE: Final = GateReason(
@@ -394,8 +395,8 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
     row = workload.owner.uid if turn.wait_s <= TURN_COMES_S else ""
     if turn.first is None:
         message = (
-            f"for {GATHER_S:g} s it is looked which pods of {workload.owner} have to leave: of "
-            "those the one with the highest ordinal leaves first"
+            f"for {GATHER_S:g} s the controller finds out which pods of {workload.owner} have to "
+            "leave: the one with the highest ordinal leaves first"
         )
         return Hold(ORDINALS_GATHERED, message, wakes, turn.wait_s, row)
     message = f"the pod of {workload.owner} with ordinal {turn.first} leaves first"

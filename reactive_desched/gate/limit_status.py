@@ -11,10 +11,8 @@ from reactive_desched.gate.named_budgets import NamedBudgets
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter, TokenRate
 from reactive_desched.gate.schedules import EvictionSchedules
+from reactive_desched.gate.turns import NAMED
 from reactive_desched.text.times import utc_time
-
-NAMED: Final = "named"
-"""The scope by which an answer has the buckets of named budgets."""
 
 MAX_LISTED: Final = 500
 """Buckets, and windows, listed in one answer: those with the least left."""

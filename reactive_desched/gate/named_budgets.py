@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from reactive_desched.gate.concerned import Concerned
+from reactive_desched.gate.turns import NAMED, Turn
 from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.participant import EvictionParticipant
-from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd
+from reactive_desched.model.decisions import Defer, GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import is_clean_up
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.limits import EachOf, NamedBudget
+from reactive_desched.primitives.bucket_queue import BucketQueue, QueuePlace
 from reactive_desched.primitives.token_bucket import TokenBucket
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -39,6 +41,9 @@ REFUSALS = counter("named_budget_refused", "Evictions deferred by a named budget
 SWEEP_SIZE: Final = 1000
 """A budget with so many buckets drops those that are full again, and so as new."""
 
+_NO_QUEUE: Final = BucketQueue()
+"""One in which no pod waits, to look at."""
+
 _ONE: Final = ""
 """The bucket of a budget that has one for all."""
 
@@ -52,6 +57,7 @@ class _Budget:
         self.refusals = 0
         self.rate = settings.rate
         self.buckets: dict[str, TokenBucket] = {}
+        self.queues: dict[str, BucketQueue] = {}
         self.empty_since: float | None = None
         self._sweep_at = SWEEP_SIZE
 
@@ -73,6 +79,7 @@ class _Budget:
             self.buckets = {
                 name: each for name, each in self.buckets.items() if not each.is_idle(now)
             }
+            self.queues = {name: each for name, each in self.queues.items() if name in self.buckets}
             self._sweep_at = max(SWEEP_SIZE, 2 * len(self.buckets))
         since = now if self.empty_since is None else self.empty_since
         made = self.buckets[key] = TokenBucket(self.rate, since)
@@ -89,7 +96,7 @@ class _Budget:
     def go_on_from(self, old: "_Budget", now: float) -> None:
         """Go on with the buckets of another rate: what was spent stays spent."""
         self.buckets, self.empty_since = old.buckets, old.empty_since
-        self.refusals = old.refusals
+        self.queues, self.refusals = old.queues, old.refusals
         more = self.rate.burst - old.rate.burst
         for each in self.buckets.values():
             each.add(more, now)
@@ -106,9 +113,30 @@ class _Budget:
         return self.settings.each or self.settings.scope_exhausted
 
     def describe(self, key: str) -> str:
-        """Name the budget, and what the bucket is for."""
+        """Name the budget, and what the bucket is for, as messages do."""
         of = f" of {self.settings.each} {key}" if self.settings.each else ""
-        return f'the budget "{self.settings.name}"{of} has no token left'
+        return f'"{self.settings.name}"{of}'
+
+    def turn(self, key: str, place: QueuePlace) -> Turn:
+        """Return a place in the queue of a bucket as messages have it; other limits may delay."""
+        name, rate = self.describe(key), self.buckets[key].rate
+        return Turn(NAMED, name, rate, place.place, place.of, place.at, is_least=True)
+
+    def wait(self, pod: PodKey, key: str, now: float) -> QueuePlace:
+        """Let a pod wait for a token of a bucket, at the end unless it waits already."""
+        self.refusals += 1
+        return self.queues.setdefault(key, BucketQueue()).wait(pod, self.buckets[key], now)
+
+    def look(self, pod: PodKey, key: str, now: float) -> QueuePlace:
+        """Return the place of a pod, or that which it would get."""
+        return self.queues.get(key, _NO_QUEUE).look(pod, self.buckets[key], now)
+
+    def leave(self, pod: PodKey, key: str) -> None:
+        """Take a pod out of the queue of a bucket."""
+        if (queue := self.queues.get(key)) is not None:
+            queue.leave(pod)
+            if not len(queue):
+                del self.queues[key]
 
 
 class NamedBudgets(EvictionParticipant):
@@ -162,34 +190,53 @@ class NamedBudgets(EvictionParticipant):
     ) -> Defer | Refuse | None:
         """Defer a pod until each budget that concerns it has a token; name the one that has last.
 
-        One that `waits` has a time slot of its own in the bucket.
+        One that `waits` takes a place in the queue of each that has none.
         """
+        if (found := self._last_empty(finding, profile, now, waits=waits)) is None:
+            return None
+        budget, key, place = found
+        turn = budget.turn(key, place)
+        scope, at = budget.scope_exhausted, place.look_at
+        if wakes := budget.concerned.wakes(finding):
+            refusal = NAMED_BUDGET_SPENT.refuse(
+                finding, turn.where, wakes, at, scope_exhausted=scope
+            )
+            return refusal.ending(turn.end)
+        return NAMED_BUDGET_SPENT.defer(
+            finding, turn.where, at, scope_exhausted=scope, end=turn.end
+        )
+
+    def turn(self, finding: Finding, profile: str, now: float) -> Turn | None:
+        """Return the place of a pod that waits, as it is now; None where it would pass."""
+        found = self._last_empty(finding, profile, now, waits=False)
+        return None if found is None else found[0].turn(*found[1:])
+
+    def _last_empty(
+        self, finding: Finding, profile: str, now: float, *, waits: bool
+    ) -> tuple[_Budget, str, QueuePlace] | None:
+        """Return the budget that has a token for the pod last, its bucket, and the pod's place."""
         if not self._budgets or is_clean_up(finding.pod):
             return None
         self._take_restored()
-        pod, empty = finding.pod, []
+        pod = finding.pod
+        found: tuple[_Budget, str, QueuePlace] | None = None
         for each in self._budgets:
-            if each.concerned.finding(finding, profile):
-                key = each.key(pod.namespace, pod.node)
-                if not (bucket := each.bucket(key, now)).has_token(now):
-                    empty.append((bucket.earliest(now), each, key, bucket))
-        if not empty:
-            return None
-        at, budget, key, bucket = max(empty, key=lambda each: each[0])
-        if waits:
-            budget.refusals += 1
-            at = bucket.next_available(now)
-        message, scope = budget.describe(key), budget.scope_exhausted
-        end = WaitEnd("; the next comes", at, f" at {bucket.rate}")
-        if wakes := budget.concerned.wakes(finding):
-            refusal = NAMED_BUDGET_SPENT.refuse(finding, message, wakes, at, scope_exhausted=scope)
-            return refusal.ending(end)
-        return NAMED_BUDGET_SPENT.defer(finding, message, at, scope_exhausted=scope, end=end)
+            if not each.concerned.finding(finding, profile):
+                continue
+            key = each.key(pod.namespace, pod.node)
+            if each.bucket(key, now).has_token(now):
+                continue
+            place = (each.wait if waits else each.look)(pod.uid, key, now)
+            if found is None or place.at > found[2].at:
+                found = each, key, place
+        return found
 
     def decided(self, eviction: Eviction) -> None:
         """Reserve a token in each budget that concerns the eviction."""
         self._take_restored()
         self._hold(eviction, self._budgets, eviction.decided_at)
+        for each, key in self._keys_of(eviction, self._budgets):
+            each.leave(eviction.pod_uid, key)
 
     def ended(self, eviction: Eviction, outcome: Outcome) -> None:
         """Spend what is held for a pod that was evicted, or free it."""
@@ -226,12 +273,17 @@ class NamedBudgets(EvictionParticipant):
     def _buckets_of(
         self, eviction: Eviction, budgets: Iterable[_Budget], now: float
     ) -> Iterator[TokenBucket]:
-        scopes = eviction.scopes
+        for each, key in self._keys_of(eviction, budgets):
+            yield each.bucket(key, now)
+
+    @staticmethod
+    def _keys_of(eviction: Eviction, budgets: Iterable[_Budget]) -> Iterator[tuple[_Budget, str]]:
+        """Yield each budget that concerns an eviction, with the name of its bucket."""
         if eviction.is_clean_up:
             return
         for each in budgets:
             if each.concerned.eviction(eviction):
-                yield each.bucket(each.key(scopes.namespace, scopes.node), now)
+                yield each, each.key(eviction.scopes.namespace, eviction.scopes.node)
 
     def available(self, now: float) -> Iterator[tuple[str, TokenBucket, float]]:
         """Yield the name of each budget that is not full, its bucket, and the free tokens."""

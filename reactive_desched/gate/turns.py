@@ -20,9 +20,13 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.primitives.freeing import emptied_mapping
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.text.counts import place_in_queue
 
 PODS_PER_SLICE: Final = 16
 """The turns of so many pods are found in some tenths of a millisecond."""
+
+NAMED: Final = "named"
+"""The scope of a bucket of a named budget."""
 
 _AT_LEAST: Final = ": at least"
 _EPSILON: Final = 1e-6
@@ -52,10 +56,10 @@ class Turn(Struct, frozen=True, gc=False):
     @property
     def where(self) -> str:
         """The place in the queue, in words."""
+        if self.scope == NAMED:
+            return place_in_queue(self.place, self.of, f"the budget {self.name}")
         where = self.scope if self.scope == "cluster" else f"{self.scope} {self.name}"
-        among = f" of {self.of:,}" if self.of > self.place else ""
-        place = f"{format_ordinal(self.place)}{among}"
-        return f"{place} in the queue of the eviction rate limit of {where}"
+        return place_in_queue(self.place, self.of, f"the eviction rate limit of {where}")
 
     @property
     def end(self) -> WaitEnd:
@@ -301,16 +305,6 @@ def schedule_turns(
         if number % PODS_PER_SLICE == 0:
             yield None
     yield turns
-
-
-_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
-_TEENS: Final = range(11, 14)
-
-
-def format_ordinal(number: int) -> str:
-    """Return a number with the ending of its ordinal."""
-    ending = "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
-    return f"{number:,}{ending}"
 
 
 _GIVES_UP_AFTER_S: Final = 10.0

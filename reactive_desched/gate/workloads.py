@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from reactive_desched.gate.named_budgets import NAMED_BUDGET_SPENT
 from reactive_desched.gate.policy_limits import PLUGIN_NODE_LIMIT_REACHED
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.schedules import SCHEDULE_GATE
@@ -62,6 +63,7 @@ _LIMITS: Final = frozenset(
     {
         PLUGIN_NODE_LIMIT_REACHED.gate,
         EVICTION_LIMIT_GATE,
+        NAMED_BUDGET_SPENT.gate,
         RATE_LIMITED.gate,
         SCHEDULE_GATE,
         TOO_MANY_MOVING.gate,

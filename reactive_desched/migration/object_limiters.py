@@ -21,7 +21,9 @@ from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.migration import LimitedObject, ObjectLimiterSettings
+from reactive_desched.primitives.bucket_queue import BucketQueue, QueuePlace
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
+from reactive_desched.text.counts import place_in_queue
 
 OBJECT_LIMITED: Final = GateReason(
     "ObjectLimiter",
@@ -207,21 +209,31 @@ class JobEvictionRate(EvictionParticipant):
 
     def __init__(self, rate: TokenRate) -> None:
         self._bucket = TokenBucket(rate, 0.0)
+        self._queue = BucketQueue()
         self._is_used = False
 
     def check(self, finding: Finding, now: float) -> Defer | None:
         """Let a pod wait while there is no token."""
         if self._bucket.has_token(now):
             return None
-        at = self._bucket.next_available(now)
-        message = f"migration jobs evicted as many pods as they may, {self._bucket.rate}"
-        end = WaitEnd("; the next is possible", at)
-        return TOO_MANY_EVICTIONS.defer(finding, message, at, end=end)
+        return self._defer(finding, self._queue.wait(finding.pod.uid, self._bucket, now))
+
+    def explain(self, finding: Finding, now: float) -> Defer | None:
+        """Return what `check` would; takes no place in the queue."""
+        if self._bucket.has_token(now):
+            return None
+        return self._defer(finding, self._queue.look(finding.pod.uid, self._bucket, now))
+
+    def _defer(self, finding: Finding, place: QueuePlace) -> Defer:
+        message = place_in_queue(place.place, place.of, "the rate of migration jobs")
+        end = WaitEnd(": about", place.at, f" at {self._bucket.rate}", is_bare=True)
+        return TOO_MANY_EVICTIONS.defer(finding, message, place.look_at, end=end)
 
     def decided(self, eviction: Eviction) -> None:
         """Spend the token of a job's eviction; nothing gives it back."""
         if eviction.profile == MIGRATION_PROFILE:
             self._is_used = True
+            self._queue.leave(eviction.pod_uid)
             self._bucket.reserve(eviction.decided_at)
             self._bucket.release(eviction.decided_at, consumed=True)
 

@@ -101,6 +101,11 @@ class MoveOwner(Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.kind}/{self.name}"
 
+    @property
+    def title(self) -> str:
+        """Its kind and name, as sentences have them: Deployment shop/web."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
 
 class MoveEnd(Struct, frozen=True, gc=False):
     """The end of a move: `result` is one of the above, as events have it.

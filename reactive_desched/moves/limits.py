@@ -17,7 +17,7 @@ from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
-from reactive_desched.text.counts import format_count
+from reactive_desched.text.counts import agree, format_count
 
 TOO_MANY_MOVING: Final = GateReason(
     "MaxMoving",
@@ -137,17 +137,16 @@ class MovingLimits:
         scope, name = key
         count, allowed = use
         room_at = self._room_at(key, count - allowed + 1, now)
-        label = {"cluster": "the cluster", "owner": f"owner {owner}"}.get(scope, f"{scope} {name}")
-        pods = format_count(count, "pod", "is", "are")
+        label = {"cluster": "the cluster", "owner": owner.title}.get(scope, f"{scope} {name}")
         doubtful = scope == "node" and self._memory.is_node_doubtful(finding, now)
-        reason = "for a trial there may be" if doubtful else "moves.maxMoving allows"
+        setting = f"{TOO_MANY_MOVING.setting}.{scope}"
+        reason = "for a trial there may be" if doubtful else f"{setting} allows"
         message = (
-            f"{pods} moving in {label}, and {reason} {allowed}; there "
-            "is room when a replacement is Ready"
+            f"{format_count(count, 'pod')} of {label} {agree(count, 'is', 'are')} moving, and "
+            f"{reason} {allowed}; there is room when a replacement is Ready"
         )
         wakes = (WakeOnMoveEnded(scope, name), WakeOnPod(finding.pod.uid))
         exhausted = _EXHAUSTED[scope]
-        setting = f"{TOO_MANY_MOVING.setting}.{scope}"
         turn_s = self._ledger.turn_within_s(key) if scope == "owner" else 0.0
         refusal = TOO_MANY_MOVING.refuse(
             finding,

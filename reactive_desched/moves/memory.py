@@ -261,13 +261,14 @@ class MoveMemory(EvictionParticipant):
         if streak is None or now >= streak.last_at + MEMORY_S:
             return None
         moves = "move was" if streak.count == 1 else f"{streak.count} moves in a row were"
-        reason = f"the last {moves} futile for {memory.owner}: the finding held for the replacement"
+        owner = memory.owner
+        reason = f"the last {moves} futile for {owner.title}: the finding held for the replacement"
         if self._is_parked(streak) and (awaited := self._awaited_room(finding, streak)) is not None:
             wakes = (WakeOnAnyNode(), WakeOnPod(finding.pod.uid), *awaited)
-            message = f"{reason}; `eviction-loops clear` has it tried again"
+            message = f"{reason}; `reactive-desched eviction-loops clear {owner}` ends it"
             return FUTILE.refuse(finding, message, wakes, streak.last_at + MEMORY_S)
         if now < (until := self._rest_ends(streak)):
-            end = WaitEnd("; it rests, which ends", until)
+            end = WaitEnd("; its pods stay, and that ends", until)
             return RESTING.defer(finding, reason, until, end=end)
         return None
 
@@ -283,10 +284,10 @@ class MoveMemory(EvictionParticipant):
         if now >= (until := since + stays_s) or self._nodes.changed_since(pod.node, since):
             return None
         message = (
-            f"the pod replaced an evicted one of {memory.owner}, and stays for "
+            f"the pod replaced an evicted one of {memory.owner.title}, and stays for "
             f"{format_age(stays_s)} from then on"
         )
-        return COOLING_DOWN.defer(finding, message, until, end=WaitEnd(", which ends", until))
+        return COOLING_DOWN.defer(finding, message, until, end=WaitEnd("; that ends", until))
 
     def _awaited_room(self, finding: Finding, streak: _Streak) -> Sequence[WakeOn] | None:
         """Return what may make room for a parked pod that fits nowhere; None once there is room.

@@ -148,7 +148,7 @@ class NodeMemory:
             f"{cooldown_s:.0f} s from then on"
         )
         until = at + cooldown_s
-        end = WaitEnd(", which ends", until)
+        end = WaitEnd("; that ends", until)
         return NODE_COOLING_DOWN.defer(finding, message, until, scope_exhausted="node", end=end)
 
     def _check_streak(self, finding: Finding, owner_uid: str, now: float) -> Refuse | None:
@@ -180,7 +180,7 @@ class NodeMemory:
             f"the last {moves} futile for node {node}, with pods of {workloads}: the replacements "
             f"went to where the plugin moves pods away from; the {rests}"
         )
-        wakes, end = (WakeOnAnyNode(),), WaitEnd(", which ends", until)
+        wakes, end = (WakeOnAnyNode(),), WaitEnd("; that ends", until)
         refusal = NODE_RESTING.refuse(finding, message, wakes, until, scope_exhausted=scope)
         return refusal.ending(end)
 

@@ -27,6 +27,22 @@ def times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
+def place_in_queue(place: int, of: int, queue: str) -> str:
+    """Say the place of one that waits: 17th of 235 in the queue of it; the last is 235th."""
+    among = f" of {of:,}" if of > place else ""
+    return f"{format_ordinal(place)}{among} in the queue of {queue}"
+
+
+_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
+_TEENS: Final = range(11, 14)
+
+
+def format_ordinal(number: int) -> str:
+    """Return a number with the ending of its ordinal."""
+    ending = "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
 def and_more(count: int, what: str = "") -> str:
     """Say of a list how many more there are, or more of what: and 12 more, and 12 more rows."""
     return f"and {count:,} more{what and f' {what}'}"

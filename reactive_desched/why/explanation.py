@@ -23,11 +23,10 @@ from reactive_desched.controller.coverage import (
 from reactive_desched.controller.job_listing import JobRow, job_rows
 from reactive_desched.controller.pending import PendingFinding, TurnRow, turn_row
 from reactive_desched.controller.subscriptions import PluginInstance
-from reactive_desched.controller.turn_forecast import as_foreseen
+from reactive_desched.controller.turn_forecast import QUEUED, as_foreseen
 from reactive_desched.gate.evictor import EvictorFilters
 from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.guards import Guards
-from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.gate.turns import Turn
 from reactive_desched.ledger.eviction import Eviction, owner_of
 from reactive_desched.migration.job_gate import JobGate
@@ -460,11 +459,12 @@ class Explainer:
                 yield from _other_rejections(gate, finding.pod, decision.reason)
 
     def _turn_of(self, decision: Defer | Refuse) -> Turn | None:
-        """Return the turn of a pod that waits for a rate limit, as every other answer has it."""
-        if decision.gate != RATE_LIMITED.gate:
+        """Return the turn of a pod that waits in a queue, as every other answer has it."""
+        if decision.gate not in QUEUED:
             return None
         found = self._pending.get(decision.finding.pod.uid, ())
-        return next((each.turn for each in found if each.turn is not None), None)
+        turns = (each.turn for each in found if each.decision.gate == decision.gate)
+        return next((turn for turn in turns if turn is not None), None)
 
     def _rejection(self, decision: Defer | Refuse, turn: Turn | None) -> GateAnswer:
         until = decision.retry_at_s if turn is None else turn.at

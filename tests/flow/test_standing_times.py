@@ -192,7 +192,7 @@ async def test_a_pod_waits_with_the_time_from_which_the_taint_counts() -> None:
         "StandingTime",
         "ChangedTooRecently",
     )
-    assert "it counts at 00:01:25 UTC" in waiting.decision.record(ClockPair(61, 61))
+    assert "may leave at 00:01:25 UTC" in waiting.decision.record(ClockPair(61, 61))
     assert waiting.until == pytest.approx(85, abs=0.1)
 
 

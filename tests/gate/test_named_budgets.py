@@ -128,6 +128,24 @@ def test_of_several_budgets_the_one_that_has_a_token_last_is_named() -> None:
     assert '"minute"' in of_jobs.message
 
 
+def test_each_pod_that_waits_is_said_its_own_place_and_time(golden: Golden) -> None:
+    budgets = Budgets({"name": "quick", "evictions": 20, "burst": 1})
+    budgets.evict("a", "web-1", "shop")
+    gate = budgets.of_profile("p")
+    names = [f"p{number}" for number in range(40)]
+
+    waiting = [gate.check(finding("web-1", "shop", name), 0.0) for name in names]
+    asked = [gate.explain(finding("web-1", "shop", name), 0.0) for name in names]
+
+    ends = [round(each.end.at_s) for each in waiting if each is not None and each.end is not None]
+    assert ends == [3 * number for number in range(1, 41)]
+    assert asked[16] is not None
+    assert asked[16].says(0.0) == golden()
+    turn = budgets.turn(finding("web-1", "shop", "p16"), "p", 0.0)
+    assert turn is not None
+    assert turn.message(0.0) == asked[16].says(0.0)
+
+
 def test_a_question_takes_no_token_of_any_budget() -> None:
     budgets = Budgets(SLOW, {**SLOW, "name": "none", "namespaces": ["shop"]})
     budgets.evict("a", "web-1", "shop")  # the one of all is empty as well

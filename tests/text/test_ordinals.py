@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.gate.turns import format_ordinal
+from reactive_desched.text.counts import format_ordinal
 
 
 @pytest.mark.parametrize(
