@@ -656,4 +656,6 @@ class Deployment(Workload, frozen=True, gc=False):
 
 
 class StatefulSet(Workload, frozen=True, gc=False):
-    """One StatefulSet."""
+    """One StatefulSet; one that is not parallel creates its pods one after the other."""
+
+    is_parallel: bool = False

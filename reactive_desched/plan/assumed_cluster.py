@@ -27,6 +27,7 @@ from reactive_desched.model.objects import (
     PodCondition,
     PodDisruptionBudget,
     PodStatus,
+    StatefulSet,
     controller_of,
 )
 from reactive_desched.model.opt_outs import is_set
@@ -36,7 +37,9 @@ from reactive_desched.model.outcomes import (
     Outcome,
     outcome_from_response,
 )
+from reactive_desched.model.pod_importance import ordinal_of
 from reactive_desched.plan.assumed_use import REPORT_EVERY_S, AssumedUse
+from reactive_desched.plan.ordered_turns import OrderedTurns
 from reactive_desched.state.indexes.unschedulable_pods import SCHEDULED, UNSCHEDULABLE
 from reactive_desched.state.resources import PDBS
 
@@ -192,8 +195,9 @@ class AssumedCluster:
 
     `times` says when an evicted pod is gone. Its controller creates the
     replacement at once, a StatefulSet or a Job that says so when the pod is gone; nothing replaces
-    a pod that is run once, or whose Job has failed for good. The replacement is bound to the node
-    that the kube-scheduler would choose, and is Ready when `times` say so; its
+    a pod that is run once, or whose Job has failed for good. A StatefulSet that creates its pods in
+    order waits until the replacements of all lower ordinals are Ready. The replacement is bound to
+    the node that the kube-scheduler would choose, and is Ready when `times` say so; its
     PodDisruptionBudget then allows one more disruption. One that fits nowhere is unschedulable
     until a pod that leaves makes room for it; as by the kube-scheduler, it is tried again then,
     once its back-off has passed, and each five minutes. With a plugin that empties nodes, and none
@@ -226,6 +230,7 @@ class AssumedCluster:
             controller.view, controller.config.scheduler_profiles, packs=packs
         )
         self._parked: list[_Parked] = []
+        self._turns = OrderedTurns[_Unbound]()
         self._bound: dict[str, str] = {}
         self._forgotten: set[str] = set()
         self._use = use
@@ -280,6 +285,8 @@ class AssumedCluster:
             self._end_later(pod)
             return ""
         unbound = _Unbound(new, budgets, chance)
+        if self._is_ordered(owner):
+            self._turns.begin(owner.uid, ordinal_of(pod))
         if owner.kind == "StatefulSet" or self._waits_for_end(owner):
             self._end_later(pod, unbound)
         else:
@@ -291,6 +298,7 @@ class AssumedCluster:
         """Let a pod be gone soon, replaced by nothing."""
         self._forgotten.add(pod.uid)
         self._parked = [each for each in self._parked if each.new.pod.uid != pod.uid]
+        self._end_turn(pod)
         if self._state.store(Pod).get(pod.uid) is None:
             return
         self._apply(replace(pod, deletion_s=int(self._clock.wall()), resource_version=0))
@@ -362,10 +370,12 @@ class AssumedCluster:
             self._forgotten.discard(step.gone.uid)
             self.wake()
         if step.created is not None and step.created.pod.uid not in self._forgotten:
-            self._create(step.created)
+            self._create_in_turn(step.created)
         if step.ready is not None:
             if (bound := self._controller.view.pod(step.ready.uid)) is not None:
                 self._apply(self._as_ready(bound))
+                if not bound.is_terminating:
+                    self._end_turn(bound)
             for key in step.budgets:
                 self._give_back(key)
         self._bind_woken()
@@ -377,6 +387,11 @@ class AssumedCluster:
                 parked.wake(self._clock.now)
                 self._later(_Step(), parked.not_before - self._clock.now)
 
+    def could_be_bound_to(self, pod: Pod, node: str) -> bool:
+        """Say whether a node is among the best for another pod like one that is bound."""
+        unbound = replace(pod, node="")
+        return self._scheduler.choose_node(unbound, NodeChance(node)) == node
+
     def try_to_bind(self, pod: Pod) -> str:
         """Bind a pod that waited from the beginning; return its node, empty where it fits nowhere.
 
@@ -384,6 +399,28 @@ class AssumedCluster:
         """
         self._bind(_Unbound(pod, ()))
         return self._bound.get(pod.uid, "")
+
+    # --- the order of a StatefulSet ---
+
+    def _is_ordered(self, owner: OwnerReference) -> bool:
+        """Say whether an owner is known to create its pods one after the other."""
+        found = self._state.store(StatefulSet).get(owner.uid)
+        return found is not None and not found.is_parallel
+
+    def _create_in_turn(self, new: _Unbound) -> None:
+        owner = controller_of(new.pod.owners)
+        if owner is None or self._turns.has_come(owner.uid, ordinal_of(new.pod)):
+            self._create(new)
+        else:
+            self._turns.wait(owner.uid, ordinal_of(new.pod), new)
+
+    def _end_turn(self, pod: Pod) -> None:
+        """Let the next pods of a StatefulSet be created: this one is Ready, or comes no more."""
+        if (owner := controller_of(pod.owners)) is None:
+            return
+        for new in self._turns.end(owner.uid, ordinal_of(pod)):
+            if new.pod.uid not in self._forgotten:
+                self._create(new)
 
     def _create(self, new: _Unbound) -> None:
         """Create a pod, and bind it if it fits somewhere."""

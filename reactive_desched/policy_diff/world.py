@@ -40,6 +40,9 @@ __all__ = ["AssumedWorld"]
 SAME_EVICTION_S: Final = 5.0
 """The policy's eviction of a pod is the recorded one if it is so near to it in time."""
 
+_SAME_MOMENT_S: Final = 0.2
+"""In so short a time nothing changes that the scheduler goes by."""
+
 _SPENT_BEFORE_S: Final = 0.1
 """So long before the pod is seen to be ending may its eviction have spent a budget."""
 
@@ -136,9 +139,17 @@ class AssumedWorld:
         return AssumedEviction(outcome, replacement)
 
     def _is_recorded_now(self, pod: Pod) -> bool:
-        """Say whether the recorded controller evicted the same pod about now."""
-        end = self._facts.evicted.get(pod.uid)
-        return end is not None and end.is_near(self._clock.wall(), SAME_EVICTION_S)
+        """Say whether the recorded controller evicted the same pod about now.
+
+        Not so if the scheduler would not put the replacement now where it was put then.
+        """
+        end, now_s = self._facts.evicted.get(pod.uid), self._clock.wall()
+        if end is None or not end.is_near(now_s, SAME_EVICTION_S):
+            return False
+        node = self._facts.node_of_replacement(pod.uid)
+        if not node or end.is_near(now_s, _SAME_MOMENT_S):
+            return True
+        return self._cluster.could_be_bound_to(pod, node)
 
     def _join(self, pod: Pod) -> str:
         """Let a pod leave as recorded, from now on; return its replacement."""
@@ -211,7 +222,8 @@ class AssumedWorld:
             place = self._add_place(_Place(pod.namespace, uid, uid))
             self._by_pod[uid] = place
         if place is None:
-            self._follow(verb, pod)
+            if is_ending or not self._is_marked_there(pod):
+                self._follow(verb, pod)
         elif is_ending:
             if is_gone or not self._is_needless(pod):  # else the policy may yet evict it, too
                 self._end(pod, place, is_gone=is_gone)
@@ -225,6 +237,13 @@ class AssumedWorld:
             and pod.uid not in self._joined
             and self._state.store(Pod).get(pod.uid) is not None
         )
+
+    def _is_marked_there(self, pod: Pod) -> bool:
+        """Say whether a pod has the condition of an eviction that is not made in this world.
+
+        The API server sets it a moment before the pod is ending.
+        """
+        return self._stays(pod) and disruption_mark(pod) is not None
 
     def _follow(self, verb: Verb, pod: Pod) -> None:
         """Take a change of a pod that is the same in this world."""

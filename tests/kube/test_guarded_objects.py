@@ -102,6 +102,17 @@ def test_a_stateful_set_rolls_out_as_kubectl_says(
     assert bool(found.rollout) is rolls_out
 
 
+@pytest.mark.parametrize(
+    ("policy", "is_parallel"), [("Parallel", True), ("OrderedReady", False), (None, False)]
+)
+def test_a_stateful_set_creates_its_pods_in_order_unless_it_says_otherwise(
+    policy: str | None, *, is_parallel: bool
+) -> None:
+    spec = {} if policy is None else {"podManagementPolicy": policy}
+
+    assert read(STATEFUL_SET, spec=spec).is_parallel is is_parallel
+
+
 @pytest.mark.parametrize(("kind", "record"), [(REPLICA_SET, ReplicaSet), (JOB, Job)])
 def test_a_replica_set_or_job_has_its_opt_out(
     kind: WatchedKind[Any, Any], record: type[ReplicaSet] | type[Job]

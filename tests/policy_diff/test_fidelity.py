@@ -17,3 +17,17 @@ def test_a_request_is_sent_before_what_comes_until_its_answer(seed: int, tmp_pat
 
     assert done
     assert what_is_said(tmp_path, policy) == done
+
+
+def test_a_pod_that_stays_has_not_the_condition_of_the_recorded_eviction(tmp_path: Path) -> None:
+    """The API server sets it before the pod ends: a change, by which a pod would lose its turn."""
+    policies = [read_policy(text) for text in draw(320)]
+    folders = [tmp_path / name for name in "ab"]
+    for policy, folder in zip(policies, folders, strict=True):
+        folder.mkdir()
+        live_story(320, policy, folder)
+
+    said = what_is_said(folders[0], policies[1])
+
+    assert said == what_was_done(folders[1])
+    assert said.total() > 1

@@ -7,7 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import Pod, PodDisruptionBudget, PodStatus
+from reactive_desched.model.objects import (
+    OwnerReference,
+    Pod,
+    PodDisruptionBudget,
+    PodStatus,
+    StatefulSet,
+)
 from reactive_desched.model.outcomes import Accepted
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
@@ -34,6 +40,7 @@ from reactive_desched.state.resources import NODES, PDBS, PODS
 from reactive_desched.testing.builders import container, node, pod
 
 START_S: Final = 1_800_000_000
+STATEFUL_SETS: Final = "statefulsets"
 TAINTS: Final = "RemovePodsViolatingNodeTaints"
 RESTARTS: Final = "RemovePodsHavingTooManyRestarts"
 ARGS: Final = {TAINTS: "{}", RESTARTS: "{podRestartThreshold: 20}"}
@@ -77,6 +84,8 @@ def picture(*objects: Any, seconds: float = 0.0) -> Iterator[Item]:
 def resource_of(obj: Any) -> str:
     if isinstance(obj, Pod):
         return PODS
+    if isinstance(obj, StatefulSet):
+        return STATEFUL_SETS
     return PDBS if isinstance(obj, PodDisruptionBudget) else NODES
 
 
@@ -317,6 +326,43 @@ def test_a_pod_on_a_node_that_goes_is_replaced_though_the_recorded_one_was_elsew
 
     assert moved(made) == [("web", 100), ("web", 400)]
     assert [each.pod.node for each in made.evictions] == ["n1", "n3"]
+
+
+@pytest.mark.parametrize(
+    ("is_parallel", "first", "second"), [(False, 20, 30), (True, 20, 20)], ids=["ordered", "all"]
+)
+def test_a_stateful_set_creates_its_pods_in_the_order_that_it_has(
+    first: int, second: int, *, is_parallel: bool
+) -> None:
+    """A pod is gone after ten seconds, and Ready ten seconds after it was created."""
+    stateful_set = StatefulSet("default", "db", "db-uid", replicas=2, is_parallel=is_parallel)
+    owner = OwnerReference("StatefulSet", "db", "db-uid", controller=True, api_version="apps/v1")
+    pods = [
+        replace(pod(f"db-{n}", on="n1", created=START_S - 3600), owners=(owner,)) for n in (0, 1)
+    ]
+    made = run(
+        policy(TAINTS, settings=QUIET.replace("Rollouts]", "Rollouts, StatefulSetOrder]")),
+        picture(node("n1"), node("n2"), stateful_set, *pods),
+        changed(100, TAINTED),
+        NothingChanged(at(600)),
+    )
+
+    ready_s = {each.pod.name: round(each.ready_s or 0) for each in made.evictions}
+    assert ready_s == {"db-0": first, "db-1": second}
+
+
+def test_a_replacement_is_not_put_on_a_node_that_came_before_the_recorded_one_only() -> None:
+    """The recorded eviction is three seconds later: a node was added in between."""
+    made = run(
+        policy(TAINTS),
+        picture(*CLUSTER),
+        changed(100, TAINTED),
+        changed(101, node("n3"), Verb.ADDED),
+        evicted(103, WEB, replace(NEW, node="n3")),
+        NothingChanged(at(600)),
+    )
+
+    assert [each.replacement_node for each in made.evictions] == ["n2"]
 
 
 def test_a_pause_by_a_person_holds_for_every_policy() -> None:

@@ -1,7 +1,7 @@
 """Deployments and StatefulSets: how many pods they want, and whether they are rolling out."""
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from reactive_desched.model.changes import WorkloadChanged
 from reactive_desched.model.objects import Deployment, StatefulSet, Workload
@@ -18,11 +18,10 @@ from reactive_desched.state.kinds.kind import (
 
 __all__ = ["DEPLOYMENT", "STATEFUL_SET"]
 
-R = TypeVar("R", Deployment, StatefulSet)
-
 _UNOBSERVED: Final = "its latest change is not observed yet"
 _DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 _ON_DELETE: Final = "OnDelete"
+_PARALLEL: Final = "Parallel"
 
 
 class WorkloadMetadata(WireStruct, frozen=True, gc=False):
@@ -54,6 +53,7 @@ class WorkloadSpec(WireStruct, frozen=True, gc=False):
 
     replicas: int | None = None
     update_strategy: UpdateStrategy = UpdateStrategy()
+    pod_management_policy: str = ""
 
 
 class WorkloadCondition(WireStruct, frozen=True, gc=False):
@@ -119,26 +119,33 @@ def _stateful_set_rollout(wire: WireWorkload) -> str:
     return ""
 
 
-def _reader(
-    record: type[R], rollout: Callable[[WireWorkload], str], tables: InternTables
-) -> Callable[[WireWorkload], R]:
-    """Return a reader of the kind whose rollout is described by `rollout`."""
-    intern = tables.texts.intern
+_Fields = tuple[str, str, str, int, int, str, str | None, str | None]
+"""The fields of a Workload, in their order."""
 
-    def read(wire: WireWorkload) -> R:
-        metadata = wire.metadata
-        return record(
-            intern(metadata.namespace),
-            metadata.name,
-            metadata.uid,
-            parse_resource_version(metadata.resource_version),
-            wire.replicas,
-            rollout(wire),
-            metadata.annotations.do_not_evict,
-            metadata.annotations.answer,
-        )
 
-    return read
+def _fields(wire: WireWorkload, rollout: str, tables: InternTables) -> _Fields:
+    metadata = wire.metadata
+    return (
+        tables.texts.intern(metadata.namespace),
+        metadata.name,
+        metadata.uid,
+        parse_resource_version(metadata.resource_version),
+        wire.replicas,
+        rollout,
+        metadata.annotations.do_not_evict,
+        metadata.annotations.answer,
+    )
+
+
+def _deployment_reader(tables: InternTables) -> Callable[[WireWorkload], Deployment]:
+    return lambda wire: Deployment(*_fields(wire, _deployment_rollout(wire), tables))
+
+
+def _stateful_set_reader(tables: InternTables) -> Callable[[WireWorkload], StatefulSet]:
+    return lambda wire: StatefulSet(
+        *_fields(wire, _stateful_set_rollout(wire), tables),
+        is_parallel=wire.spec.pod_management_policy == _PARALLEL,
+    )
 
 
 def _changed(workload: Workload) -> WorkloadChanged:
@@ -156,7 +163,7 @@ DEPLOYMENT: Final = WatchedKind(
     namespaced=True,
     record=Deployment,
     wire=WireWorkload,
-    make_reader=lambda tables: _reader(Deployment, _deployment_rollout, tables),
+    make_reader=_deployment_reader,
     make_change=_changed,
     purpose=Purpose.OWNERS,
     read_for="sizes, rollouts and opt-outs of Deployments",
@@ -169,7 +176,7 @@ STATEFUL_SET: Final = WatchedKind(
     namespaced=True,
     record=StatefulSet,
     wire=WireWorkload,
-    make_reader=lambda tables: _reader(StatefulSet, _stateful_set_rollout, tables),
+    make_reader=_stateful_set_reader,
     make_change=_changed,
     purpose=Purpose.OWNERS,
     read_for="sizes, rollouts and opt-outs of StatefulSets",
