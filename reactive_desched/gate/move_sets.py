@@ -103,6 +103,10 @@ BEGINS_AFTER_S: Final = 0.1
 MAX_RESTS: Final = 10_000
 """So many nodes at most are remembered with their rests; then the oldest is forgotten."""
 
+MAX_COMING: Final = 1_000
+"""So many sets whose pods are being asked about are followed; beyond it the one that began to come
+first is forgotten: it is incomplete until its first pod comes again."""
+
 MAX_REST_FACTOR: Final = 16
 
 BOUND_AFTER_S: Final = 120.0
@@ -177,7 +181,7 @@ class MoveSets:
         self._view = view
         self._settings = settings
         self._marks = marks
-        self._coming: dict[SetKey, _Coming] = {}
+        self._coming: dict[SetKey, _Coming] = {}  # the one that began to come first is first
         self._ready: dict[SetKey, tuple[float, MoveSet]] = {}
         self._begun: dict[SetKey, _Begun] = {}
         self._rooms: dict[SetKey, _Room] = {}
@@ -270,6 +274,9 @@ class MoveSets:
         """Count a pod that came in its turn; None where one before it did not come."""
         uid = finding.pod.uid
         if moved.pods[0] == uid:
+            self._coming.pop(moved.key, None)
+            while len(self._coming) >= MAX_COMING:
+                del self._coming[next(iter(self._coming))]
             self._coming[moved.key] = _Coming(moved.pods)
         coming = self._coming.get(moved.key)
         if coming is None or coming.pods != moved.pods or coming.came == len(moved.pods):
