@@ -11,6 +11,7 @@ from reactive_desched.text.times import format_second
 
 BY_FILE: Final = "the pause file"
 _NO: Final = frozenset({"", "false"})
+_BY_ITSELF: Final = ", or by itself when its time is over"
 
 
 class PauseText(Struct, frozen=True, gc=False):
@@ -94,12 +95,14 @@ class ManualPause:
         """Return what ends the pause, for a person."""
         ends = []
         if self._command is not None:
-            ends.append("`reactive-desched resume` ends it")
+            ends.append("`reactive-desched resume`")
         if self._file_held:
-            ends.append("the pause file has to be emptied or removed")
-        text = ", and ".join(ends)
-        by_itself = self.until_s is not None and len(ends) == 1
-        return f"{text}, or by itself when its time is over" if by_itself else text
+            ends.append("the removal of the pause file")
+        if not ends:
+            return ""
+        if len(ends) > 1:
+            return f"it ends by both {' and '.join(ends)}"
+        return f"it ends by {ends[0]}{_BY_ITSELF if self.until_s is not None else ''}"
 
     def pause(
         self, by: str, reason: str, for_s: float | None, now: float, wall_s: float

@@ -92,7 +92,7 @@ class StormBrake:
     @property
     def release_text(self) -> str:
         """Return what releases the brake, for a person."""
-        text = "`reactive-desched resume` releases it"
+        text = "it is released by `reactive-desched resume`"
         settings = self._settings
         if settings is None or settings.release_after_s is None:
             return text

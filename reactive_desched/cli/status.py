@@ -321,7 +321,7 @@ def brake_text(brake: Answer, now: datetime) -> str:
     """Say which pods a brake holds, why, since when, and what ends that."""
     scope = "the whole cluster" if brake["scope"] == "cluster" else brake["scope"]
     since = age_of(brake["since"], now)
-    text = f"{brake['name']}: holds {scope} for {since}: {brake['reason']}; {brake['release']}"
+    text = f"{brake['name']}: has held {scope} for {since}: {brake['reason']}; {brake['release']}"
     if (until := brake.get("until")) is None:
         return text
     at = datetime.fromisoformat(until)

@@ -50,7 +50,7 @@ def _lock_directory(directory: Path) -> int | None:
         os.close(descriptor)
         raise JournalInUse(
             f"{directory}: the journal is in use by a process whose lock file was removed;"
-            " stop it, or give this one a directory of its own"
+            " stop it, or give this one a folder of its own with --journal DIR"
         ) from error
     except OSError:  # some network file systems lock files alone
         os.close(descriptor)
@@ -65,7 +65,7 @@ def _lock_file(descriptor: int, directory: Path) -> None:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         raise JournalInUse(
             f"{directory}: the journal is in use by {holder or 'another process'};"
-            " stop it, or give this one a directory of its own"
+            " stop it, or give this one a folder of its own with --journal DIR"
         ) from error
     with suppress(OSError):  # a full disk: the lock holds, it only stays nameless
         os.ftruncate(descriptor, 0)

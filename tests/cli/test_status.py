@@ -74,7 +74,7 @@ def busy() -> dict[str, Any]:
             "reason": "90 pods in a minute",
             "scope": "cluster",
             "since": "2026-05-01T11:59:20Z",
-            "release": "`reactive-desched resume` releases it",
+            "release": "it is released by `reactive-desched resume`",
             "until": "2026-05-01T12:29:00Z",
             "isLeast": True,
         }
@@ -277,8 +277,8 @@ def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None
         "paused by manual, sync/pods: paused by bob",
         "sync/pdbs: may not be listed",
         (
-            "storm: holds the whole cluster for 40s: 90 pods in a minute; "
-            "`reactive-desched resume` releases it (in 29m, at 12:29:00 UTC, at the earliest)"
+            "storm: has held the whole cluster for 40s: 90 pods in a minute; "
+            "it is released by `reactive-desched resume` (in 29m, at 12:29:00 UTC, at the earliest)"
         ),
         "warming up: rates and bursts are at 50%",
         "in 5s",  # half a token at six a minute
