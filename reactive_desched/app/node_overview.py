@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import partial
+from itertools import islice
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -11,6 +13,9 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.model.node_table import ClassifiedNode
+from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.model.resources import CPU, MEMORY, PODS
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.primitives.hints import refuse_filters
@@ -109,14 +114,32 @@ async def _classes(controller: Controller) -> tuple[str, Mapping[str, str]]:
         plugin = instance.plugin
         if not isinstance(plugin, BalancePlugin):
             continue
-        for table in plugin.node_tables(instance.view):
-            classes = {}
-            for number, each in enumerate(table.nodes, 1):
-                classes[each.name] = str(each.node_class)
-                if number % NODES_PER_SLICE == 0:
-                    await anyio.lowlevel.checkpoint()
-            return plugin.name, classes
+        if (rows := ask_plugin(partial(_rows_of, plugin, instance), _nothing)) is None:
+            continue
+        classes: dict[str, str] = {}
+        while found := ask_plugin(partial(_next_classes, rows), _nothing):
+            classes.update(found)
+            await anyio.lowlevel.checkpoint()
+        return plugin.name, classes
     return "", {}
+
+
+def _rows_of(
+    plugin: BalancePlugin[Any, Any],  # of any subjects and arguments
+    instance: PluginInstance,
+) -> Iterator[ClassifiedNode] | None:
+    """Return the rows of a plugin's first table, if it has one."""
+    table = next(iter(plugin.node_tables(instance.view)), None)
+    return None if table is None else iter(table.nodes)
+
+
+def _next_classes(rows: Iterator[ClassifiedNode]) -> list[tuple[str, str]]:
+    """Return the names and classes of some more nodes; none at the end."""
+    return [(each.name, str(each.node_class)) for each in islice(rows, NODES_PER_SLICE)]
+
+
+def _nothing(_: BaseException) -> None:
+    """Stand for what a plugin does not say: the overview does without."""
 
 
 def _samples(controller: Controller) -> Iterator[NodeUsage]:

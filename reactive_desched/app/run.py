@@ -11,6 +11,7 @@ from reactive_desched.app.controller import open_controller
 from reactive_desched.app.options import Dependencies, Options, load_dependencies
 from reactive_desched.app.plugin_watchdog import PluginWatchdog
 from reactive_desched.controller.public_state import ControllerState
+from reactive_desched.primitives.foreign_code import interrupts_received
 
 
 def has_uvloop() -> bool:
@@ -37,7 +38,8 @@ async def _until_stopped(deps: Dependencies) -> None:
     is_serving, stop_requested = anyio.Event(), anyio.Event()
 
     async def listen(*, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        receiver = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
+        with interrupts_received(), receiver as signals:
             task_status.started()
             async for number in signals:
                 deps.log.info(

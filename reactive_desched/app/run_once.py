@@ -78,6 +78,7 @@ from reactive_desched.plan.needed_resources import needed_resources
 from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.policy import AnyPlugin, Policy
+from reactive_desched.primitives.foreign_code import interrupts_received
 from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.resources import (
@@ -343,7 +344,7 @@ class _StopSignal:
 
     async def wait(self) -> None:
         """Wait for a signal and remember it."""
-        with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        with interrupts_received(), anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
             for each in STOP_SIGNALS:  # beside the receiver, which the event loop wakes
                 signal.signal(each, self._on_signal)
             async for number in signals:

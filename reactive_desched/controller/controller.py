@@ -373,6 +373,9 @@ class Controller(IntentOwner):
             self._report_faults()
 
     def _report_faults(self) -> None:
+        for each in self.controls:
+            for plugin, replacement, error in each.moves.take_unanswered():
+                self.evaluator.gave_no_verdict(plugin, replacement, error, self._clock())
         if self.evaluator.faults.new:
             for fault in self.evaluator.faults.take_new():
                 self._observer.on_plugin_fault(fault)

@@ -16,6 +16,7 @@ from reactive_desched.controller.plugin_faults import (
     SLOW_CALL_S,
     WHOLE,
     MissedChange,
+    MissedVerdict,
     PluginFaults,
     SlowPlugins,
     describe_subject,
@@ -39,6 +40,7 @@ from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
+from reactive_desched.model.checked_opinions import Opinion, checked_opinion
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
     CapacityHint,
@@ -52,7 +54,7 @@ from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
-from reactive_desched.model.plugin_faults import Opinion, PluginFault, checked_opinion
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
@@ -554,6 +556,15 @@ class Evaluator:
         fault = self.faults.record(instance, MissedChange(of) if of else WHOLE, error, now)
         self._follow(fault, (instance, WHOLE), now)
 
+    def gave_no_verdict(
+        self, plugin: object, replacement: str, error: BaseException, now: float
+    ) -> None:
+        """Look at everything later: a plugin could not say whether its move had helped."""
+        for instance in self._instances:
+            if instance.plugin is plugin and not self.faults.is_off(instance):
+                fault = self.faults.record(instance, MissedVerdict(replacement), error, now)
+                self._follow(fault, (instance, WHOLE), now)
+
     def _failed(self, key: SubjectKey, error: BaseException, now: float) -> None:
         """Evaluate a subject again later: the plugin raised an exception on it."""
         self._follow(self.faults.record(*key, error, now), key, now)
@@ -761,7 +772,8 @@ class Evaluator:
                 under_way.decision = None
                 self._timers.set_if_sooner(self._timer_key(under_way.key), now + opinion.delay_s)
                 return None
-            finding = _on_current_pod(under_way, opinion) if under_way.suspended else opinion
+            is_current = not under_way.suspended and _is_current(under_way, opinion)
+            finding = opinion if is_current else _on_current_pod(under_way, opinion)
             if finding is None:
                 under_way.decision = _gone(under_way, opinion)
                 return None
@@ -797,7 +809,9 @@ class Evaluator:
         began = self._plugin_clock()
         try:
             opinion = next_opinion(under_way.opinions, under_way.decision)
-            return None if opinion is None else checked_opinion(opinion)
+            instance = under_way.key[0]
+            named = None if instance.finds_for_others else instance.name
+            return None if opinion is None else checked_opinion(opinion, named)
         except BaseException as error:
             if not is_fault(error):
                 raise
@@ -881,6 +895,14 @@ def _is_same_answer(last: BlockedDecision, decision: Decision) -> bool:
         decision.gate,
         decision.reason,
     )
+
+
+def _is_current(under_way: _EvaluationUnderWay, finding: Finding) -> bool:
+    """Say whether the finding is on a pod as the cluster has it: a plugin may keep one, or make it.
+
+    Gates rely on every field of a pod.
+    """
+    return under_way.key[0].view.pod(finding.pod.uid) is finding.pod
 
 
 def _on_current_pod(under_way: _EvaluationUnderWay, finding: Finding) -> Finding | None:

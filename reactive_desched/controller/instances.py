@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from reactive_desched.controller.evaluator import NEVER_FLAPPING
 from reactive_desched.controller.subscriptions import DecisionGate, PluginInstance
 from reactive_desched.controller.work_queue import FlappingConfig
@@ -71,7 +73,8 @@ def plugin_instances(
         from reactive_desched.controller.job_instances import job_plugin
 
         jobs, job_gate, view = job_plugin(config, state, gates, wall_clock, migrations)
-        instances.append(_instance(MIGRATION_PROFILE, jobs, job_gate, view, config))
+        of_jobs = _instance(MIGRATION_PROFILE, jobs, job_gate, view, config)
+        instances.append(replace(of_jobs, finds_for_others=True))
         indexes += ((kind, None) for kind in migrations.indexes)
         indexes += ((kind, None) for kind in job_gate.indexes)
     state.keep_indexes(indexes, of_plugins)

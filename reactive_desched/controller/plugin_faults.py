@@ -69,6 +69,13 @@ class MissedChange(Struct, frozen=True, gc=False):
         return f"a change of {self.of}"
 
 
+class MissedVerdict(MissedChange, frozen=True, gc=False):
+    """A replacement of which a plugin could not say whether its move had helped, as the subject."""
+
+    def __str__(self) -> str:
+        return f"replacement {self.of}"
+
+
 class _Resting(Struct):
     """The faults in a row of a plugin on one subject, and until when that subject rests."""
 

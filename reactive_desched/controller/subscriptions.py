@@ -28,6 +28,7 @@ class DecisionGate(Protocol):
 class PluginInstance(Struct, frozen=True, eq=False):
     """One enabled plugin of one profile, with the profile's gate and view and its own debounce.
 
+    `finds_for_others` is for migration jobs, whose findings name the plugins that had them made.
     `debounce_by_change` has the waits of single kinds of change, by the change's name. `mode` says
     what is done with what it finds.
     """
@@ -39,6 +40,7 @@ class PluginInstance(Struct, frozen=True, eq=False):
     debounce: DebounceConfig = DebounceConfig()
     debounce_by_change: Mapping[str, DebounceConfig] = {}
     mode: Mode = ACT
+    finds_for_others: bool = False
 
     @property
     def name(self) -> str:

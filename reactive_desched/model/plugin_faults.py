@@ -1,20 +1,14 @@
 """Describes the faults of a plugin, which end neither the controller nor other plugins."""
 
-from collections.abc import Callable, Mapping
-from math import inf
+from collections.abc import Callable
 from traceback import format_exception
-from types import NoneType
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from reactive_desched.errors import EvaluationEndless, PluginHung
-from reactive_desched.model.eviction_options import EvictionOptions
-from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.bounded_text import (
-    MAX_TEXT_CHARS,
     bounded_name,
     escaped,
     shown,
@@ -22,30 +16,11 @@ from reactive_desched.primitives.bounded_text import (
 )
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 
-MAX_DETAILS: Final = 64
-"""So many figures a finding may have; further ones are left out."""
-
 MAX_ERROR_CHARS: Final = 400
 MAX_TRACEBACK_CHARS: Final = 8000
 
-_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
-    "pod": (Pod,),
-    "plugin": (str,),
-    "message": (str,),
-    "targets": (frozenset, AllNodesBut, NoneType),
-    "node_limit": (int, NoneType),
-    "conflicts_with": (tuple,),
-    "details": (Mapping,),
-    "options": (EvictionOptions, NoneType),
-    "counts_from_s": (int, float),
-    "place_rank": (int, NoneType),
-}
-"""What gates and records rely on of a finding."""
-
 UNENDING: Final = (PluginHung, EvaluationEndless)
 """A plugin that raises these held up everything else for seconds, until it was ended."""
-
-Opinion = Finding | RequeueAfter | YieldPoint
 
 
 class PluginFault(Struct, frozen=True):
@@ -127,15 +102,37 @@ def traceback_of(error: BaseException) -> str:
     return "\n".join(map(escaped, lines))
 
 
+AnswerT = TypeVar("AnswerT")
+
+
 @calls_foreign_code
-def ask_for_text(question: Callable[[], str]) -> str:
-    """Return what a plugin says for people, or what it raised in place of that."""
+def ask_plugin(
+    question: Callable[[], AnswerT], otherwise: Callable[[BaseException], AnswerT]
+) -> AnswerT:
+    """Return a plugin's answer, or what stands for it where the plugin raises an exception."""
     try:
         return question()
     except BaseException as error:
         if not is_fault(error):
             raise
+        return otherwise(error)
+
+
+@calls_foreign_code
+def ask_for_text(question: Callable[[], str]) -> str:
+    """Return what a plugin says for people, or what it raised in place of that."""
+    try:
+        return _checked_text(question())
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         return _failed(error)
+
+
+def _checked_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"it said {type(text).__name__}, which is no text")
+    return shown(text)
 
 
 @calls_foreign_code
@@ -164,7 +161,7 @@ class _Obstacles:
         if self._ended:
             return self._ended
         try:
-            return self._obstacle(pod)
+            return _checked_text(self._obstacle(pod))
         except BaseException as error:
             if not is_fault(error):
                 raise
@@ -183,45 +180,11 @@ def sweep_fault(profile: str, plugin: str, error: BaseException) -> PluginFault:
 
     A note of the exception names what the plugin was asked about.
     """
-    cause, traceback = describe_error(error), traceback_of(error)
     asked_about = next(iter(getattr(error, "__notes__", ())), "")
     subject = ", ".join(filter(None, ("this sweep", bounded_name(escaped(str(asked_about))))))
-    return PluginFault(profile, plugin, subject, cause, traceback)
+    return plugin_fault(profile, plugin, subject, error)
 
 
-def checked_opinion(opinion: object) -> Opinion:
-    """Return a plugin's opinion with texts of a length; raises TypeError for what is none."""
-    if isinstance(opinion, YieldPoint):
-        return opinion
-    if isinstance(opinion, RequeueAfter):
-        _require("delay_s of RequeueAfter", opinion.delay_s, (int, float))
-        if not 0 <= opinion.delay_s < inf:
-            raise ValueError(f"delay_s of RequeueAfter is {opinion.delay_s}: no time to wait")
-        return opinion
-    return checked_finding(opinion)
-
-
-def _require(what: str, value: object, kinds: tuple[type, ...]) -> None:
-    if not isinstance(value, kinds):
-        expected = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
-        raise TypeError(f"{what} is {type(value).__name__}, not {expected}")
-
-
-def checked_finding(finding: object) -> Finding:
-    """Return a plugin's finding with texts of a length; raises TypeError for what is none."""
-    if not isinstance(finding, Finding):
-        raise TypeError(f"it yielded {type(finding).__name__}, which is no Finding")
-    for name, kinds in _KINDS.items():
-        _require(f"{name} of a finding", getattr(finding, name), kinds)
-    message, details = finding.message, finding.details
-    for name, value in details.items():
-        if not isinstance(value, (int, str)):
-            raise TypeError(f"{name} of a finding is {type(value).__name__}: no number, no text")
-    if len(message) <= MAX_TEXT_CHARS and message.isprintable() and len(details) <= MAX_DETAILS:
-        return finding
-    kept = list(details.items())[:MAX_DETAILS]
-    return replace(
-        finding,
-        message=shown(message),
-        details={bounded_name(name): value for name, value in kept},
-    )
+def plugin_fault(profile: str, plugin: str, subject: str, error: BaseException) -> PluginFault:
+    """Return the fault of a plugin that is not asked again."""
+    return PluginFault(profile, plugin, subject, describe_error(error), traceback_of(error))

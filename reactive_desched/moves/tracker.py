@@ -44,6 +44,7 @@ from reactive_desched.model.moves import (
 )
 from reactive_desched.model.objects import SUCCEEDED, Job, Pod, PodKey, ReplicaSet
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.guards import GuardName
@@ -79,6 +80,10 @@ TO_READY = histogram(
 _READY_BOUNDS_S: Final = (0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
+Unanswered = tuple[BalancePlugin[Any, Any], str, BaseException]
+"""A plugin, the replacement that it was asked about, and what it raised."""
+
+
 class MoveTracker(EvictionParticipant):
     """Follows the evictions of the ledger that are not over, MAX_MOVES at most."""
 
@@ -98,6 +103,7 @@ class MoveTracker(EvictionParticipant):
         self._awaiting: dict[MatchKey, dict[PodKey, Eviction]] = {}
         self._timers: Timers[PodKey] = Timers()
         self._ended: list[EndedMove] = []
+        self._unanswered: list[Unanswered] = []
         self._restored: dict[PodKey, Eviction] = {}
         self._results: Counter[tuple[str, ...]] = Counter()
         self._to_ready = Histogram(_READY_BOUNDS_S)
@@ -394,9 +400,26 @@ class MoveTracker(EvictionParticipant):
         plugins = self._balance_plugins.get(move.origin.plugin, ())
         if returned and plugins:
             return f"the replacement returned to node {replacement.node}, which it was to relieve"
-        if any(each.is_misplaced(replacement, self._view, self._view.now_s) for each in plugins):
+        if any(self._is_misplaced(each, replacement) for each in plugins):
             return f"the plugin moves pods away from node {replacement.node}, too"
         return ""
+
+    def _is_misplaced(self, plugin: BalancePlugin[Any, Any], replacement: Pod) -> bool:
+        """Ask a plugin; one that raises an exception says nothing against the replacement."""
+
+        def failed(error: BaseException) -> bool:
+            self._unanswered.append((plugin, str(replacement), error))
+            return False
+
+        view = self._view
+        return ask_plugin(
+            lambda: bool(plugin.is_misplaced(replacement, view, view.now_s)), otherwise=failed
+        )
+
+    def take_unanswered(self) -> Sequence[Unanswered]:
+        """Return, once, what plugins raised when they were asked about a replacement."""
+        unanswered, self._unanswered = self._unanswered, []
+        return unanswered
 
     def _verdict_at(self, move: Eviction) -> float:
         """Return when the plugin has had the time to find the same of the Ready replacement."""

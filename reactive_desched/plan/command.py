@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.plan.evaluation import PlanResult, summarize
 from reactive_desched.plan.inputs import (
@@ -28,7 +29,7 @@ from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.output import write
 from reactive_desched.plan.progress import Progress, ProgressBar
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
-from reactive_desched.plan.rule_table import RuleTable
+from reactive_desched.plan.rule_table import RuleTables
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
@@ -53,23 +54,26 @@ class SweptSnapshot(Struct, frozen=True):
     warnings: tuple[str, ...]
     schedulers: SchedulerProfiles
 
-    def obstacles(self) -> Iterator[str]:
-        """Say of each plugin that compares nodes what keeps it from moving any pod.
+    @property
+    def may_have_obstacles(self) -> bool:
+        """Say whether a plugin that compares nodes may be kept from moving any pod.
 
         Where any pod leaves, nothing is said: the plan has what there is to see.
         """
-        if any(each.action == "Evict" for each in self.result.decisions) or not any(
+        return not any(each.action == "Evict" for each in self.result.decisions) and any(
             isinstance(plugin, BalancePlugin)  # the tables are not loaded for any other
             for profile in self.policy.profiles
             for plugin in profile.plugins
-        ):
-            return
-        for table in self.tables():
+        )
+
+    def obstacles(self, tables: RuleTables) -> Iterator[str]:
+        """Say of each plugin that compares nodes what keeps it from moving any pod."""
+        for table in tables.tables if self.may_have_obstacles else ():
             if table.obstacles:
                 whose, found = f"{table.plugin} of profile {table.profile}", table.obstacles
                 yield f"{whose} moves no pod; `nodes` says: {'; '.join(found)}"
 
-    def tables(self) -> tuple[RuleTable, ...]:
+    def tables(self) -> RuleTables:
         """Return how the nodes stood before the sweep, for each rule of the policy."""
         from reactive_desched.plan.node_tables import rule_tables
 
@@ -144,11 +148,13 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         from reactive_desched.plan.unaffected_pods import unaffected_pods
 
         others = tuple(unaffected_pods(policy, snapshot, result, options.mode))
+    shows_obstacles = not options.only and sweep.may_have_obstacles
+    tables = sweep.tables() if options.show_nodes or shows_obstacles else RuleTables()
     return PlanReport(
         looked_at=sweep.looked_at,
-        warnings=sweep.warnings,
-        failed_plugins=_failed(result),
-        obstacles=() if options.only else tuple(sweep.obstacles()),
+        warnings=(*sweep.warnings, *_incomplete(tables.faults)),
+        failed_plugins=_failed(*result.plugin_faults, *tables.faults),
+        obstacles=() if options.only else tuple(sweep.obstacles(tables)),
         mode=options.mode,
         preview=result.preview,
         only=options.only,
@@ -156,7 +162,7 @@ def build_report(options: PlanOptions, progress: Progress) -> PlanReport:
         skipped=result.skipped,
         decisions=result.decisions,
         others=others,
-        nodes=sweep.tables() if options.show_nodes else None,
+        nodes=tables.tables if options.show_nodes else None,
         summary=summarize(result.decisions),
     )
 
@@ -167,15 +173,15 @@ def build_nodes_report(options: PlanOptions, progress: Progress) -> "NodesReport
 
     sweep = _sweep(options, progress)
     tables = sweep.tables()
-    shown = {(table.profile, table.plugin) for table in tables}
+    shown = {(table.profile, table.plugin) for table in tables.tables}
     return NodesReport(
         looked_at=sweep.looked_at,
-        warnings=sweep.warnings,
-        failed_plugins=_failed(sweep.result),
+        warnings=(*sweep.warnings, *_incomplete(tables.faults)),
+        failed_plugins=_failed(*sweep.result.plugin_faults, *tables.faults),
         mode=options.mode,
         preview=sweep.result.preview,
         skipped=sweep.result.skipped,
-        tables=tables,
+        tables=tables.tables,
         decisions=tuple(
             each for each in sweep.result.decisions if (each.profile, each.plugin) in shown
         ),
@@ -197,14 +203,18 @@ def _sweep(options: PlanOptions, progress: Progress) -> SweptSnapshot:
         looked_at=_describe_inputs(options, configuration, loaded, result, now),
         warnings=(
             *input_warnings(configuration, policy, loaded, options.mode),
-            *(fault.incomplete for fault in result.plugin_faults),
+            *_incomplete(result.plugin_faults),
         ),
         schedulers=configuration.scheduler_profiles,
     )
 
 
-def _failed(result: PlanResult) -> tuple[str, ...]:
-    named = (f"{each.profile}/{each.plugin}" for each in result.plugin_faults)
+def _incomplete(faults: Iterable[PluginFault]) -> Iterator[str]:
+    return (each.incomplete for each in faults)
+
+
+def _failed(*faults: PluginFault) -> tuple[str, ...]:
+    named = (f"{each.profile}/{each.plugin}" for each in faults)
     return tuple(dict.fromkeys(named))
 
 

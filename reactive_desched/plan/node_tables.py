@@ -16,6 +16,7 @@ from reactive_desched.gate.in_flight import InFlightEvictions
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.node_table import ClassifiedNode, NodeRole, NodeTable
+from reactive_desched.model.plugin_faults import PluginFault, ask_plugin, plugin_fault
 from reactive_desched.model.resources import PODS, ResourceList, format_quantity
 from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.usage import NodeMetric, NodeUsage
@@ -28,6 +29,7 @@ from reactive_desched.plan.rule_table import (
     NodeRow,
     ResourceRow,
     RuleTable,
+    RuleTables,
     SampleRef,
     ThresholdPair,
 )
@@ -52,14 +54,14 @@ def rule_tables(
     node_fit: str,
     result: PlanResult,
     schedulers: SchedulerProfiles = DEFAULT_PROFILES,
-) -> tuple[RuleTable, ...]:
+) -> RuleTables:
     """Return the tables of all plugins that have some, for the cluster before anything moved.
 
     `now_s` is in seconds since the epoch. The result is that of a preview over the same.
     """
     plugins = (plugin for profile in policy.profiles for plugin in profile.plugins)
     if not any(isinstance(each, BalancePlugin) for each in plugins):
-        return ()
+        return RuleTables()
     state = snapshot.build_state(policy.node_selector)
     for moved in result.moved_before:
         state.upsert(moved)
@@ -70,25 +72,37 @@ def rule_tables(
         else UpstreamNodeFit(view)
     )
     builder = _Builder(state, now_s, mode, result.decisions)
-    return tuple(
-        builder.build(profile.name, plugin.name, table)
-        for profile, view in zip(
-            policy.profiles,
-            _profile_views(policy, state, view, fit, mode),
-            strict=True,
-        )
-        for plugin in profile.plugins
-        if isinstance(plugin, BalancePlugin)
-        for table in _tables(plugin, view, mode)
-    )
+    tables: list[RuleTable] = []
+    faults: list[PluginFault] = []
+    views = _profile_views(policy, state, view, fit, mode)
+    for profile, profile_view in zip(policy.profiles, views, strict=True):
+        for plugin in profile.plugins:
+            if isinstance(plugin, BalancePlugin):
+                found = _tables(profile.name, plugin, profile_view, mode, builder)
+                if isinstance(found, PluginFault):
+                    faults.append(found)
+                else:
+                    tables += found
+    return RuleTables(tuple(tables), tuple(faults))
 
 
 def _tables(
+    profile: str,
     plugin: BalancePlugin[Any, Any],  # of any subjects and arguments
     view: ProfileView,
     mode: PlanMode,
-) -> Iterable[NodeTable]:
-    return plugin.node_tables(view) if mode is PlanMode.RUN else plugin.sweep_node_tables(view)
+    builder: "_Builder",
+) -> list[RuleTable] | PluginFault:
+    """Return the tables of a plugin, or its fault."""
+    ask = plugin.node_tables if mode is PlanMode.RUN else plugin.sweep_node_tables
+
+    def build() -> list[RuleTable] | PluginFault:
+        return [builder.build(profile, plugin.name, table) for table in ask(view)]
+
+    def failed(error: BaseException) -> PluginFault:
+        return plugin_fault(profile, plugin.name, "its tables of nodes", error)
+
+    return ask_plugin(build, otherwise=failed)
 
 
 def _profile_views(

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from reactive_desched.model.plugin_faults import PluginFault
+
 __all__ = [
     "ClassCounts",
     "DecisionCounts",
@@ -107,3 +109,10 @@ class RuleTable(ReportPart, frozen=True, gc=False):
     classes: ClassCounts
     moves: DecisionCounts
     nodes: tuple[NodeRow, ...]
+
+
+class RuleTables(Struct, frozen=True):
+    """The tables of the plugins that compare nodes, and the faults of those that failed in it."""
+
+    tables: tuple[RuleTable, ...] = ()
+    faults: tuple[PluginFault, ...] = ()

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import NoneType
 from typing import Any, Final
 
 from msgspec import Struct
 from pydantic import BaseModel
 
 from reactive_desched.api.args import fix_to
+from reactive_desched.api.balance_plugin import BalancePlugin, SweepFilters
 from reactive_desched.api.index import Index
 from reactive_desched.api.plugin import Plugin
 from reactive_desched.api.rules import Rule
@@ -18,6 +20,7 @@ from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.primitives.foreign_code import is_fault
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
+from reactive_desched.primitives.timers import DebounceConfig
 
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
 MIGRATION_CONTROLLER: Final = "MigrationController"
@@ -46,6 +49,19 @@ PACKAGE_REMEDY: Final = (
     "upgrade that package, or uninstall it and take the plugin out of the policy"
 )
 """What to do about a plugin whose own code is wrong."""
+
+
+_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "judges_completed_pods": (bool,),
+    "asks_node_fit": (bool,),
+    "splits_nodes": (bool,),
+    "least_debounce": (DebounceConfig, NoneType),
+}
+_FIELDS_OF_PLANS: Final[Mapping[str, tuple[type, ...]]] = {
+    "needs_spreading": (bool,),
+    "sweep_filters": (SweepFilters,),
+}
+"""What the controller and a sweep rely on of a plugin's fields."""
 
 
 class PluginSpec(Struct, frozen=True):
@@ -102,7 +118,29 @@ def _error_of_instance(plugin: Plugin[Any, Any]) -> str:
     for source in sources:
         if not isinstance(source, str):
             return f"usage_sources has {source!r}, which is no text"
+    for condition in plugin.sick_conditions:
+        if not _is_condition(condition):
+            return f"sick_conditions has {condition!r}, which is no pair of a type and a status"
+    kinds = {**_FIELDS, **_FIELDS_OF_PLANS} if isinstance(plugin, BalancePlugin) else _FIELDS
+    for name, expected in kinds.items():
+        if not isinstance(found := getattr(plugin, name), expected):
+            return f"{name} is {found!r}, which is no {expected[0].__name__}"
+    return _error_of_resources(plugin) if isinstance(plugin, BalancePlugin) else ""
+
+
+def _error_of_resources(plugin: BalancePlugin[Any, Any]) -> str:
+    for each in plugin.packed_resources:
+        if not isinstance(each, str):
+            return f"packed_resources has {each!r}, which is no text"
     return ""
+
+
+def _is_condition(found: object) -> bool:
+    return (
+        isinstance(found, tuple)
+        and len(found) == len(("type", "status"))
+        and all(isinstance(each, str) for each in found)
+    )
 
 
 class _WithEvictor(Mapping[str, PluginSpec]):

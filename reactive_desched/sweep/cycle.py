@@ -8,6 +8,7 @@ the API server (`outcome_refusal`), and nothing runs unless two nodes are eligib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from reactive_desched.gate.policy_limits import CYCLE, PolicyLimits
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.ledger.eviction import new_eviction
 from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.model.checked_opinions import Opinion, checked_finding, checked_opinion
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
     Decision,
@@ -33,10 +35,7 @@ from reactive_desched.model.decisions import (
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.outcomes import PDB_REFUSED, Outcome
 from reactive_desched.model.plugin_faults import (
-    Opinion,
     PluginFault,
-    checked_finding,
-    checked_opinion,
     describe_error,
     sweep_fault,
 )
@@ -171,7 +170,7 @@ class Cycle:
         portions = self._ask(profile, plugin, partial(_portions_of, plugin, profile.view))
         if portions is None:
             return
-        ask = partial(self._ask, profile, plugin, partial(_next_portion, portions))
+        ask = partial(self._ask, profile, plugin, partial(_next_portion, portions, plugin.name))
         for _ in range(self._max_answers):
             if (findings := ask()) is None:
                 return
@@ -215,7 +214,7 @@ class Cycle:
         ask = partial(self._ask, profile, plugin)
         sent: Decision | None = None
         for _ in range(self._max_answers):
-            if (opinion := ask(partial(_checked_opinion, opinions, sent))) is None:
+            if (opinion := ask(partial(_checked_opinion, opinions, sent, plugin.name))) is None:
                 return
             sent = None
             if isinstance(opinion, Finding):
@@ -305,13 +304,14 @@ def _portions_of(
 
 
 @calls_foreign_code
-def _next_portion(portions: Iterator[list[Finding]]) -> list[Finding] | None:
+def _next_portion(portions: Iterator[list[Finding]], plugin: str) -> list[Finding] | None:
     if (findings := next(portions, None)) is None:
         return None
-    return list(map(checked_finding, findings))  # no frame of ours between it and the plugin
+    # no frame of ours is between it and the plugin
+    return list(map(checked_finding, findings, repeat(plugin)))
 
 
 @calls_foreign_code
-def _checked_opinion(opinions: Opinions, sent: Decision | None) -> Opinion | None:
+def _checked_opinion(opinions: Opinions, sent: Decision | None, plugin: str) -> Opinion | None:
     opinion = next_opinion(opinions, sent)
-    return None if opinion is None else checked_opinion(opinion)
+    return None if opinion is None else checked_opinion(opinion, plugin)

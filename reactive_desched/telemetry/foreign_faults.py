@@ -12,7 +12,7 @@ from reactive_desched.primitives.foreign_code import is_fault
 def faults_as(
     make_error: Callable[[str], Exception], origin: str, method: str, *agreed: type[Exception]
 ) -> Iterator[None]:
-    """Raise an error of ours for whatever the block raises, but for `agreed` and for cancellation.
+    """Raise an error of ours for whatever the block raises, but for `agreed` and for its own end.
 
     Its text names the package, the method, the exception and its line.
     """
@@ -20,6 +20,8 @@ def faults_as(
         yield
     except agreed:
         raise
+    except GeneratorExit:
+        raise  # what awaits it is closed
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():

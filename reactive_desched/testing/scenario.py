@@ -78,7 +78,7 @@ class _RecordingPlugin(AnyPlugin):
         self.plugin = plugin
         self.flagged: dict[Hashable, dict[PodKey, Pod]] = {}
         self.evaluated: list[Hashable] = []
-        vars(self)["reacts_to"] = plugin.reacts_to
+        vars(self).update(name=plugin.name, reacts_to=plugin.reacts_to)
 
     def subjects(self, change: Change, view: View) -> Iterable[Hashable]:
         """Ask the plugin; a pod with a finding is evaluated again, as a real gate's wakes do."""

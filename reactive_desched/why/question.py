@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from msgspec import Struct
 
 from reactive_desched.api.balance_plugin import BalancePlugin
+from reactive_desched.api.plugin import View
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.coverage import node_not_covered
 from reactive_desched.controller.named_objects import is_pod, known_node, no_pods_of
@@ -17,7 +19,9 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.ledger.eviction import owner_of
 from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.objects import Pod
+from reactive_desched.model.plugin_faults import ask_plugin, describe_error
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.primitives.hints import nearest_name, quote
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.why.explanation import Explainer, PodExplanation, PodState
@@ -169,9 +173,22 @@ def _comparisons(controller: Controller, node: str) -> Iterator[str]:
     """Yield how the node compares with the thresholds of each plugin that has some."""
     for instance in controller.evaluator.instances:
         if isinstance(plugin := instance.plugin, BalancePlugin):
-            for table in plugin.node_tables(instance.view):
-                if text := table.describe_with_obstacle(node):
+            ask = partial(_compared, plugin, instance.view, node)
+            for text in ask_plugin(ask, otherwise=_why_not_compared):
+                if text:
                     yield f"{plugin.name}: {text}"
+
+
+def _compared(
+    plugin: BalancePlugin[Any, Any],  # of any subjects and arguments
+    view: View,
+    node: str,
+) -> list[str]:
+    return [shown(table.describe_with_obstacle(node)) for table in plugin.node_tables(view)]
+
+
+def _why_not_compared(error: BaseException) -> list[str]:
+    return [f"the plugin failed: {describe_error(error)}"]
 
 
 def _explain_owner(

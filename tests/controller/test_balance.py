@@ -81,11 +81,12 @@ class Bench:
         for found in PODS:
             state.upsert(found)
         self.plugin = Everything()
-        self.capacity = SchedulerNodeFit(build_view(state), lambda: 0)
+        self.view = build_view(state)
+        self.capacity = SchedulerNodeFit(self.view, lambda: 0)
         self.evaluations: list[Evaluation] = []
         at_once = DebounceConfig(0, 0)
         self.evaluator = Evaluator(
-            [PluginInstance("p", self.plugin, gate, build_view(state), at_once)],
+            [PluginInstance("p", self.plugin, gate, self.view, at_once)],
             PodBackoff(RetrySettings()),
             self.capacity,
         )
@@ -139,7 +140,7 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
     )
     bench = Bench(Fixed(a=refuse("no"), b=refuse("no"), c=refuse("no")))
     bench.evaluator.reconfigure(
-        [PluginInstance("p", bench.plugin, exhausted, build_view(ClusterState()))],
+        [PluginInstance("p", bench.plugin, exhausted, bench.view)],
         bench.capacity,
         1,
     )

@@ -23,10 +23,20 @@ from reactive_desched.controller.plugin_faults import (
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung
 from reactive_desched.model.changes import Change, NodeTaintsChanged, PodBound, Resynced
-from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
-from reactive_desched.model.plugin_faults import MAX_DETAILS, checked_opinion
+from reactive_desched.model.checked_opinions import MAX_DETAILS, checked_opinion
+from reactive_desched.model.eviction_options import DeleteOptions, EvictionOptions
+from reactive_desched.model.findings import (
+    AllNodesBut,
+    Finding,
+    GangMove,
+    MoveSet,
+    RequeueAfter,
+    YieldPoint,
+)
+from reactive_desched.model.gangs import Gang
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS
+from reactive_desched.primitives.foreign_code import interrupts_received
 from reactive_desched.testing.builders import pod
 from tests.support.golden import Golden
 
@@ -219,6 +229,20 @@ def test_whatever_a_plugin_raises_is_its_fault(make_bench: MakeBench, error: Bas
     assert all(cause.startswith(type(error).__name__) for _, cause, _ in found)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_a_plugin_that_raises_what_ends_others_ends_nothing_where_signals_are_received(
+    make_bench: MakeBench, error: BaseException
+) -> None:
+    bench = make_bench(plugins=2).start()
+    bench.plugins[0].fails_on[N1] = error
+    with interrupts_received():
+        bench.see(NodeTaintsChanged("n1"), now=1)
+
+    assert bench.plugins[1].judged == [N1]
+    [(_, cause, _)] = faults(bench)
+    assert cause == type(error).__name__
+
+
 def test_a_signal_is_no_fault_of_a_plugin(make_bench: MakeBench) -> None:
     bench = make_bench().start()
     bench.plugin.fails_on[N1] = KeyboardInterrupt()
@@ -350,22 +374,126 @@ def test_faults_are_counted_by_plugin(make_bench: MakeBench) -> None:
 )
 def test_what_is_no_finding_is_a_fault(opinion: object) -> None:
     with pytest.raises(TypeError):
-        checked_opinion(opinion)
+        checked_opinion(opinion, "Wrong")
 
 
-@pytest.mark.parametrize("delay_s", [-1, float("nan"), float("inf")])
+class Unsure:
+    """Neither true nor false."""
+
+    def __bool__(self) -> bool:
+        raise ZeroDivisionError
+
+
+SEEN: Any = pod("seen", on="n1")
+SET = MoveSet("n1", ("seen",))
+NAN, TOO_LONG = float("nan"), 10**40
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"needs_fit": Unsure()},
+        {"relieves_node": Unsure()},
+        {"is_trial": Unsure()},
+        {"by_score": "yes"},
+        {"conflicts_with": ([],)},
+        {"conflicts_with": (1, None)},
+        {"targets": AllNodesBut(None)},  # type: ignore[arg-type]
+        {"node_limit": TOO_LONG},
+        {"place_rank": TOO_LONG},
+        {"counts_from_s": NAN},
+        {"counts_from_s": -float("inf")},
+        {"counts_from_s": TOO_LONG},
+        {"details": {"figure": TOO_LONG}},
+        {"details": {7: "figure"}},
+        {"move_set": "n1"},
+        {"move_set": MoveSet("n1", ())},
+        {"move_set": MoveSet("n1", ("another",))},
+        {"move_set": MoveSet("n1", None)},  # type: ignore[arg-type]
+        {"move_set": MoveSet("n1", ("seen", []))},  # type: ignore[arg-type]
+        {"move_set": replace(SET, node=[])},
+        {"move_set": replace(SET, empty=None)},
+        {"move_set": replace(SET, room_for=[])},
+        {"gang": "g"},
+        {"gang": GangMove(Gang("shop", "volcano", "g"), ("seen",))},
+        {"options": EvictionOptions(evictor=7)},  # type: ignore[arg-type]
+        {"options": EvictionOptions(delete="now")},  # type: ignore[arg-type]
+        {"options": EvictionOptions(delete=DeleteOptions(TOO_LONG))},
+        {"pod": replace(SEEN, uid=[])},
+        {"plugin": "RemovePodsViolatingNodeTaints"},
+    ],
+    ids=lambda fields: f"{next(iter(fields))} {type(next(iter(fields.values()))).__name__}",
+)
+def test_whatever_gates_would_fail_on_is_a_fault_of_the_plugin_that_found_it(
+    make_bench: MakeBench, fields: dict[str, Any]
+) -> None:
+    found = replace(Finding(SEEN, "Wrong", "wrong"), **fields)
+    bench = with_plugin(make_bench, Finds(found))
+    bench.evaluator.resync(0)
+    bench.work(0)
+
+    [(subject, cause, _)] = faults(bench)
+    assert subject == "node n1"
+    assert cause.partition(":")[0] in {"TypeError", "ValueError"}
+    assert bench.evaluations == []
+
+
+class Finds(PodPlugin[PluginArgs]):
+    """Finds what it was made with, on the first node."""
+
+    name = "Wrong"
+    reacts_to = (Resynced,)
+
+    def __init__(self, *opinions: Any) -> None:
+        super().__init__(PluginArgs())
+        self.opinions = opinions
+
+    def judge(self, subject: object, view: View) -> Iterator[Any]:
+        yield from self.opinions if subject == N1 else ()
+
+
+def test_a_pod_that_a_plugin_makes_up_is_not_evicted(make_bench: MakeBench) -> None:
+    bench = with_plugin(make_bench, Finds(Finding(pod("made-up", on="n1"), "Wrong", "wrong")))
+    bench.evaluator.resync(0)
+    bench.work(0)
+
+    assert bench.evaluations == []
+
+
+def test_a_pod_that_a_plugin_has_kept_is_decided_on_as_it_is_now(make_bench: MakeBench) -> None:
+    kept = replace(A, labels={"kept": "yes"})
+    bench = with_plugin(make_bench, Finds(Finding(kept, "Wrong", "wrong")))
+    bench.evaluator.resync(0)
+    bench.work(0)
+
+    assert [each.finding.pod for each in bench.evaluations] == [bench.instance.view.pod(A.uid)]
+
+
+@pytest.mark.parametrize("delay_s", [-1, float("nan"), float("inf"), 10**400])
 def test_a_wait_that_is_none_is_a_fault(delay_s: float) -> None:
     with pytest.raises(ValueError, match="no time to wait"):
-        checked_opinion(RequeueAfter(delay_s))
+        checked_opinion(RequeueAfter(delay_s), "Wrong")
 
 
 def test_a_finding_has_texts_of_a_length_and_a_bounded_number_of_details() -> None:
     details = {f"figure{number}": number for number in range(10_000)}
-    checked = checked_opinion(Finding(A, "Wrong", "x" * 1_000_000, details=details))
+    checked = checked_opinion(Finding(A, "Wrong", "x" * 1_000_000, details=details), "Wrong")
 
     assert isinstance(checked, Finding)
     assert len(checked.message) < 2 * MAX_TEXT_CHARS
     assert len(checked.details) == MAX_DETAILS
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "\x1b[31m\n", "\ud800", "\u202e"])
+def test_texts_among_the_figures_are_of_a_length_and_no_commands(text: str) -> None:
+    found = Finding(A, "Wrong", "wrong", details={f"figure{text}": text})
+    checked = checked_opinion(found, "Wrong")
+
+    assert isinstance(checked, Finding)
+    [(name, figure)] = checked.details.items()
+    assert isinstance(figure, str)
+    assert max(len(name), len(figure)) < 2 * MAX_TEXT_CHARS
+    assert (name + figure).isprintable()
 
 
 class NodePlan(BalancePlugin[NodeSubject, PluginArgs]):

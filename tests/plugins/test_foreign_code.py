@@ -10,8 +10,9 @@ import anyio
 import pytest
 from pydantic import field_validator, model_validator
 
-from reactive_desched.api import PluginArgs, PodPlugin
+from reactive_desched.api import BalancePlugin, PluginArgs, PodPlugin
 from reactive_desched.api.args import FieldError
+from reactive_desched.api.balance_plugin import SweepFilters
 from reactive_desched.errors import PluginError
 from reactive_desched.model.changes import Resynced
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 TAINTS = EntryPoint(
     NodeTaintsPlugin.name, "reactive_desched.plugins.node_taints:NodeTaintsPlugin", GROUP
 )
-ENABLED = "  plugins: {{deschedule: {{enabled: [{0}]}}}}\n"
+ENABLED = "  plugins: {{{1}: {{enabled: [{0}]}}}}\n"
 ARGUMENTS = "  pluginConfig: [{{name: {0}, args: {{price: 1}}}}]\n"
 
 
@@ -139,6 +140,45 @@ class NoSources(Base):
         return [7]
 
 
+class NoPair(Base):
+    name = "NoPair"
+
+    @property
+    def sick_conditions(self) -> Any:
+        return [7]
+
+
+class NoWait(Base):
+    name = "NoWait"
+    least_debounce: ClassVar[Any] = 5
+
+
+class NoAnswer(Base):
+    name = "NoAnswer"
+    splits_nodes: ClassVar[Any] = property(lambda _: 1 / 0)
+
+
+class NoFilters(BalancePlugin[str, PluginArgs]):
+    name = "NoFilters"
+    reacts_to = (Resynced,)
+    sweep_filters: ClassVar[Any] = "all"
+
+    def subjects(self, change: Any, view: Any) -> Any:
+        return ()
+
+    def balance(self, subject: Any, view: Any) -> Any:
+        yield from ()
+
+
+class NoResources(NoFilters):
+    name = "NoResources"
+    sweep_filters = SweepFilters.ALL
+
+    @property
+    def packed_resources(self) -> Any:
+        return [7]
+
+
 WRONG = [
     pytest.param(each, id=each.name)
     for each in (
@@ -154,6 +194,11 @@ WRONG = [
         NoPairs,
         NoIndexes,
         NoSources,
+        NoPair,
+        NoWait,
+        NoAnswer,
+        NoFilters,
+        NoResources,
     )
 ]
 
@@ -166,7 +211,8 @@ def installed(plugin: type[AnyPlugin]) -> InstalledPlugins:
 def text_of(plugin: type[AnyPlugin]) -> str:
     takes = plugin in (Validator, Warner)
     form = f"{HEAD}profiles:\n- name: night\n{ARGUMENTS if takes else ''}{ENABLED}"
-    return form.format(plugin.name)
+    point = plugin.extension_point if plugin.extension_point == "balance" else "deschedule"
+    return form.format(plugin.name, point)
 
 
 @pytest.fixture(autouse=True)
