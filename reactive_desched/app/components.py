@@ -30,6 +30,7 @@ from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.nodes import mark_drained, request_drain, write_taint
 from reactive_desched.kube.client.nominations import nominate
 from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.watch.delivery import DeliveryCheck
 from reactive_desched.kube.watch.resume import ServerProbe
 from reactive_desched.kube.watch.silence import LateWatches
 from reactive_desched.policy.settings.drains import DrainRule
@@ -81,7 +82,8 @@ async def build_components(
     interned, notes = InternTables(reads_all=False), InputNotes()
     await checkpoint()  # a millisecond each
     late_watches = LateWatches(SystemClock())
-    client = _noted_client(deps, evictor, notes, late_watches)
+    delivery = DeliveryCheck(session, SystemClock(), late_watches)
+    client = _noted_client(deps, evictor, notes, delivery)
     pipeline = _build_pipeline(deps, recorder, client, work_available)
     await checkpoint()
     reflectors = openings.build_reflectors(
@@ -122,10 +124,10 @@ async def build_components(
 
 
 def _noted_client(
-    deps: Dependencies, evictor: ApiEvictor, notes: InputNotes, late_watches: LateWatches
+    deps: Dependencies, evictor: ApiEvictor, notes: InputNotes, delivery: DeliveryCheck
 ) -> NotedEvictionClient:
     client = DryRunEvictor() if deps.dry_run else evictor
-    return NotedEvictionClient(client, notes, caught_up=late_watches.caught_up)
+    return NotedEvictionClient(client, notes, caught_up=delivery.caught_up)
 
 
 def _build_pipeline(

@@ -26,6 +26,8 @@ from tests.support.playground import E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 LATER_S = 8  # by then the protected pod would have been evicted, too
+PART_BYTES = 4096
+LONG = f"long={'x' * 2 * PART_BYTES}"
 PROTECTED = "reactive-desched/do-not-evict=true"
 OTHERS = [guard for guard in GuardName if guard != GuardName.DO_NOT_EVICT]
 AT_ONCE = (
@@ -78,6 +80,7 @@ def watches(fault: Fault) -> Callable[[web.Request], Fault | None]:
     [
         pytest.param(Buffered(), id="headers and all"),
         pytest.param(Buffered(holds_headers=False), id="all but headers"),
+        pytest.param(Buffered(PART_BYTES, holds_headers=False), id="all but 4 KiB at a time"),
     ],
 )
 def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy_that_buffers(
@@ -99,10 +102,13 @@ def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy
             misbehave(watches(fault))
             time.sleep(1)
             wait_until(lambda: controller.probe("/readyz") == 200, within_s=60, what="ready")
+            playground.kubectl.run("annotate", "node", playground.node("n1"), LONG)
             playground.kubectl.run(
                 "annotate", "pod", "-n", playground.namespace, kept.name, PROTECTED
             )
             playground.taint("n1", "gpu=yes:NoSchedule")
+            # Of a proxy that passes parts: the taint is pushed through, the protection is not.
+            playground.kubectl.run("annotate", "node", playground.node("n1"), "next=part")
             wait_until(referee.evicted, within_s=60, what="the other pod is evicted")
             time.sleep(LATER_S)
             assert controller.stop() == 0, controller.tail()

@@ -194,7 +194,7 @@ async def test_a_decision_waits_until_every_kind_has_been_read_after_it(
             for value in ("1", "2"):
                 api.put("a", value)
                 await mirror.clock.sleep(0.01)  # the clock shows that it was before
-                await late.caught_up()
+                await late.caught_up(mirror.clock.now())
                 assert mirror.objects == {"a": value}
 
 
@@ -203,10 +203,10 @@ async def test_a_decision_does_not_wait_where_watches_are_live_nor_for_a_kind_ou
     late = LateWatches(clock)
     late.note_in_sync("/api/v1/pods", float("-inf"))
     with anyio.fail_after(5):
-        await late.caught_up()
+        await late.caught_up(clock.now())
         late.note("watch /api/v1/nodes: its changes arrive late")
         async with anyio.create_task_group() as waiting:
-            waiting.start_soon(late.caught_up)
+            waiting.start_soon(late.caught_up, clock.now())
             await wait_until(lambda: bool(clock.pending_waits_s))
             late.note_stale("/api/v1/pods")
 
@@ -217,7 +217,7 @@ async def test_a_kind_that_is_not_read_holds_a_decision_for_ten_seconds() -> Non
     late.note_in_sync("/api/v1/pods", float("-inf"))
     late.note("watch /api/v1/nodes: its changes arrive late")
     async with anyio.create_task_group() as waiting:
-        waiting.start_soon(late.caught_up)
+        waiting.start_soon(late.caught_up, clock.now())
         await wait_until(lambda: clock.pending_waits_s == [10.0])
         clock.advance(10.0)
 

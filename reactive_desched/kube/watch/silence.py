@@ -54,6 +54,7 @@ class LateWatches:
     The reflectors of a session share it. While it does, the server ends each watch after `SHORT_S`,
     or `FIRST_S` where the kind is not in sync, and the objects count as of that end. So kinds are
     seconds apart: `caught_up` waits for all of them. After ten minutes a long watch is tried.
+    `opened_at` is when the last long watch was opened (monotonic seconds).
     """
 
     FIRST_S, SHORT_S = 2, 3
@@ -61,6 +62,7 @@ class LateWatches:
     def __init__(self, clock: Clock) -> None:
         self.noted = Epoch()
         self._clock = clock
+        self.opened_at = float("-inf")
         self._until = float("-inf")
         self._cause = ""
         self._as_of: dict[str, float] = {}
@@ -84,6 +86,8 @@ class LateWatches:
     def note_in_sync(self, path: str, as_of: float) -> None:
         """The objects of a kind are those of this moment, or later ones; -inf for a long watch."""
         self._as_of[path] = as_of
+        if as_of == float("-inf"):
+            self.opened_at = self._clock.now()
         self._read.notify()
 
     def note_stale(self, path: str) -> None:
@@ -91,13 +95,12 @@ class LateWatches:
         self._as_of.pop(path, None)
         self._read.notify()
 
-    async def caught_up(self) -> None:
-        """Return when every kind is as of this call, or later; at once while watches are live.
+    async def caught_up(self, since: float) -> None:
+        """Return when every kind is as of this moment, or later; at once while watches are live.
 
         A kind that is not in sync is not waited for, as it stops evictions by itself, and none for
         longer than `_LONGEST_WAIT_S`: a decision counts for a shorter time.
         """
-        now = self._clock.now()
         if not self.are_late:
             return
         async with anyio.create_task_group() as race:
@@ -107,7 +110,7 @@ class LateWatches:
                 race.cancel_scope.cancel()
 
             race.start_soon(time_out)
-            while any(as_of < now for as_of in self._as_of.values()):
+            while any(as_of < since for as_of in self._as_of.values()):
                 await self._read.wait()
             race.cancel_scope.cancel()
 

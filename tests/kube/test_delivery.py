@@ -1,0 +1,158 @@
+"""Before an eviction a watch is opened whose first line is due at once."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reactive_desched.kube.client.cluster_guard import NAMESPACES
+from reactive_desched.kube.client.session import KubeConfigOptions, open_session
+from reactive_desched.kube.watch.delivery import DeliveryCheck
+from reactive_desched.kube.watch.silence import LateWatches
+from tests.support.manual_clock import ManualClock
+from tests.support.misbehaving_proxy import (
+    Buffered,
+    CutAfter,
+    Fault,
+    HeadersWithTheFirstByte,
+    MisbehavingProxy,
+    Refused,
+    Truncated,
+)
+from tests.support.scripted_api import ScriptedApi
+
+pytestmark = [pytest.mark.anyio, pytest.mark.waits]
+
+PODS = "/api/v1/pods"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def late(clock: ManualClock) -> LateWatches:
+    return LateWatches(clock)
+
+
+@pytest.fixture
+async def namespaces(clock: ManualClock) -> AsyncIterator[ScriptedApi]:
+    """A server that ends watches by the test's clock, and begins them with what there is."""
+    server = ScriptedApi(NAMESPACES)
+    server.clock = clock
+    async with server.serving():
+        server.restore(0)
+        server.put("kube-system", "a")
+        yield server
+
+
+@asynccontextmanager
+async def checking(
+    server: ScriptedApi,
+    clock: ManualClock,
+    late: LateWatches,
+    kubeconfig: Callable[..., Path],
+    fault: Fault | None,
+) -> AsyncIterator[DeliveryCheck]:
+    """Check behind a proxy, while the test's clock runs ten times as fast as the machine's."""
+
+    async def tick() -> None:
+        while True:
+            await anyio.sleep(0.01)
+            clock.advance(0.1)
+
+    async with MisbehavingProxy(server.url, lambda _: fault).serving() as proxy:
+        config = KubeConfigOptions(kubeconfig=str(kubeconfig(proxy.url)))
+        async with open_session(config) as session, anyio.create_task_group() as beside:
+            beside.start_soon(tick)
+            yield DeliveryCheck(session, clock, late)
+            beside.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_late"),
+    [
+        pytest.param(None, False, id="none"),
+        pytest.param(HeadersWithTheFirstByte(), False, id="headers come with the first byte"),
+        pytest.param(Buffered(), True, id="all is held"),
+        pytest.param(Buffered(holds_headers=False), True, id="all but headers is held"),
+        pytest.param(Buffered(4096, holds_headers=False), True, id="4 KiB are held"),
+        pytest.param(Buffered(64, holds_headers=False), True, id="the end of a line is held"),
+        pytest.param(Refused(429), False, id="429"),
+        pytest.param(Refused(403), False, id="403"),
+        pytest.param(CutAfter(20), False, id="a line is cut"),
+        pytest.param(Truncated(0), False, id="nothing comes"),
+    ],
+)
+async def test_a_proxy_that_holds_back_the_first_line_is_found_before_an_eviction(
+    namespaces: ScriptedApi,
+    clock: ManualClock,
+    late: LateWatches,
+    kubeconfig: Callable[..., Path],
+    fault: Fault | None,
+    *,
+    is_late: bool,
+) -> None:
+    async with checking(namespaces, clock, late, kubeconfig, fault) as delivery:
+        with anyio.fail_after(30):
+            await delivery.caught_up()
+    assert late.are_late is is_late
+    assert ("came with its end" in late.message()) is is_late
+
+
+async def test_a_decision_waits_for_kinds_once_the_proxy_is_found(
+    namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
+) -> None:
+    late.note_in_sync(PODS, float("-inf"))
+    held = Buffered(4096, holds_headers=False)
+    returned: list[float] = []
+
+    async with checking(namespaces, clock, late, kubeconfig, held) as delivery:
+
+        async def decide() -> None:
+            await delivery.caught_up()
+            returned.append(clock.now())
+
+        async with anyio.create_task_group() as deciding:
+            decided_at = clock.now()
+            deciding.start_soon(decide)
+            with anyio.fail_after(30):
+                await late.noted.wait_past(0)
+            late.note_in_sync(PODS, decided_at - 0.1)
+            await clock.sleep(1)
+            assert not returned
+            late.note_in_sync(PODS, decided_at)
+    assert returned
+
+
+async def test_decisions_share_an_answer_until_it_is_old_or_a_watch_is_opened(
+    namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
+) -> None:
+    async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
+
+        async def asked_by(decisions: int) -> int:
+            before = len(namespaces.requests)
+            async with anyio.create_task_group() as deciding:
+                for _ in range(decisions):
+                    deciding.start_soon(delivery.caught_up)
+            return len(namespaces.requests) - before
+
+        assert await asked_by(20) == 1
+        assert await asked_by(1) == 0
+        await clock.sleep(0.1)
+        late.note_in_sync(PODS, float("-inf"))
+        assert await asked_by(2) == 1
+        await clock.sleep(10)
+        assert await asked_by(2) == 1
+
+
+async def test_nothing_is_asked_while_watches_are_known_to_be_late(
+    namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
+) -> None:
+    late.note("watch of another kind: its changes arrive late")
+    async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
+        await delivery.caught_up()
+    assert namespaces.requests == []
