@@ -186,6 +186,29 @@ async def test_the_version_of_a_list_without_a_limit_is_its_own(
     assert full.requests[-1].query["resourceVersion"] == str(full.version)
 
 
+async def test_a_list_whose_continue_tokens_expire_always_is_begun_anew_once_and_ends(
+    full: ScriptedApi, session: Session
+) -> None:
+    # Before the server stands something that limits the list without a limit, too.
+    first = ScriptedReply(body=b'{"metadata":{"resourceVersion":"1","continue":"x"},"items":[]}')
+    full.answer_next("list", *[first, failing(410, "Expired")] * 50)
+    with pytest.raises(RequestRejected, match="410") as rejected:
+        await names_listed(session)
+    assert rejected.value.retryable
+    assert full.count("list") == 4
+
+
+async def test_a_list_that_was_begun_anew_may_have_the_tokens_of_before(
+    full: ScriptedApi, session: Session
+) -> None:
+    page = '{"metadata":{"resourceVersion":"1","continue":"%s"},"items":[]}'
+    first, second = (ScriptedReply(body=(page % token).encode()) for token in "xy")
+    end = ScriptedReply(body=b'{"metadata":{"resourceVersion":"1"},"items":[]}')
+    full.answer_next("list", first, second, failing(410, "Expired"), first, second, end)
+    assert await names_listed(session) == set()
+    assert full.count("list") == 6
+
+
 async def test_the_token_of_an_inconsistent_rest_is_not_used(
     full: ScriptedApi, session: Session
 ) -> None:

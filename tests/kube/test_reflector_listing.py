@@ -124,12 +124,21 @@ async def test_a_page_that_is_none_is_asked_for_again(
         await wait_until(lambda: mirror.objects == {"a": "1"})
 
 
+@pytest.mark.parametrize(
+    ("tokens", "requests"),
+    [
+        pytest.param("x", 2, id="one"),
+        pytest.param("xy", 3, id="two in turn"),
+        pytest.param("abcxyxy", 6, id="two in turn after others"),
+    ],
+)
 async def test_a_server_that_repeats_its_continue_token_is_not_followed_for_ever(
-    api: ScriptedApi, mirror: ReflectorHarness
+    api: ScriptedApi, mirror: ReflectorHarness, tokens: str, requests: int
 ) -> None:
-    page = b'{"metadata":{"resourceVersion":"1","continue":"x"},"items":[]}'
-    api.answer_next("list", *[ScriptedReply(body=page)] * 100)
+    page = '{"metadata":{"resourceVersion":"1","continue":"%s"},"items":[]}'
+    pages = [ScriptedReply(body=(page % token).encode()) for token in tokens * 50]
+    api.answer_next("list", *pages)
     async with mirror.running():
         await mirror.wait_for_backoff()
-    assert api.count("list") == 2
+    assert api.count("list") == requests
     assert "repeats its continue token" in mirror.handler.reason

@@ -6,7 +6,7 @@ end where an API server answers one request in twenty with 429.
 
 from collections.abc import Callable
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 MAX_TRIES = 10
 """So often one page is requested; the last failure ends the list."""
+
+MAX_PAGES = 100_000
+"""A list of more pages ends as failed, as does one that repeats a continue token."""
 
 LONGEST_RETRY_AFTER_S = 60.0
 """A page waits no longer for its server: its continue token expires after five minutes."""
@@ -121,7 +124,7 @@ class PageFetcher(Generic[T]):
 
     When a continue token has expired, or is refused, all objects are listed in one page, as
     client-go does of the first: the token that the server offers for an inconsistent rest is no
-    base for a watch.
+    base for a watch. That happens once in a list: a second such token ends it.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class PageFetcher(Generic[T]):
         self._rng = rng
         self._on_repeat = on_repeat
         self._size = _PageSize()
+        self._followed: set[str] = set()
 
     async def fetch_all(
         self,
@@ -146,18 +150,22 @@ class PageFetcher(Generic[T]):
         buffer: PageBuffer,
     ) -> None:
         """Send the pages in turn, and an end where the list breaks off."""
-        token = ""
+        token, is_anew = "", False
+        self._followed.clear()
         async with send:
             while True:
                 page = await self._fetch(token, size, buffer)
-                if isinstance(page, WatchEnd) and page.reason in _TOKEN_IS_BAD and token:
+                if _is_token_bad(page, token) and not is_anew:
                     self._on_repeat(page)
                     await send.send(LISTED_ANEW)
-                    page = await self._fetch("", None, buffer)
+                    self._followed.clear()
+                    token, is_anew = "", True
+                    page = await self._fetch(token, None, buffer)
                 await send.send(page)
                 if isinstance(page, WatchEnd) or not page.continue_token:
                     return
                 token = page.continue_token
+                self._followed.add(token)
 
     async def _fetch(self, token: str, size: int | None, buffer: PageBuffer) -> ListPage | WatchEnd:
         """Fetch one page; without a size the whole list."""
@@ -198,23 +206,29 @@ class PageFetcher(Generic[T]):
         else:
             if response.ok:
                 await checkpoint()  # splitting a page that is not plain takes a slice of its own
-                page = self._read(response.body, call, token)
+                page = self._read(response.body, call)
             else:
                 page = end_from_response(response, call, self._clock.wall())
         if is_taken and isinstance(page, WatchEnd):
             buffer.give_back()
         return page
 
-    def _read(self, body: bytes | bytearray, call: str, token: str) -> ListPage | WatchEnd:
+    def _read(self, body: bytes | bytearray, call: str) -> ListPage | WatchEnd:
         try:
             page = self._codec.read_page(body)
         except Malformed as error:
             is_page = is_web_page(body)
             message = f"{call}: {WEB_PAGE if is_page else error}"
             return WatchEnd(StopReason.BROKEN, message, is_web_page=is_page, is_partial=not is_page)
-        if token and page.continue_token == token:
+        if page.continue_token in self._followed:
             return WatchEnd(StopReason.FAILED, f"{call}: the server repeats its continue token")
+        if page.continue_token and len(self._followed) >= MAX_PAGES:
+            return WatchEnd(StopReason.FAILED, f"{call}: it does not end after {MAX_PAGES} pages")
         return page
+
+
+def _is_token_bad(page: ListPage | WatchEnd, token: str) -> TypeGuard[WatchEnd]:
+    return isinstance(page, WatchEnd) and page.reason in _TOKEN_IS_BAD and bool(token)
 
 
 def _is_repeated(ending: WatchEnd, token: str, size: int | None) -> bool:
