@@ -82,8 +82,7 @@ async def build_components(
     interned, notes = InternTables(reads_all=False), InputNotes()
     await checkpoint()  # a millisecond each
     late_watches = LateWatches(SystemClock())
-    delivery = DeliveryCheck(session, SystemClock(), late_watches)
-    client = _noted_client(deps, evictor, notes, delivery)
+    client = _noted_client(deps, session, evictor, notes, late_watches)
     pipeline = _build_pipeline(deps, recorder, client, work_available)
     await checkpoint()
     reflectors = openings.build_reflectors(
@@ -124,9 +123,14 @@ async def build_components(
 
 
 def _noted_client(
-    deps: Dependencies, evictor: ApiEvictor, notes: InputNotes, delivery: DeliveryCheck
+    deps: Dependencies,
+    session: Session,
+    evictor: ApiEvictor,
+    notes: InputNotes,
+    late_watches: LateWatches,
 ) -> NotedEvictionClient:
     client = DryRunEvictor() if deps.dry_run else evictor
+    delivery = DeliveryCheck(session, SystemClock(), late_watches)
     return NotedEvictionClient(client, notes, caught_up=delivery.caught_up)
 
 

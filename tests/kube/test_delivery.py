@@ -87,7 +87,7 @@ async def checking(
         pytest.param(Truncated(0), False, id="nothing comes"),
     ],
 )
-async def test_a_proxy_that_holds_back_the_first_line_is_found_before_an_eviction(
+async def test_a_proxy_that_keeps_back_the_first_line_is_found_before_an_eviction(
     namespaces: ScriptedApi,
     clock: ManualClock,
     late: LateWatches,

@@ -1,6 +1,6 @@
 """Asks before an eviction whether what watches bring arrives at once.
 
-A proxy may pass on a watch in parts of some size, and hold the rest: to the client that is a quiet
+A proxy may pass on a watch in parts of some size, and keep the rest: to the client that is a quiet
 watch. An API server begins a watch from version 0 with the objects that there are. So a watch of
 one namespace is opened; where its first line comes only with its end, something held it back.
 """
@@ -21,7 +21,7 @@ from reactive_desched.primitives.http_failures import CONNECTION_ERRORS
 __all__ = ["DeliveryCheck"]
 
 _WATCH_S: Final = 2
-"""The server ends the watch after this time, and everything that was held back comes."""
+"""The server ends the watch after this time, and everything that was kept back comes."""
 _AT_ITS_END_S: Final = 0.5
 _GIVE_UP_S: Final = _WATCH_S + 3.0
 _COUNTS_FOR_S: Final = 5.0
@@ -34,7 +34,7 @@ _PARAMS: Final = {
 
 
 class _Delivery(Enum):
-    """How the first line of a watch came."""
+    """The moment at which the first line of a watch came."""
 
     AT_ONCE = auto()
     AT_ITS_END = auto()
