@@ -16,13 +16,14 @@ from reactive_desched.journal.upkeep.retention_worker import INTERVAL_S, Retenti
 from reactive_desched.policy.settings.recording import RetentionSettings
 from tests.support.golden import Golden
 from tests.support.kept_journal import DAY_S, NOW, RetainedJournal, size_limits
+from tests.support.thread_time import time_beside_threads
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
-    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+    return "trio", {"clock": trio.testing.MockClock()}
 
 
 async def rounds(keeper: RetentionWorker, count: int) -> None:
@@ -69,7 +70,7 @@ async def test_it_looks_at_once_and_then_every_minute(folder: Path) -> None:
     writer = RetainedJournal(folder, 1)
     keeper = writer.retention_worker(compress=True)
 
-    async with anyio.create_task_group() as group:
+    async with time_beside_threads(), anyio.create_task_group() as group:
         group.start_soon(keeper.run)
         await rounds(keeper, 1)
         first, begun = writer.file_names(), anyio.current_time()
@@ -90,7 +91,7 @@ async def test_it_looks_at_once_when_a_segment_is_begun(folder: Path) -> None:
     writer = RetainedJournal(folder, 1)
     keeper = writer.retention_worker(size_limits(4, 4))
 
-    async with anyio.create_task_group() as group:
+    async with time_beside_threads(), anyio.create_task_group() as group:
         group.start_soon(keeper.run)
         await rounds(keeper, 1)
         begun = anyio.current_time()
@@ -110,7 +111,7 @@ async def test_a_look_from_outside_shows_by_which_limits(folder: Path) -> None:
     retention = RetentionSettings(max_bytes=8192, max_age_s=60.0, hard_max_bytes=9216)
     keeper = RetainedJournal(folder, 1).retention_worker(retention, compress=True)
 
-    async with anyio.create_task_group() as group:
+    async with time_beside_threads(), anyio.create_task_group() as group:
         group.start_soon(keeper.run)
         await rounds(keeper, 1)
         group.cancel_scope.cancel()

@@ -1,11 +1,9 @@
 """A relay on virtual time: made-up records, a sink that does as scripted, notes in memory."""
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from math import inf
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -13,8 +11,6 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 import trio
-import trio.testing
-from anyio.to_thread import current_default_thread_limiter
 
 from reactive_desched.errors import EventRejected
 from reactive_desched.journal.cursors import Cursor, Cursors
@@ -24,6 +20,7 @@ from reactive_desched.sinks.dead_letters import DeadLetterFiles
 from reactive_desched.sinks.sink_runner import SinkRunner
 from tests.support.entries import eviction_entries
 from tests.support.recording_logger import RecordingLogger
+from tests.support.thread_time import time_beside_threads
 
 __all__ = ["ScriptedSink", "SinkRunnerHarness", "wait_until"]
 
@@ -154,14 +151,11 @@ class SinkRunnerHarness:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Relay while the block lasts, and let time pass."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(_advance_clock)
-            async with anyio.create_task_group() as running:
-                running.start_soon(self.runner.run)
-                await anyio.sleep(0.001)  # it begins
-                yield
-                running.cancel_scope.cancel()
-            group.cancel_scope.cancel()
+        async with time_beside_threads(), anyio.create_task_group() as running:
+            running.start_soon(self.runner.run)
+            await anyio.sleep(0.001)  # it begins
+            yield
+            running.cancel_scope.cancel()
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
@@ -169,20 +163,3 @@ async def wait_until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(10_000):
         while not condition():  # noqa: ASYNC110  # what is waited for knows nothing of events
             await anyio.sleep(0.05)
-
-
-async def _advance_clock() -> None:
-    """Jump to whatever comes next, as soon as every task waits and no thread works.
-
-    The clock's own jumping takes a working thread for idleness.
-    """
-    clock = trio.lowlevel.current_clock()
-    assert isinstance(clock, trio.testing.MockClock), "it takes virtual time"
-    clock.autojump_threshold = inf
-    while True:
-        await trio.testing.wait_all_tasks_blocked()
-        ahead_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
-        if current_default_thread_limiter().borrowed_tokens or ahead_s == inf:
-            time.sleep(0.0002)  # noqa: ASYNC251  # nobody but the thread has anything to do
-        elif ahead_s > 0:
-            clock.jump(ahead_s)
