@@ -58,7 +58,11 @@ async def behind(
         limits = RequestLimits(open_s=2.0)
         rate = RateLimit(qps=10_000, burst=10_000)
         async with open_session(config, limits=limits, rate_limit=rate) as session:
-            yield ReflectorHarness(session)
+            mirror = ReflectorHarness(session)
+            api.clock = (
+                mirror.clock
+            )  # else it would end short watches before their time by this one
+            yield mirror
 
 
 async def seconds_until(mirror: ReflectorHarness, condition: Callable[[], bool]) -> float:
@@ -186,7 +190,6 @@ async def test_a_decision_waits_until_every_kind_has_been_read_after_it(
     api: ScriptedApi, kubeconfig: Callable[..., Path]
 ) -> None:
     async with behind(api, kubeconfig, Buffered(holds_headers=False)) as mirror:
-        api.clock = mirror.clock  # else the server would end a watch before its time by this one
         late = LateWatches(mirror.clock)
         async with passing_time(mirror.clock), mirror.running(late_watches=late):
             await seconds_until(mirror, lambda: mirror.is_fresh)
