@@ -1,5 +1,7 @@
 """A moment whose time the clock showed twice, or never, as the time of day was set."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import anyio
@@ -74,22 +76,34 @@ def test_a_clock_that_is_set_just_before_the_end_is_seen_in_the_times_of_frames(
     assert before[-1].is_step_to(last)
 
 
+Recordings = Callable[..., Path]
+"""Returns a recording, which many may read, of 4 h in which the clock was set in these steps."""
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
+    @cache
+    def one(bounds: RecorderBounds, *steps: tuple[float, float]) -> Path:
+        return record(tmp_path_factory.mktemp("recording"), bounds, *steps)
+
+    return one
+
+
 @pytest.fixture(params=["segments", "one segment", "a file"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def recorded(request: pytest.FixtureRequest, recordings: Recordings, tmp_path: Path) -> Recordings:
+    def one(*steps: tuple[float, float]) -> Path:
+        folder = recordings(SHORT if request.param == "segments" else LONG, *steps)
+        if request.param != "a file":
+            return folder
+        file = tmp_path / "exported.rdrec"
+        write_file(read_items(recording_paths(folder), fail_on_damage), file)
+        return file
+
+    return one
 
 
-def recorded(kind: str, tmp_path: Path, *steps: tuple[float, float]) -> Path:
-    folder = record(tmp_path / "recording", SHORT if kind == "segments" else LONG, *steps)
-    if kind != "a file":
-        return folder
-    file = tmp_path / "exported.rdrec"
-    write_file(read_items(recording_paths(folder), fail_on_damage), file)
-    return file
-
-
-def test_a_clock_that_was_ahead_by_an_hour_for_a_time(kind: str, tmp_path: Path) -> None:
-    path = recorded(kind, tmp_path, (1800, 3600), (7200, -3600))
+def test_a_clock_that_was_ahead_by_an_hour_for_a_time(recorded: Recordings) -> None:
+    path = recorded((1800, 3600), (7200, -3600))
 
     assert second_at(path, 905) == 900
     assert second_at(path, 2405) == 1740, "the clock never showed it: what was before"
@@ -102,8 +116,8 @@ def test_a_clock_that_was_ahead_by_an_hour_for_a_time(kind: str, tmp_path: Path)
     assert times(path)[-1][1] == 14400
 
 
-def test_a_clock_that_was_behind_by_an_hour_for_a_time(kind: str, tmp_path: Path) -> None:
-    path = recorded(kind, tmp_path, (7200, -3600), (9000, 3600))
+def test_a_clock_that_was_behind_by_an_hour_for_a_time(recorded: Recordings) -> None:
+    path = recorded((7200, -3600), (9000, 3600))
 
     assert second_at(path, 1805) == 1800
     assert second_at(path, 4505) == 8100, "shown twice: the last"
@@ -117,9 +131,9 @@ def test_a_clock_that_was_behind_by_an_hour_for_a_time(kind: str, tmp_path: Path
 
 @pytest.mark.parametrize("by_s", [-240, 240])
 def test_a_clock_that_was_set_by_minutes_in_the_midst_of_a_segment(
-    by_s: int, kind: str, tmp_path: Path
+    by_s: int, recorded: Recordings
 ) -> None:
-    path = recorded(kind, tmp_path, (4980, by_s))
+    path = recorded((4980, by_s))
 
     for second in (60, 1020, 4680, *range(4980, 14000, 960)):
         at_s = second if second < 4980 else second + by_s
@@ -129,12 +143,10 @@ def test_a_clock_that_was_set_by_minutes_in_the_midst_of_a_segment(
 
 
 def test_a_clock_that_was_far_ahead_or_behind_for_a_minute_hides_nothing(
-    kind: str, tmp_path: Path
+    recorded: Recordings,
 ) -> None:
     year_s = 365 * 86400.0
-    path = recorded(
-        kind, tmp_path, (3000, year_s), (3120, -year_s), (6000, -year_s), (6120, year_s)
-    )
+    path = recorded((3000, year_s), (3120, -year_s), (6000, -year_s), (6120, year_s))
 
     for second in (60, 2940, 3120, 5940, 6120, 13980):
         assert second_at(path, second + 5) == second
@@ -143,9 +155,9 @@ def test_a_clock_that_was_far_ahead_or_behind_for_a_minute_hides_nothing(
 
 
 def test_a_period_of_an_export_has_a_time_that_came_twice_both_times(
-    kind: str, tmp_path: Path
+    recorded: Recordings,
 ) -> None:
-    path = recorded(kind, tmp_path, (7200, -3600))
+    path = recorded((7200, -3600))
     found = list(items_between(path, WALL_S + 5000, WALL_S + 6000, fail_on_damage))
 
     assert found[0].at.monotonic_s == pytest.approx(5000, abs=65)

@@ -25,6 +25,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def whole(story: Path) -> int:
+    """Return how many decisions are equal where nothing is damaged."""
+    return replayed(story).equal
+
+
 @pytest.fixture
 def folder(story: Path, tmp_path: Path) -> Path:
     """Return a copy of the story's journal and recording."""
@@ -38,11 +44,10 @@ def empty(segment: Path) -> None:
 @pytest.mark.parametrize("number", range(1, 10))
 @pytest.mark.parametrize("lose", [Path.unlink, empty], ids=["gone", "emptied"])
 def test_decisions_of_a_lost_segment_are_no_differences_and_are_said_to_be_left_out(
-    lose: Callable[[Path], None], number: int, folder: Path
+    lose: Callable[[Path], None], number: int, folder: Path, whole: int
 ) -> None:
     lost = segment_paths(folder / "recording")[number]
     following = segment_paths(folder / "recording")[number + 1]
-    whole = replayed(folder).equal
     lose(lost)
 
     report = replayed(folder)
