@@ -57,7 +57,8 @@ def groups_of(server: str, capsys: pytest.CaptureFixture[str]) -> list[Any]:
 
 def relieve(share: float, groups: list[Any]) -> bool:
     """Whether all that is proposed relieves the node, if each pod uses so much of it."""
-    return 90 - sum(each["total"] for each in groups) * share <= TARGET + 1
+    proposed: int = sum(each["total"] for each in groups)
+    return 90 - proposed * share <= TARGET + 1
 
 
 def test_so_many_pods_are_proposed_as_relieve_the_node_and_go_once_approved(
