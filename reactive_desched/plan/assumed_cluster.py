@@ -287,7 +287,7 @@ class AssumedCluster:
         unbound = _Unbound(new, budgets, chance)
         if self._is_ordered(owner):
             self._turns.begin(owner.uid, ordinal_of(pod))
-        if owner.kind == "StatefulSet" or self._waits_for_end(owner):
+        if self._comes_later(owner):
             self._end_later(pod, unbound)
         else:
             self._end_later(pod)
@@ -317,8 +317,10 @@ class AssumedCluster:
             owner, pod.spec.restart_policy
         )
 
-    def _waits_for_end(self, owner: OwnerReference) -> bool:
-        """Say whether a Job makes a new pod only when the one before is gone."""
+    def _comes_later(self, owner: OwnerReference) -> bool:
+        """Say whether a new pod is made only when the one before is gone."""
+        if owner.kind == "StatefulSet":
+            return True
         job = self._state.store(Job).get(owner.uid) if owner.is_batch_job else None
         return job is not None and job.tries is not None and job.tries.waits_for_end
 
@@ -388,7 +390,13 @@ class AssumedCluster:
                 self._later(_Step(), parked.not_before - self._clock.now)
 
     def could_be_bound_to(self, pod: Pod, node: str) -> bool:
-        """Say whether a node is among the best for another pod like one that is bound."""
+        """Say whether the replacement of a pod could be bound to a node now.
+
+        One that comes when the pod is gone is bound later: nothing speaks against any node.
+        """
+        owner = controller_of(pod.owners)
+        if owner is not None and self._comes_later(owner):
+            return True
         unbound = replace(pod, node="")
         return self._scheduler.choose_node(unbound, NodeChance(node)) == node
 

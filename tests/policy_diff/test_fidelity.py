@@ -31,3 +31,13 @@ def test_a_pod_that_stays_has_not_the_condition_of_the_recorded_eviction(tmp_pat
 
     assert said == what_was_done(folders[1])
     assert said.total() > 1
+
+
+def test_a_pod_of_a_stateful_set_that_leaves_seconds_earlier_has_the_recorded_replacement(
+    tmp_path: Path,
+) -> None:
+    """That comes when the pod is gone: where the scheduler would put it before says nothing."""
+    policy = read_policy(draw(25)[0])
+    live_story(25, policy, tmp_path)
+
+    assert what_is_said(tmp_path, policy) == what_was_done(tmp_path)
