@@ -22,7 +22,6 @@ from reactive_desched.primitives.bounded_text import truncate
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.http_failures import (
     CONNECTION_ERRORS,
-    check_proxy_login,
     describe_error,
 )
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
@@ -136,7 +135,6 @@ class OidcToken:
                     proxy=None if proxy is None else proxy.url,
                 ) as response,
             ):
-                check_proxy_login(response, proxy)
                 body = await response.content.read(MAX_RESPONSE_BYTES)
                 return _parse_response(url, response.status, body)
         except ProxyError as error:
