@@ -18,6 +18,7 @@ from tests.support.example_programs import ExamplePrograms
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
 from tests.support.relaying import JournalToKafka, journal_to_kafka
+from tests.support.tls_handshake import check_strictly
 from tests.support.token_endpoint import unsigned_token
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
@@ -74,6 +75,67 @@ async def test_a_topic_that_is_not_there_is_waited_for_and_its_making_explained(
 
         assert ours.dead_letters == []
         assert await arrived(broker, topic) == recorded(ours)
+
+
+async def test_a_topic_deleted_and_made_again_gets_each_event_that_it_had_not_acknowledged(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    async with journal_to_kafka(tmp_path, in_the_clear(broker, topic)) as ours:
+        await ours.append(ours.events(50))
+        await ours.drained(60)
+        before = recorded(ours)
+        await run_sync(broker.admin.delete_topic, topic)
+        await ours.append(ours.events(50))
+        await ours.wait_for_failure("does not exist", within_s=60)
+        await run_sync(lambda: broker.admin.create_topic(topic, partitions=5))
+        await ours.drained(60)
+        await ours.append(ours.events(50))
+        await ours.drained(60)
+
+        assert ours.dead_letters == []
+        assert set(recorded(ours)) - set(before) == set(await arrived(broker, topic))
+
+
+async def test_a_topic_made_again_at_once_gets_each_event_from_then_on(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic, partitions=3)
+    async with journal_to_kafka(tmp_path, in_the_clear(broker, topic)) as ours:
+        await ours.append(ours.events(50))
+        await ours.drained(60)
+        before = recorded(ours)
+        await run_sync(broker.admin.delete_topic, topic)
+        await run_sync(lambda: broker.admin.create_topic(topic, partitions=1))
+        await ours.append(ours.events(100))
+        await ours.drained(60)
+
+        assert ours.dead_letters == []
+        assert set(recorded(ours)) - set(before) == set(await arrived(broker, topic))
+
+
+async def test_of_two_topics_the_one_without_rights_is_named_and_neither_loses_an_event(
+    broker: KafkaBroker, topic: str, tmp_path: Path, password_file: Path
+) -> None:
+    other = f"{topic}-points"
+    for each in (topic, other):
+        broker.admin.create_topic(each)
+        broker.admin.allow(USER, each)
+    settings = as_a_user(broker, topic, password_file, "SCRAM-SHA-512")
+    settings = settings.model_copy(update={"checkpoint_topic": other})
+    async with journal_to_kafka(tmp_path / "journal", settings) as ours:
+        await ours.append(ours.events(50))
+        await ours.drained(60)
+        broker.admin.forbid(USER, other)
+        await ours.append(ours.events(600))  # a checkpoint is among them
+        told = await ours.wait_for_failure("not authorised to write", within_s=60)
+        assert f"--producer --topic {other}" in told
+        broker.admin.allow(USER, other)
+        await ours.drained(60)
+
+        assert ours.dead_letters == []
+        both = [*await arrived(broker, topic), *await arrived(broker, other)]
+        assert sorted(both) == recorded(ours)
 
 
 async def test_missing_rights_are_waited_for_and_may_be_taken_away_meanwhile(
@@ -278,9 +340,11 @@ async def test_a_password_is_proved(
     tmp_path: Path,
     password_file: Path,
     mechanism: str,
+    monkeypatch: pytest.MonkeyPatch,
     *,
     tls: bool,
 ) -> None:
+    check_strictly(monkeypatch)
     broker.admin.create_topic(topic)
     broker.admin.allow(USER, topic)
     settings = as_a_user(broker, topic, password_file, mechanism, tls=tls)
@@ -289,6 +353,30 @@ async def test_a_password_is_proved(
         await ours.drained(60)
         assert ours.runner.retries == 0
         assert await arrived(broker, topic) == recorded(ours)
+
+
+async def test_a_certificate_proves_who_we_are_and_a_missing_one_is_named(
+    broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_strictly(monkeypatch)
+    broker.admin.create_topic(topic)
+    broker.admin.allow(f"CN={USER}", topic)
+    ca_file, cert_file, key_file = (
+        str(broker.folder / name) for name in ("authority.crt", f"{USER}.crt", f"{USER}.key")
+    )
+    proof = KafkaTlsSettings(ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+    settings = KafkaSettings(brokers=(broker.mutual_tls_address,), topic=topic, tls=proof)
+    async with journal_to_kafka(tmp_path / "journal", settings) as ours:
+        await ours.append(ours.events(20))
+        await ours.drained(60)
+        assert ours.runner.retries == 0
+        assert await arrived(broker, topic) == recorded(ours)
+
+    without = settings.model_copy(update={"tls": KafkaTlsSettings(ca_file=ca_file)})
+    async with journal_to_kafka(tmp_path / "other", without) as ours:
+        await ours.append(ours.events(5))
+        told = await ours.wait_for_failure("lets us in", within_s=60)
+    assert "tls.certFile and tls.keyFile" in told
 
 
 async def test_a_password_that_was_changed_is_read_anew_and_never_shown(

@@ -17,8 +17,9 @@ __all__ = ["CertificateAuthority"]
 class CertificateAuthority:
     """Signs certificates that a client who trusts it accepts, and servers ask of clients.
 
-    One that `is_lax` states no key usage and no key identifier, as those of many clusters and
-    companies do; from Python 3.13 on, the strict checks of `ssl` refuse it.
+    One that `is_lax` states no key usage and no key identifier, and its basic constraints are not
+    critical, as those of many clusters and companies; from Python 3.13 on, the strict checks of
+    `ssl` refuse it.
     """
 
     def __init__(self, *, is_lax: bool = False) -> None:
@@ -72,7 +73,10 @@ class CertificateAuthority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(
+                x509.BasicConstraints(ca=is_authority, path_length=None),
+                critical=not self._is_lax,
+            )
         )
         if not self._is_lax:
             builder = (

@@ -50,6 +50,15 @@ class KafkaAdmin:
         what = f"the partitions of {name} have leaders"
         wait_until(lambda: self.has_leader(name, partitions), within_s=_WITHIN_S, what=what)
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and wait until it is gone."""
+        _await_futures(self._client.delete_topics([name]).values())
+
+        def is_gone() -> bool:
+            return name not in self._client.list_topics(timeout=30).topics
+
+        wait_until(is_gone, within_s=_WITHIN_S, what=f"{name} is gone")
+
     def set_topic(self, name: str, **settings: str) -> None:
         """Change settings of a topic."""
         changes = [_change(key.replace("_", "."), value) for key, value in settings.items()]

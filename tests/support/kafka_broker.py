@@ -1,8 +1,8 @@
 """A real Apache Kafka broker on loopback ports, so that tests meet true Kafka answers.
 
 One process is broker and KRaft controller. It listens in the clear, where everybody is the
-administrator, with SASL (PLAIN and SCRAM), where users may do only what they were granted, and
-where it advertises a name that leads nowhere.
+administrator, with SASL (PLAIN and SCRAM), where users may do only what they were granted, with
+TLS, where a certificate says who somebody is, and where it advertises a name that leads nowhere.
 """
 
 import json
@@ -19,6 +19,7 @@ from tests.support.kafka_admin import KafkaAdmin
 WRONG_NAME = "kafka-0.nowhere.invalid"
 """The host that one listener advertises; RFC 6761 keeps it from being any host's name."""
 
+_ENCRYPTED = ("sasl_tls", "mutual_tls")
 _CLUSTER_ID = "cmVhY3RpdmUtZGVzY2hlZA"
 # For a quick start rather than for a long life.
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -60,10 +61,14 @@ class KafkaTools:
 
 @dataclass(frozen=True)
 class ServerTls:
-    """What the broker shows on its encrypted listener: PEM texts, the key in PKCS #8."""
+    """What the broker shows on its encrypted listeners: PEM texts, the key in PKCS #8.
+
+    `authority` is whose certificates it takes from clients.
+    """
 
     certificate: str
     key: str
+    authority: str
 
 
 @dataclass
@@ -82,7 +87,7 @@ class KafkaBroker:
     _component: ChildProcess = field(init=False)
 
     def __post_init__(self) -> None:
-        names = ("plain", "controller", "sasl", "sasl_tls", "misnamed")
+        names = ("plain", "controller", "sasl", *_ENCRYPTED, "misnamed")
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.admin = KafkaAdmin(self.address)
         argv = self.tools.argv("kafka.Kafka", str(self._settings_file))
@@ -127,6 +132,11 @@ class KafkaBroker:
     def tls_address(self) -> str:
         """Where users prove who they are, encrypted; only with `tls`. Its name is localhost."""
         return f"localhost:{self._ports['sasl_tls']}"
+
+    @property
+    def mutual_tls_address(self) -> str:
+        """Where a certificate says who somebody is; only with `tls`. Its name is localhost."""
+        return f"localhost:{self._ports['mutual_tls']}"
 
     def start(self, within_s: float = 60) -> None:
         """Start it where it was before and wait until it serves."""
@@ -189,19 +199,28 @@ class KafkaBroker:
 
     def _settings(self) -> str:
         settings = self._base() | self._sasl_listener("sasl")
-        if self.tls is not None:
-            settings |= self._sasl_listener("sasl_tls") | {
-                "listener.name.sasl_tls.ssl.keystore.type": "PEM",
-                "listener.name.sasl_tls.ssl.keystore.certificate.chain": _one_line(
-                    self.tls.certificate
-                ),
-                "listener.name.sasl_tls.ssl.keystore.key": _one_line(self.tls.key),
+        if (tls := self.tls) is not None:
+            settings |= self._sasl_listener("sasl_tls")
+            for name in _ENCRYPTED:
+                settings |= {
+                    f"listener.name.{name}.ssl.keystore.type": "PEM",
+                    f"listener.name.{name}.ssl.keystore.certificate.chain": _one_line(
+                        tls.certificate
+                    ),
+                    f"listener.name.{name}.ssl.keystore.key": _one_line(tls.key),
+                }
+            settings |= {
+                "listener.name.mutual_tls.ssl.client.auth": "required",
+                "listener.name.mutual_tls.ssl.truststore.type": "PEM",
+                "listener.name.mutual_tls.ssl.truststore.certificates": _one_line(tls.authority),
             }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def _base(self) -> dict[str, str]:
-        ports = {name: port for name, port in self._ports.items() if name != "sasl_tls" or self.tls}
-        hosts = {name: "localhost" if name == "sasl_tls" else "127.0.0.1" for name in ports}
+        ports = {
+            name: port for name, port in self._ports.items() if name not in _ENCRYPTED or self.tls
+        }
+        hosts = {name: "localhost" if name in _ENCRYPTED else "127.0.0.1" for name in ports}
         listeners = {name: f"{name.upper()}://{hosts[name]}:{port}" for name, port in ports.items()}
         advertised_hosts = hosts | {"misnamed": WRONG_NAME}
         advertised = (
@@ -217,7 +236,7 @@ class KafkaBroker:
             "listeners": ",".join(listeners.values()),
             "advertised.listeners": ",".join(advertised),
             "listener.security.protocol.map": "PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-            "SASL:SASL_PLAINTEXT,SASL_TLS:SASL_SSL,MISNAMED:PLAINTEXT",
+            "SASL:SASL_PLAINTEXT,SASL_TLS:SASL_SSL,MUTUAL_TLS:SSL,MISNAMED:PLAINTEXT",
             "inter.broker.listener.name": "PLAIN",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",

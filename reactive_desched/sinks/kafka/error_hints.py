@@ -84,9 +84,15 @@ def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
     what = ["brokers"]
     what += ["tls"] if kafka.tls is not None else []
     what += ["sasl"] if kafka.sasl is not None else []
-    token = ""
+    proof = ""
+    shows_none = kafka.tls is not None and kafka.sasl is None and not kafka.tls.cert_file
+    if shows_none and "certificate" not in last_warning:
+        proof = (
+            "; a broker that wants a certificate of its clients closes the connection: set"
+            " tls.certFile and tls.keyFile if it does"
+        )
     if kafka.sasl is not None and kafka.sasl.mechanism == "OAUTHBEARER":
-        token = "; a broker that refuses a token closes the connection: check " + (
+        proof = "; a broker that refuses a token closes the connection: check " + (
             "its issuer, audience and time"
             if kafka.sasl.aws_iam is None
             else "that the role may kafka-cluster:Connect, sasl.awsIam.region, and this machine's"
@@ -95,7 +101,7 @@ def no_broker(kafka: KafkaSettings, last_warning: str) -> str:
     return (
         f"no broker of {', '.join(kafka.brokers)} lets us "
         f"in{_last_warning_text(last_warning)}: check "
-        f"{_join_names(what)} in the settings, and that the network lets us through{token}"
+        f"{_join_names(what)} in the settings, and that the network lets us through{proof}"
     )
 
 
