@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -145,3 +147,57 @@ def test_each_alert_names_the_one_cluster_that_it_is_about(tmp_path: Path) -> No
             within_s=60,
             what="the alert ends with the fault",
         )
+
+
+def test_a_brake_and_a_rejected_policy_fire_for_their_own_cluster_and_resolve(
+    tmp_path: Path,
+) -> None:
+    folders = {name: tmp_path / name for name in ("stormy", "edited")}
+    for folder in folders.values():
+        folder.mkdir()
+    (tmp_path / "shared").mkdir()
+    with ExitStack() as stack:
+        shared = stack.enter_context(simulator(tmp_path / "shared", 40))
+        braked = taint_settings("brakes: {zones: null, pending: null, storm: {pods: 2}}")
+        clusters = {
+            name: stack.enter_context(
+                ControllerProcess(
+                    folder,
+                    shared.kubeconfig,
+                    TAINT_POLICY,
+                    braked if name == "stormy" else taint_settings(),
+                    ("--leader-elect", f"--leader-elect-resource-name={name}"),
+                )
+            )
+            for name, folder in folders.items()
+        }
+        seen = stack.enter_context(monitored(tmp_path, clusters))
+        wait_until(
+            lambda: seen.leaders() == clusters.keys(), within_s=60, what="each has its leader"
+        )
+        policy = folders["edited"] / "policy.yaml"
+        policy.write_text(TAINT_POLICY.replace("NodeTaints", "NodeTants"))
+        tainted = ("node-1", "node-2", "node-3")
+        for node in tainted:
+            shared.set_taints(node, "gpu")
+        expected = {
+            ("ReactiveDeschedBrakeEngaged", "stormy"),
+            ("ReactiveDeschedPolicyRejected", "edited"),
+        }
+        wait_until(lambda: seen.fired() >= expected, within_s=90, what="the alerts fire")
+        assert {each for each in seen.fired() if each[0] in dict(expected)} == expected
+
+        policy.write_text(TAINT_POLICY)
+        for node in tainted:
+            shared.set_taints(node)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "reactive_desched", "resume"),
+                *("--server", clusters["stormy"].url, "--reason", "the taints are gone"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        wait_until(lambda: not seen.fired() & expected, within_s=90, what="both are resolved")
