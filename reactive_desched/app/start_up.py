@@ -39,7 +39,7 @@ _FIELDS: Final = {
 """What a setting is called that is described under another name."""
 
 PODS: Final = "pods"
-PODS_PER_STEP: Final = 1000
+PODS_PER_STEP: Final = 500
 """So many pods are looked at before the event loop has its turn."""
 
 FOUND_POLL_S: Final = 0.1

@@ -98,13 +98,15 @@ _OTHERS_PER_SLICE: Final = 1_000
 
 NEVER_FLAPPING: Final = FlappingConfig()
 
-EVALUATION_TTL_S: Final = 10.0
-"""An evaluation that could not be finished by then is begun anew: the cluster that the plugin
-looked at has changed, most likely during a pause."""
+EVALUATION_PAUSE_S: Final = 10.0
+"""An evaluation that was not gone on with for so long is begun anew: the cluster that the plugin
+looked at has changed. One that takes long without a pause goes on: begun anew, it would take as
+long again, and a large cluster would never have its plan."""
 
-ENDLESS_ANSWERS: Final = 10_000
-"""An evaluation that could not be finished by then though its plugin yielded so much is a fault of
-the plugin: it would hold up all other subjects each time."""
+ENDLESS_AFTER_S: Final = 60.0
+ENDLESS_ANSWERS: Final = 100_000
+"""An evaluation that is under way for so long though its plugin yielded so much is a fault of the
+plugin: it would hold up all other subjects each time. The plan of 5,000 nodes yields 10,000."""
 
 MAX_ANSWERS: Final = 1_000_000
 """An evaluation with more does not end, also where no time passes, as in a preview."""
@@ -132,7 +134,8 @@ class _EvaluationUnderWay:
     """A plugin's evaluation of one subject, interrupted after a finding.
 
     `previous` says why its findings were blocked before. `suspended` says that the
-    cluster may have changed since the evaluation began. `answers` counts what the plugin yielded.
+    cluster may have changed since the evaluation began, `gone_on_at` when it was last gone on with.
+    `answers` counts what the plugin yielded.
     `steps` are those of an answer that it asked for; the subject is evaluated again after them.
     """
 
@@ -142,6 +145,7 @@ class _EvaluationUnderWay:
         "decided",
         "decision",
         "found",
+        "gone_on_at",
         "key",
         "opinions",
         "previous",
@@ -161,7 +165,7 @@ class _EvaluationUnderWay:
         self.key = key
         self.trigger = trigger
         self.previous = previous
-        self.began_at = now
+        self.began_at = self.gone_on_at = now
         self.opinions: Opinions = key[0].plugin.evaluate(key[1], key[0].view)
         self.decision: Decision | None = None
         self.found = self.suspended = False
@@ -732,16 +736,17 @@ class Evaluator:
         self._begin(under_way.key, under_way.trigger, previous, now, steps)
 
     def _resume(self, now: float) -> None:
-        """Go on with the evaluation under way, unless it has become too old."""
+        """Go on with the evaluation under way, unless it paused for too long or has no end."""
         if (under_way := self._under_way) is None:
             return
         under_way.suspended = True
-        if now - under_way.began_at > EVALUATION_TTL_S:
+        paused_s, under_way.gone_on_at = now - under_way.gone_on_at, now
+        if paused_s > EVALUATION_PAUSE_S:
             self._under_way = None
-            if under_way.answers < ENDLESS_ANSWERS:
-                self._queue.enqueue(under_way.key, now, under_way.trigger)
-                return
-            text = f"no end within {EVALUATION_TTL_S:.0f} s, after {under_way.answers:,} answers"
+            self._queue.enqueue(under_way.key, now, under_way.trigger)
+        elif now - under_way.began_at > ENDLESS_AFTER_S and under_way.answers >= ENDLESS_ANSWERS:
+            self._under_way = None
+            text = f"no end within {ENDLESS_AFTER_S:.0f} s, after {under_way.answers:,} answers"
             self._failed(under_way.key, EvaluationEndless(text), now)
 
     def _next_evaluation(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:

@@ -5,7 +5,7 @@ a plugin first asks about it, and again when a change fulfils one of the wakes i
 or when the time has come that a filter named.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sized
 from typing import Final
 
 from reactive_desched.fit.tried_moves import TriedMoves
@@ -20,6 +20,7 @@ from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.primitives.timers import Timers
+from reactive_desched.primitives.uid_parts import KeysInPortions, UidParts
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.nodes import left_s
 
@@ -195,10 +196,10 @@ class EvictableIndex:
     def __init__(self, filters: EvictorFilters, view: ClusterView) -> None:
         self._filters = filters
         self._view = view
-        self._evictable_at: dict[PodKey, float] = {}
-        self.remembered: Final[Collection[PodKey]] = self._evictable_at
-        self._wakes: dict[PodKey, tuple[WakeOn, ...]] = {}
-        self._by_wake: dict[WakeOn, dict[PodKey, None]] = {}
+        self._evictable_at: UidParts[float] = UidParts()
+        self.remembered: Final[Sized] = self._evictable_at
+        self._wakes: UidParts[tuple[WakeOn, ...]] = UidParts()
+        self._by_wake: dict[WakeOn, KeysInPortions[PodKey]] = {}
         self._wake_types: dict[type[Change], list[type[WakeOn]]] = {}
         self._timers: Timers[PodKey] = Timers()
 
@@ -220,7 +221,7 @@ class EvictableIndex:
         for change in changes:
             if (
                 isinstance(change, PodChange)
-                and change.pod.uid in self._evictable_at
+                and self._evictable_at.get(change.pod.uid) is not None
                 and not isinstance(change, PodBound)
             ):
                 found += self._refresh(change.pod.uid)
@@ -238,13 +239,14 @@ class EvictableIndex:
         return self._timers.next_due()
 
     def _remember(self, pod: Pod) -> float:
-        at_s = self._evictable_at[pod.uid] = self._filters.evictable_from_s(pod)
+        at_s = self._filters.evictable_from_s(pod)
+        self._evictable_at.part(pod.uid)[pod.uid] = at_s
         if at_s == EVICTABLE or at_s == PROTECTED:  # noqa: PLR1714, SIM109 -- no tuple is built here
             self._timers.cancel(pod.uid)
         else:
             self._timers.set(pod.uid, at_s)
         wakes = tuple(dict.fromkeys(self._filters.wakes(pod)))
-        if wakes != self._wakes.get(pod.uid, ()):
+        if wakes != (self._wakes.get(pod.uid) or ()):
             self._unregister(pod.uid)
             self._register(pod.uid, wakes)
         return at_s
@@ -255,24 +257,26 @@ class EvictableIndex:
             return
         pod = self._view.pod(uid)
         if pod is None or not pod.node:
-            del self._evictable_at[uid]
+            del self._evictable_at.part(uid)[uid]
             self._timers.cancel(uid)
             self._unregister(uid)
         elif (self._remember(pod) == EVICTABLE) != (was_at_s == EVICTABLE):
             yield PodEvictabilityChanged(pod)
 
     def _register(self, uid: PodKey, wakes: tuple[WakeOn, ...]) -> None:
-        self._wakes[uid] = wakes
+        self._wakes.part(uid)[uid] = wakes
         for wake in wakes:
-            self._by_wake.setdefault(wake, {})[uid] = None
+            if (pods := self._by_wake.get(wake)) is None:
+                pods = self._by_wake[wake] = KeysInPortions()
+            pods.add(uid)
             for kind in wake.changes:
                 wake_types = self._wake_types.setdefault(kind, [])
                 if type(wake) not in wake_types:
                     wake_types.append(type(wake))
 
     def _unregister(self, uid: PodKey) -> None:
-        for wake in self._wakes.pop(uid, ()):
+        for wake in self._wakes.part(uid).pop(uid, ()):
             pods = self._by_wake[wake]
-            pods.pop(uid, None)
+            pods.discard(uid)
             if not pods:
                 del self._by_wake[wake]

@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from reactive_desched.api import BalancePlugin, PluginArgs, View
 from reactive_desched.api.balance_plugin import Plan
-from reactive_desched.controller.evaluator import EVALUATION_TTL_S, POD_GONE, Evaluator
+from reactive_desched.controller.evaluator import (
+    ENDLESS_AFTER_S,
+    EVALUATION_PAUSE_S,
+    POD_GONE,
+    Evaluator,
+)
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_clocks import TurnClocks
 from reactive_desched.controller.work_queue import PodBackoff
@@ -208,14 +213,24 @@ def test_a_subject_that_changed_meanwhile_is_planned_again_afterwards() -> None:
     assert bench.plugin.plans == 2
 
 
-def test_a_plan_that_was_interrupted_for_long_is_made_anew() -> None:
+def test_a_plan_that_paused_for_long_is_made_anew() -> None:
     bench = Bench(pods=3)
     bench.slice(1)
-    bench.slice(1, now=EVALUATION_TTL_S)
+    bench.slice(1, now=EVALUATION_PAUSE_S)
     assert bench.plugin.plans == 1
 
-    assert bench.slice(3, now=EVALUATION_TTL_S + 1) == ["p0", "p1", "p2"]
+    assert bench.slice(3, now=2 * EVALUATION_PAUSE_S + 1) == ["p0", "p1", "p2"]
     assert bench.plugin.plans == 2
+
+
+def test_a_plan_that_takes_long_without_a_pause_comes_to_its_end() -> None:
+    bench = Bench(pods=300)
+    found = [name for second in range(300) for name in bench.slice(1, now=float(second))]
+
+    assert found == names(0, 300)
+    assert bench.plugin.plans == 1
+    assert len(found) > ENDLESS_AFTER_S
+    assert not bench.evaluator.faults.new
 
 
 def test_a_reload_drops_the_plan_under_way() -> None:

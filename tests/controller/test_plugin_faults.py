@@ -12,7 +12,7 @@ from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, Po
 from reactive_desched.api.balance_plugin import Plan
 from reactive_desched.api.plugin import Opinions
 from reactive_desched.controller import evaluator
-from reactive_desched.controller.evaluator import EVALUATION_TTL_S
+from reactive_desched.controller.evaluator import ENDLESS_AFTER_S
 from reactive_desched.controller.plugin_faults import (
     MAX_IN_A_ROW,
     MAX_LONG_IN_A_ROW,
@@ -298,7 +298,7 @@ def test_answers_without_an_end_are_a_fault_and_hold_up_other_plugins_for_a_whil
     bench.evaluator.reconfigure([endless, bench.instances[1]], bench, 0)
     bench.evaluator.resync(0)
     now = 0.0
-    while not bench.evaluator.faults.new and now < 2 * EVALUATION_TTL_S:
+    while not bench.evaluator.faults.new and now < 2 * ENDLESS_AFTER_S:
         work_on(bench, now)
         now += 0.1
 

@@ -121,7 +121,7 @@ def test_nothing_is_kept_of_pods_that_no_plugin_asks_about() -> None:
     cluster.remove(WEB)
 
     assert len(cluster.index.remembered) == 0
-    assert (cluster.index._by_wake, cluster.index._wakes) == ({}, {})
+    assert (len(cluster.index._by_wake), len(cluster.index._wakes)) == (0, 0)
 
 
 def test_a_pod_that_is_asked_about_as_it_is_bound_is_evaluated_once(
