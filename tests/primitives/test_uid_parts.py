@@ -9,7 +9,7 @@ UIDS = st.sampled_from(["", "f", "0f", "a0f", "b0f", "a1e", "pod-x", "A0F", "a0-
 
 
 @given(st.lists(st.tuples(UIDS, st.booleans())))
-def test_uids_are_found_whatever_their_last_digits_are(steps: list[tuple[str, bool]]) -> None:
+def test_uids_are_found_whatever_their_last_digit_is(steps: list[tuple[str, bool]]) -> None:
     parts, expected = UidParts[int](), dict[str, int]()
     for number, (uid, comes) in enumerate(steps):
         if comes:
@@ -25,7 +25,7 @@ def test_no_part_has_more_than_its_share_of_uids() -> None:
     parts = UidParts[None]()
     for number in range(2560):
         parts.part(f"{number:x}")[f"{number:x}"] = None
-    assert max(map(len, parts.parts)) <= 16  # those of one digit have no part of their own
+    assert max(map(len, parts.parts)) == 160
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans())))
