@@ -1173,7 +1173,10 @@ class Event(Struct, Generic[_D], frozen=True, gc=False, kw_only=True):
     causationid: Annotated[
         str, _described("The id of the event, or the change, that led to this event.")
     ]
-    traceparent: Annotated[str, _described("The case as a W3C trace; no spans are exported.")]
+    traceparent: Annotated[
+        str,
+        _described("The case as a W3C trace, and the event as its span; `sinks.otlp` sends them."),
+    ]
     prev: Annotated[str, _described("SHA-256 of the record before, in hexadecimal.")] = ""
     data: _D
 

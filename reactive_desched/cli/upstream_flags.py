@@ -204,7 +204,7 @@ IGNORED_FLAGS = (
     ),
     IgnoredFlags(
         "--otel-…",
-        "no traces are sent",
+        "traces are sent where sinks.otlp of the settings names a collector, over HTTP",
         ["otel-fallback-no-op-on-error"],
         [
             *("otel-collector-endpoint", "otel-transport-ca-cert", "otel-service-name"),

@@ -133,7 +133,10 @@ def journal_epoch(source: str) -> str:
 
 
 def traceparent_for(correlation_id: str, id_: str) -> str:
-    """Return a W3C traceparent: the case is the trace, the event its span; none is sampled."""
+    """Return a W3C traceparent: the case is the trace, the event its span.
+
+    Its flag says that none is sampled: each sink of traces chooses its own.
+    """
     span = hashlib.sha256(id_.encode()).hexdigest()[:16]
     return f"00-{_trace_id(correlation_id)}-{span}-00"
 
@@ -142,6 +145,11 @@ def traceparent_for(correlation_id: str, id_: str) -> str:
 def _trace_id(correlation_id: str) -> str:
     """Return the id of a case's trace; a case has several events within milliseconds."""
     return hashlib.sha256(correlation_id.encode()).hexdigest()[:32]
+
+
+def finding_event_id(case: str) -> str:
+    """Return the id of the event that a case begins with."""
+    return f"{case}.finding"
 
 
 class Case:
@@ -168,7 +176,7 @@ class Case:
     @property
     def finding_id(self) -> str:
         """The id of the event it begins with."""
-        return f"{self.id}.finding"
+        return finding_event_id(self.id)
 
     @property
     def decision_id(self) -> str:

@@ -9,7 +9,15 @@ from reactive_desched.journal.event_builder import Correlation, build_event
 from reactive_desched.journal.records import GENESIS, JournalRecord, encode, format_line
 from tests.support.journals import SOURCE, STARTED_AT
 
-__all__ = ["WEB", "decision_data", "entry", "eviction_entries", "outcome_data"]
+__all__ = [
+    "WEB",
+    "decision_data",
+    "entry",
+    "eviction_entries",
+    "finding_data",
+    "followed_up_data",
+    "outcome_data",
+]
 
 Mode = Literal["live", "dry_run"]
 REASONS = {"evicted": "EvictionAccepted", "dry_run": "DryRun", "failed": "ServerError"}
@@ -59,6 +67,20 @@ def decision_data(
     """Return the data of a decision on a pod."""
     decision = api.Verdict(verdict=verdict, gate=gate, reason=reason, message=message)
     return api.DecisionMade(decision=decision, **_pod_data(WEB, mode))
+
+
+def finding_data(*, mode: Mode = "live") -> api.FindingMade:
+    """Return the data of a finding of a pod."""
+    return api.FindingMade(**_pod_data(WEB, mode))
+
+
+def followed_up_data(result: str) -> api.EvictionFollowedUp:
+    """Return the data of a replacement, six seconds after the eviction."""
+    replacement = None
+    if result not in ("not_replaced", "owner_gone"):
+        replacement = api.Replacement(name="web-2", node="n2", uid="uid-2")
+    follow_up = api.FollowUp(result=result, ready_ms=6_000, replacement=replacement)
+    return api.EvictionFollowedUp(attempt=1, follow_up=follow_up, **_pod_data(WEB, "live"))
 
 
 def _evictions(count: int, first: int) -> Iterator[JournalRecord]:

@@ -27,6 +27,25 @@ def webhook_url_error(url: str) -> FieldError | None:
     return None
 
 
+def otlp_url_error(url: str, *, insecure: bool) -> FieldError | None:
+    """Say what is wrong with the address of a collector; never repeat it, as above."""
+    parts = split_url(url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        hint = "write https://HOST:4318/v1/traces"
+        return FieldError("is not a URL", hint, ("url",), rule=Rule.WEBHOOK_URL)
+    if parts.username is not None or parts.fragment:
+        message, hint = "a URL holds neither a password nor a #", "put secrets into headersFile"
+        return FieldError(message, hint, ("url",), rule=Rule.WEBHOOK_URL)
+    if parts.path in ("", "/"):
+        hint = "collectors take traces at /v1/traces"
+        return FieldError("the path is missing", hint, ("url",), rule=Rule.WEBHOOK_URL)
+    if parts.scheme == "http" and not (insecure or is_loopback_host(parts.hostname)):
+        message = f"http to {parts.hostname} sends every trace unencrypted"
+        hint = "write https://, or allow it by insecure: true"
+        return FieldError(message, hint, ("url",), rule=Rule.WEBHOOK_URL)
+    return None
+
+
 def token_url_error(url: str) -> FieldError | None:
     """Say what is wrong with the address of a token endpoint; never repeat it, as above."""
     parts = split_url(url)

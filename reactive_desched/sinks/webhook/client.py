@@ -4,7 +4,7 @@ import errno
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import aiohttp
 import anyio
@@ -16,7 +16,6 @@ from reactive_desched.journal.disk import DiskThread
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 from reactive_desched.sinks.webhook.responses import WebhookResponse
-from reactive_desched.sinks.webhook.signing import WebhookSigner
 
 MAX_RESPONSE_BYTES: Final = 16 * 1024
 _DRAIN_TIMEOUT_S: Final = 1.0
@@ -32,6 +31,17 @@ class WebhookAddress(NamedTuple):
     timeout_s: float
 
 
+class RequestHeaders(Protocol):
+    """Returns the headers of one request, besides those of every one."""
+
+    def headers(self, id_: str, sent_at: int, body: bytes) -> Mapping[str, str]:
+        """Return them for a body that is sent at this time of day; blocks.
+
+        Raises SinkUnavailable naming the file that cannot be used.
+        """
+        ...
+
+
 class WebhookClient:
     """Posts to one URL.
 
@@ -43,7 +53,7 @@ class WebhookClient:
     def __init__(
         self,
         address: WebhookAddress,
-        signer: WebhookSigner,
+        signer: RequestHeaders,
         wall: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
     ) -> None:

@@ -1,5 +1,6 @@
 """Reads a webhook's response: the event is taken, to be sent again, or refused for good."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -16,7 +17,7 @@ REFUSED_STATUSES: Final = frozenset(
 )
 """The answers that are about this one event: it will never be taken."""
 
-_REMEDIES: Final = {
+_REMEDIES: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.UNAUTHORIZED: "look at tokenFile and secretFile",
     HTTPStatus.FORBIDDEN: "look at tokenFile and secretFile",
     HTTPStatus.NOT_FOUND: "look at the path of url",
@@ -32,10 +33,16 @@ class WebhookResponse(NamedTuple):
     retry_after: str | None = None
 
 
-def classify_response(response: WebhookResponse, origin: str, now: float) -> SinkError | None:
+def classify_response(
+    response: WebhookResponse,
+    origin: str,
+    now: float,
+    remedies: Mapping[HTTPStatus, str] = _REMEDIES,
+) -> SinkError | None:
     """Return what to raise after this answer, None if the event is there; `now` is the time of day.
 
-    What a person has to put right waits like an outage: the events are not at fault.
+    What a person has to put right waits like an outage: the events are not at fault. `remedies`
+    have what that is.
     """
     status = response.status
     if 200 <= status < 300:  # noqa: PLR2004 -- the successes of HTTP
@@ -45,8 +52,8 @@ def classify_response(response: WebhookResponse, origin: str, now: float) -> Sin
         return EventRejected(message)
     if 300 <= status < 400:  # noqa: PLR2004 -- the redirects of HTTP
         message += ": redirects are not followed, write the final address into url"
-    elif status in _REMEDIES:
-        message += f": {_REMEDIES[HTTPStatus(status)]}"
+    elif status in remedies:
+        message += f": {remedies[HTTPStatus(status)]}"
     retry_s = (
         None if response.retry_after is None else parse_retry_after_s(response.retry_after, now)
     )

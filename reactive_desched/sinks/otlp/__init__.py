@@ -1,0 +1,1 @@
+"""Sends the cases of evictions to a collector of OpenTelemetry, as traces."""
