@@ -220,8 +220,32 @@ class TestARequest:
         for token in ("a", "b", "c"):
             await session.request("GET", "/x", params={"limit": "500", "continue": token})
         assert len(set(api.connections) - of_others) == 1
-        await session.request("GET", "/x", params={"limit": "500"})
+        await session.request("GET", "/y", params={"limit": "500"})
         assert len(set(api.connections) - of_others) == 1
+
+    async def test_for_a_further_list_of_several_pages_leaves_the_common_connections_alone(
+        self, api: ScriptedApi, session: Session
+    ) -> None:
+        async def connection_of(
+            method: str, path: str, params: dict[str, str] | None = None
+        ) -> object:
+            api.connections.clear()
+            await session.request(method, path, params=params)
+            (used,) = api.connections
+            return used
+
+        first, later = {"limit": "500"}, {"limit": "500", "continue": "a"}
+        common = await connection_of("GET", "/x", first)
+        of_pages = await connection_of("GET", "/x", later)
+        assert of_pages != common
+
+        assert await connection_of("GET", "/x", first) == of_pages
+        assert await connection_of("GET", "/x") == of_pages
+        assert await connection_of("GET", "/y", first) == common
+        assert await connection_of("POST", "/x") == common
+        api.connections.clear()
+        async with session.stream("/x", {"watch": "true"}):
+            assert [*api.connections] == [common]
 
 
 class TestAStream:

@@ -181,10 +181,11 @@ class ServerClock:
 class Session:
     """The connection pools of the process; `cluster` keeps all connections to one cluster.
 
-    `pages` is that of the later pages of lists. A connection keeps buffers as long as the longest
-    response it had, half a mebibyte after a page, and aiohttp takes that connection first which has
-    waited longest: in one pool the pages of a list would go through each connection that evictions
-    opened, and no connection would ever be idle for long enough to be closed.
+    `pages` is that of the later pages of lists, and of further lists of what had several. A
+    connection keeps buffers as long as the longest response it had, half a mebibyte after a page,
+    and aiohttp takes that connection first which has waited longest: in one pool the pages of lists
+    would go through each connection that evictions opened, and no connection would ever be idle for
+    long enough to be closed.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class Session:
         self.credentials = credentials
         self._http = http
         self._pages = pages
+        self._long_lists: set[str] = set()  # the paths of lists of several pages: there are few
         self.limits = limits
         self._requests: Counter[tuple[str, ...]] = Counter()
 
@@ -346,6 +348,14 @@ class Session:
         if response.status in _OF_A_PROXY and not response.error.reason:
             self.cluster.doubt()
 
+    def _pool_of(self, call: "_Request") -> aiohttp.ClientSession:
+        """Return the pool that a request takes its connection from; watches take the common one."""
+        params = call.params or {}
+        if CONTINUE in params:
+            self._long_lists.add(call.path)
+        is_list = call.method == "GET" and "watch" not in params
+        return self._pages if is_list and call.path in self._long_lists else self._http
+
     async def _send(self, call: "_Request") -> aiohttp.ClientResponse:
         access = self.credentials.config
         headers = [*access.headers.items(), *access.impersonation, ("Accept", call.accept)]
@@ -353,9 +363,8 @@ class Session:
             headers.append(("Content-Type", call.content_type))
         query = f"?{urlencode(call.params)}" if call.params else ""
         code = "none"
-        pool = self._pages if call.params and CONTINUE in call.params else self._http
         try:
-            reply = await pool.request(
+            reply = await self._pool_of(call).request(
                 call.method,
                 URL(f"{access.server}{call.path}{query}", encoded=True),
                 data=call.body,
