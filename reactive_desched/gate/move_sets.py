@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from reactive_desched.model.changes import Change, PodStatusChanged
+from reactive_desched.model.changes import Change, PodBound, PodStatusChanged
 from reactive_desched.model.consolidation import (
     EMPTYING,
     consolidation_of,
@@ -78,7 +78,7 @@ ROOM_RESTS: Final = GateReason(
     MOVE_SET_GATE,
     "RoomRests",
     "Pods have moved to make room for a pod that waits, and it was not bound: nothing moves for it "
-    "for a time.",
+    "for a time, and for no other pod of its namespace if it was deleted meanwhile.",
     "moves.futileBackoff",
 )
 
@@ -119,6 +119,9 @@ STUCK_AFTER_S: Final = 600.0
 SetKey = tuple[str, PodKey | None]
 """What `MoveSet.key` returns."""
 
+RestKey = tuple[str, str]
+"""What is left alone when a set was given up: a node, a pod that waits, or its namespace."""
+
 
 class _Coming(Struct):
     """The number of pods of a set that have come so far, in their order, and of those that wait."""
@@ -136,14 +139,19 @@ class _Begun(Struct):
 
 
 class _Room(Struct):
-    """A set that makes room, as it began, and when the last of its pods was let go."""
+    """A set that makes room, as it began, and when the last of its pods was let go.
+
+    `namespace` is that of the pod that waits; `left` are its pods that were let go.
+    """
 
     moved: MoveSet
     at: float
+    namespace: str
+    left: int = 0
 
 
 class _Rest(Struct, frozen=True):
-    """Until when a node, or a pod that waits, is left alone, in monotonic seconds.
+    """Until when a node, a pod that waits or its namespace is left alone, in monotonic seconds.
 
     `times` is how often in a row.
     """
@@ -174,7 +182,7 @@ class MoveSets:
     to have it now, `rooms` those that make room and have begun with one.
     """
 
-    reacts_to = (ConsolidatingTaintGone, PodStatusChanged)
+    reacts_to = (ConsolidatingTaintGone, PodStatusChanged, PodBound)
     indexes = (ConsolidatedNodes,)
 
     def __init__(self, view: ClusterView, settings: "MoveSettings", *, marks: bool) -> None:
@@ -185,7 +193,7 @@ class MoveSets:
         self._ready: dict[SetKey, tuple[float, MoveSet]] = {}
         self._begun: dict[SetKey, _Begun] = {}
         self._rooms: dict[SetKey, _Room] = {}
-        self._rests: dict[SetKey, _Rest] = {}
+        self._rests: dict[RestKey, _Rest] = {}
 
     def reconfigure(self, settings: "MoveSettings") -> None:
         """Apply another rest; sets that are ready have to be so again."""
@@ -213,8 +221,8 @@ class MoveSets:
 
     def rests_until(self, moved: MoveSet, now: float) -> float | None:
         """Return until when a node, or a pod that waits, is left alone; None where it is not."""
-        rest = self._rests.get(_resting_key(moved))
-        return None if rest is None or rest.until <= now else rest.until
+        rests = map(self._rests.get, self._resting_keys(moved))
+        return max((each.until for each in rests if each and each.until > now), default=None)
 
     def asks_for_all(self, finding: Finding, now: float) -> bool:
         """Say whether the finding is of a set that has not begun."""
@@ -226,6 +234,7 @@ class MoveSets:
             return
         if (room := self._rooms.get(moved.key)) is not None:
             room.at = now
+            room.left += 1
         if (begun := self._begun.get(moved.key)) is not None:
             begun.pods.discard(finding.pod.uid)
             if not begun.pods:
@@ -263,7 +272,9 @@ class MoveSets:
             if isinstance(change, ConsolidatingTaintGone):
                 self._ready.pop((change.node, None), None)
                 if self._is_used(change.node):
-                    self._rest((change.node, None), now)
+                    self._rest(("node", change.node), now)
+            elif isinstance(change, PodBound) and self._rooms:
+                self._end_rooms(now)  # while it is seen: it may be deleted before the next look
             elif isinstance(change, PodStatusChanged) and (at := change.pod.status.nominated_node):
                 ready = self._ready.get((at, change.pod.uid))
                 if ready is not None and now - ready[0] <= READY_S:
@@ -299,6 +310,12 @@ class MoveSets:
                 f"pods moved to make room for {self._named(moved.room_for)}, and it was not bound: "
                 "nothing moves for it for a time"
             )
+            if ("pod", moved.room_for) not in self._rests:
+                message = (
+                    f"pods moved to make room for another pod of the namespace of "
+                    f"{self._named(moved.room_for)}, and that was deleted before it was bound: "
+                    "nothing moves for pods of the namespace for a time"
+                )
             return ROOM_RESTS.refuse(finding, message, wakes, until).ending(
                 WaitEnd("; it ends", until)
             )
@@ -370,13 +387,26 @@ class MoveSets:
         for key, room in list(self._rooms.items()):
             if not self._waits(room.moved):
                 del self._rooms[key]
+                self._end_room(room, now)
             elif self._is_in_vain(room, now):
                 del self._rooms[key]
-                self._rest(_resting_key(room.moved), now)
+                self._rest(self._resting_keys(room.moved)[0], now)
+
+    def _end_room(self, room: _Room, now: float) -> None:
+        """Let the namespace rest whose pod was deleted though others had moved for it.
+
+        Who may create pods there could have others' pods moved for ever: each new pod is another.
+        """
+        assert room.moved.room_for is not None, "it makes room for a pod"
+        pod = self._view.pod(room.moved.room_for)
+        if pod is not None and pod.node:
+            self._rests.pop(("namespace", room.namespace), None)
+        elif room.left:
+            self._rest(("namespace", room.namespace), now)
 
     def _begin_room(self, moved: MoveSet, now: float) -> None:
         self._ready.pop(moved.key, None)
-        self._rooms[moved.key] = _Room(moved, now)
+        self._rooms[moved.key] = _Room(moved, now, self._namespace_of(moved))
 
     def _is_nominated(self, moved: MoveSet) -> bool:
         if not self._marks or moved.room_for is None:
@@ -388,6 +418,16 @@ class MoveSets:
         """Say whether the pod for which room is made is still without a node."""
         pod = None if moved.room_for is None else self._view.pod(moved.room_for)
         return pod is not None and pod.is_pending and not pod.is_terminating
+
+    def _namespace_of(self, moved: MoveSet) -> str:
+        pod = None if moved.room_for is None else self._view.pod(moved.room_for)
+        return "" if pod is None else pod.namespace
+
+    def _resting_keys(self, moved: MoveSet) -> tuple[RestKey, ...]:
+        """Return what may be left alone that the set is about, what it is about alone first."""
+        if moved.room_for is None:
+            return (("node", moved.node),)
+        return ("pod", moved.room_for), ("namespace", self._namespace_of(moved))
 
     def _is_in_vain(self, room: _Room, now: float) -> bool:
         there = map(self._view.pod, room.moved.pods)
@@ -424,7 +464,7 @@ class MoveSets:
         info = self._view.node_info(node)
         return info is not None and not all(map(drain_leaves, info.active.values()))
 
-    def _rest(self, key: SetKey, now: float) -> None:
+    def _rest(self, key: RestKey, now: float) -> None:
         times = 1 + (self._rests[key].times if key in self._rests else 0)
         self._rests.pop(key, None)
         while len(self._rests) >= MAX_RESTS:
@@ -437,8 +477,3 @@ def _row(moved: MoveSet) -> str:
     if moved.room_for is not None:
         return f"the set that makes room on node {moved.node}"
     return f"the set of node {moved.node}"
-
-
-def _resting_key(moved: MoveSet) -> SetKey:
-    """Return what is left alone when a set was given up: its node, or the pod that waits."""
-    return (moved.node, None) if moved.room_for is None else ("", moved.room_for)

@@ -115,6 +115,7 @@ class MakingRoom(FakeEdgesController):
 
 
 A, B = web("a", "n1"), web("b", "n1")
+OTHERS = web("c", "n1", owner="ReplicaSet/c"), web("d", "n1", owner="ReplicaSet/d")
 KEPT1, KEPT2 = web("k1", "n1", "1", owner=None), web("k2", "n2", "2500m", owner=None)
 NODES = small("n1"), small("n2")
 CLUSTER = (*NODES, A, B, KEPT1, KEPT2)
@@ -191,6 +192,47 @@ async def test_the_set_stops_when_the_pod_is_bound_or_gone(*, gone: bool) -> Non
 
     assert len(controller.evicted_names) == 1
     assert controller.results == ["begun", "gone" if gone else "elsewhere"]
+
+
+async def test_who_deletes_a_pod_before_it_is_bound_has_no_more_pods_moved_for_others_of_it() -> (
+    None
+):
+    moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
+    controller = MakingRoom(moves=moves)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        controller.delete(controller.now("big"), A, B)
+        controller.deliver(*OTHERS)
+        for number in range(3):
+            controller.deliver(waits(f"big{number}"))
+            await anyio.sleep(60)
+            controller.delete(controller.now(f"big{number}"))
+        controller.deliver(waits("last"))
+        await anyio.sleep(60)
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        assert set(controller.blocking().values()) == {"RoomRests"}
+        controller.delete(controller.now("last"))
+        controller.deliver(replace(waits("other"), namespace="other"))
+        await anyio.sleep(60)
+
+    assert sorted(controller.evicted_names) == ["a", "b", "c", "d"]
+
+
+async def test_a_namespace_whose_pod_was_bound_in_its_room_does_not_rest() -> None:
+    moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
+    controller = MakingRoom(moves=moves)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        await controller.land("a", "n2")
+        await controller.land("b", "n2")
+        controller.update("big", node="n1")
+        await anyio.sleep(10)
+        controller.delete(*map(controller.now, ("big", "ax", "bx")))
+        controller.deliver(*OTHERS, waits("next"))
+        await anyio.sleep(60)
+
+    assert sorted(controller.evicted_names) == ["a", "b", "c", "d"]
 
 
 async def test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rests() -> None:
