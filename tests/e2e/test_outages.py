@@ -158,7 +158,8 @@ def test_kinds_whose_list_is_young_are_listed_anew_as_soon_as_a_killed_server_is
         return time.monotonic() - ready_at <= BACK_S
 
     with run_controller() as controller:
-        assert any(evaluates_soon_after_an_outage(controller) for _ in range(OUTAGES))
+        soon = [evaluates_soon_after_an_outage(controller) for _ in range(OUTAGES)]
+    assert soon.count(True) >= OUTAGES - 1
 
 
 @pytest.mark.parametrize("sender", ["is killed", "gives up waiting"])
