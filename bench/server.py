@@ -77,6 +77,8 @@ class LoadServer:
 
     def _watch(self, connection: Connection, request: Request, resource: Resource) -> bool:
         initial = request.query.get("sendInitialEvents") == "true"
+        since = request.query.get("resourceVersion", "")
+        any_version = since == "0" and not initial
         if initial and not self._streaming:
             connection.answer(422, _status(422, "Invalid", "sendInitialEvents is forbidden"))
             return True
@@ -84,19 +86,23 @@ class LoadServer:
         connection.sock.sendall(WATCH_HEAD)
         if initial:
             self._send_initial(watcher, resource)
-        since = request.query.get("resourceVersion", "")
-        self.stage.open_watch(
-            request.path, watcher, int(since) if since.isdecimal() and not initial else None
-        )
+        if any_version:
+            self._send_all(watcher, resource)
+        follows = since.isdecimal() and not initial and not any_version
+        self.stage.open_watch(request.path, watcher, int(since) if follows else None)
         if not watcher.closed.wait(float(request.query.get("timeoutSeconds") or 600)):
             watcher.end()
         with contextlib.suppress(ValueError):
             self.stage.watchers[request.path].remove(watcher)
         return True  # as Go's server does; one that closes must say so before
 
-    def _send_initial(self, watcher: Watcher, resource: Resource) -> None:
+    def _send_all(self, watcher: Watcher, resource: Resource) -> None:
+        """Send what is there, as an API server does to a watch from version 0."""
         for item in resource.each(0, resource.count):
             watcher.send(chunk(resource.event("ADDED", item)))
+
+    def _send_initial(self, watcher: Watcher, resource: Resource) -> None:
+        self._send_all(watcher, resource)
         watcher.send(chunk(resource.bookmark(self.stage.versions.now, initial_end=True)))
 
     def _handle_other(self, connection: Connection, request: Request) -> None:
