@@ -115,6 +115,13 @@ class PendingRooms:
         yield from self._take(pod, room)
         return room
 
+    def give_back(self, pod: Pod, room: Room[Pod]) -> None:
+        """Let a room that was found count as free again, and the pods in it as staying."""
+        self._trial.undo(pod)
+        for moved, _ in reversed(room.places):
+            self._trial.take_again(moved)
+            self._trial.undo(moved)
+
     def _take(self, pod: Pod, room: Room[Pod]) -> Generator[None, None, None]:
         """Let the room count as taken for the pods that come after this one."""
         for moved, to in room.places:

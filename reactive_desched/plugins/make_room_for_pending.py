@@ -157,8 +157,12 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
             if isinstance(found, NoRoom):
                 without.add(kind)
                 continue
-            if (yield from self._move(pod, found, trial)) == "cluster":
+            scope, is_made = yield from self._move(pod, found, trial)
+            if scope == "cluster":
                 return
+            if not is_made:  # nor is it kept from the pods that come after this one
+                rooms.give_back(pod, found)
+                continue
             made += 1
             if made >= MAX_ROOMS:
                 return
@@ -179,13 +183,18 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         due.sort(key=lambda each: each[:4])
         return [pod for *_, pod in due]
 
-    def _move(self, pod: Pod, room: Room[Pod], trial: MoveTrial) -> Steps[str]:
-        """Find the pods that move for one that waits; return the scope whose limit ended it."""
+    def _move(self, pod: Pod, room: Room[Pod], trial: MoveTrial) -> Steps[tuple[str, bool]]:
+        """Find the pods that move for one that waits.
+
+        Returns the scope whose limit ended it, and whether the room is being made: it is not where
+        a pod was refused before any left.
+        """
         node = trial.name_of(room.node)
         moved = MoveSet(node, tuple(each.uid for each, _ in room.places), room_for=pod.uid)
         pods = format_count(len(room.places), "pod")
         message = f"{node} has room for {pod} once {pods} moved, with places elsewhere"
         targets = AllNodesBut(frozenset((node,)))
+        leaves = False
         for each, to in room.places:
             details: dict[str, int | str] = {
                 "roomFor": str(pod),
@@ -202,11 +211,12 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
                 details=details,
                 move_set=moved,
             )
+            leaves = leaves or decision.pod_leaves
             if decision.scope_exhausted == "cluster":
-                return decision.scope_exhausted
+                return decision.scope_exhausted, True
             if not waits_or_leaves(decision):
-                return ""
-        return ""
+                return "", leaves
+        return "", True
 
     def sweep(self, view: View) -> Plan:
         """Find nothing: without the nomination that the controller writes others take the room."""

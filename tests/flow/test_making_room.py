@@ -23,7 +23,7 @@ from reactive_desched.plugins.make_room_for_pending import (
 )
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.primitives.token_bucket import TokenRate
-from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.why.explanation import NOTHING, Explainer
 from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
@@ -215,6 +215,25 @@ async def test_who_deletes_a_pod_before_it_is_bound_has_no_more_pods_moved_for_o
         controller.delete(controller.now("last"))
         controller.deliver(replace(waits("other"), namespace="other"))
         await anyio.sleep(60)
+
+    assert sorted(controller.evicted_names) == ["a", "b", "c", "d"]
+
+
+async def test_a_pod_for_which_nothing_moves_takes_no_room_from_the_pods_behind_it() -> None:
+    moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
+    controller = MakingRoom(moves=moves)
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.following():
+        controller.delete(controller.now("big"), A, B)
+        first = with_spec(waits("again"), priority=1000, never_preempts=True)
+        controller.deliver(*OTHERS, first)
+        await anyio.sleep(240)  # until the places of a and b on n2 are free again
+        controller.deliver(waits("more"))
+        await anyio.sleep(20)
+        assert set(controller.blocking().values()) == {"RoomRests"}
+        controller.deliver(replace(waits("other"), namespace="other"))
+        await anyio.sleep(60)
+        assert controller.now("again").is_pending
 
     assert sorted(controller.evicted_names) == ["a", "b", "c", "d"]
 
