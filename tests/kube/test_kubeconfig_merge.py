@@ -294,6 +294,27 @@ class TestTheServer:
     def test_that_is_no_address_is_reported(self, tmp_path: Path, server: str) -> None:
         assert "is not a http address" in refusal(tmp_path, config({"server": server}))
 
+    @pytest.mark.parametrize(
+        ("server", "address"),
+        [
+            ("https://ann:p%40ss@h:6443/k8s", "https://h:6443/k8s"),
+            ("http://ann:p%40ss@[::1]:1", "http://[::1]:1"),
+            ("ann:p%40ss@h", "http://h"),
+        ],
+    )
+    def test_may_hold_a_login_that_counts_without_another_one(
+        self, tmp_path: Path, server: str, address: str
+    ) -> None:
+        access = load(tmp_path, config({"server": server}, {}))
+
+        login = base64.b64encode(b"ann:p@ss").decode()
+        assert (access.server, access.headers["Authorization"]) == (address, f"Basic {login}")
+
+    def test_may_hold_a_login_that_a_token_goes_before(self, tmp_path: Path) -> None:
+        access = load(tmp_path, config({"server": "https://ann:pw@h"}, {"token": "t"}))
+
+        assert (access.server, token_of(access)) == ("https://h", "t")
+
     def test_that_is_not_to_be_verified_has_no_authority(
         self, tmp_path: Path, ca_file: Path
     ) -> None:

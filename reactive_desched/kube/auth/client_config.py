@@ -326,11 +326,10 @@ def _why_left_aside(before: ChosenContext, found: ChosenContext) -> str:
     A file that is half written may be a valid one, in which a user has lost its last fields.
     """
     if found.server != before.server:
-        then, now = (_USER_INFO.sub("//", each.server) for each in (before, found))
         return (
-            f"the context {before.name!r} leads to another server, {now}: this process began with"
-            f" {then} and stays there; restart it to have it go to the other one, or restore the"
-            " address"
+            f"the context {before.name!r} leads to another server, {found.server}: this process"
+            f" began with {before.server} and stays there; restart it to have it go to the other"
+            " one, or restore the address"
         )
     if sorted(found.impersonation) != sorted(before.impersonation):
         return (

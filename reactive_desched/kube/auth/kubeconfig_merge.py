@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from posixpath import normpath
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlunsplit
 
 import msgspec
 from msgspec import Struct, field
@@ -36,6 +36,9 @@ _PATH_CHARS: Final = "/$&+,:;=@"
 
 _OWN_CREDENTIALS: Final = ("token", "tokenFile", "username", "client-certificate")
 """A user that has one of these needs no plugin, so none is run."""
+
+_AUTHORIZATIONS: Final = ("token", "tokenFile", "username", "exec", "auth-provider")
+"""What a user has an Authorization by."""
 
 _ALL_CREDENTIALS: Final = (*_OWN_CREDENTIALS, "client-certificate-data", "exec", "auth-provider")
 
@@ -73,10 +76,12 @@ def choose_context(source: KubeconfigFiles) -> ChosenContext:
     name = _context_name(merged, source)
     context = merged.contexts[name]
     cluster = _cluster(merged, name, context, where)
-    server = _server(cluster)
+    server, login = _without_login(_server(cluster))
     user_name = _text(context.user)
     found = _user(merged, name, user_name, where, is_tls=server.startswith("https:"))
     user = _credentials(found, where, user_name)
+    if login and not any(each in user for each in _AUTHORIZATIONS):
+        user |= login
     return ChosenContext(
         name,
         user_name,
@@ -242,6 +247,20 @@ def _server(cluster: dict[str, Any]) -> str:
         return server
     shortest = normpath(f"/{unquote(path)}").lstrip("/")
     return f"{scheme.lower()}://{authority}/{quote(shortest, safe=_PATH_CHARS)}".rstrip("/")
+
+
+def _without_login(server: str) -> tuple[str, dict[str, str]]:
+    """Return an address without the name and password in it, and these as fields of a user.
+
+    As client-go they count where the user has no other Authorization. The address is named in
+    messages, metrics and records; they are not.
+    """
+    parts = split_url(server)
+    if parts is None or parts.username is None:
+        return server, {}
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    login = {"username": unquote(parts.username), "password": unquote(parts.password or "")}
+    return urlunsplit(address), login
 
 
 def _checked_cluster(cluster: dict[str, Any], where: str, name: str) -> dict[str, Any]:
