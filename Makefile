@@ -66,7 +66,7 @@ test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other
 simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, check what must hold, and replay each
 	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
 
-real-tools: $(STAMP) ## build the control plane, KWOK and Alertmanager, fetch Kafka and Prometheus, into a cache folder; install Chromium
+real-tools: $(STAMP) ## build the control plane, KWOK, Alertmanager and a collector, fetch Kafka and Prometheus, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py
 
 $(SITE_TOOLS)/.installed: requirements/docs.txt | $(BIN)/uv

@@ -118,6 +118,8 @@ ALERTMANAGER = Module(
     "github.com/prometheus/alertmanager",
     _packages("github.com/prometheus/alertmanager/cmd/", "alertmanager"),
 )
+# A main of ours: the one upstream is not published as a module.
+OTELCOL = Module("otelcol", "go.opentelemetry.io/collector/otelcol", {"otelcol": "."})
 
 
 def cache_key(modules: Iterable[Module] = MODULES) -> str:
@@ -127,6 +129,8 @@ def cache_key(modules: Iterable[Module] = MODULES) -> str:
         digest.update(module.ldflags().encode())
         digest.update((module.folder / "go.mod").read_bytes())
         digest.update((module.folder / "go.sum").read_bytes())
+        for source in sorted(module.folder.glob("*.go")):
+            digest.update(source.read_bytes())
     names = "_".join(f"{module.name}-{module.version}" for module in modules)
     return f"{names}_{digest.hexdigest()[:10]}"
 
@@ -276,7 +280,7 @@ def describe_parts(env: Mapping[str, str]) -> str:
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
     browser, monitor = chromium.find(env), prometheus.find(env)
-    helm, alerts = find_single(HELM, env), find_single(ALERTMANAGER, env)
+    helm, alerts, collector = (find_single(each, env) for each in (HELM, ALERTMANAGER, OTELCOL))
     answer = {
         "tools": tools,
         "stages": str(stages) if stages else None,
@@ -285,6 +289,7 @@ def describe_parts(env: Mapping[str, str]) -> str:
         "prometheus": str(monitor) if monitor else None,
         "helm": str(helm) if helm else None,
         "alertmanager": str(alerts) if alerts else None,
+        "otelcol": str(collector) if collector else None,
     }
     return json.dumps(answer, indent=2)
 
@@ -299,6 +304,7 @@ def ensure_all(env: Mapping[str, str]) -> int:
         operator_crds.fetch,
         partial(build_single, HELM),
         partial(build_single, ALERTMANAGER),
+        partial(build_single, OTELCOL),
         build,
     )
     problems = []

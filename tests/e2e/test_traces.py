@@ -1,0 +1,78 @@
+"""A real collector of OpenTelemetry takes the traces of a running controller."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from reactive_desched.journal.events import read_events
+from reactive_desched.model.event_types import short_type
+from tests.e2e.conftest import do_without, where_they_are
+from tests.support.component import ChildProcess
+from tests.support.control_plane import free_ports, wait_until
+from tests.support.controller_process import ControllerProcess
+from tests.support.simulator_process import TAINT_POLICY, simulator, taint_settings
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+SPAN = re.compile(
+    r"Span #\d+\n +Trace ID +: (\w+)\n +Parent ID +: (\w*)\n +ID +: (\w+)\n +Name +: (\S+)\n"
+)
+
+
+def collector(folder: Path, port: int) -> ChildProcess:
+    """Return a collector that is not started, which writes the traces it takes to its log."""
+    program = json.loads(where_they_are())["otelcol"] or do_without(["otelcol"])
+    config = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "exporters": {"debug": {"verbosity": "detailed", "sampling_initial": 1_000_000}},
+        "service": {
+            "telemetry": {"metrics": {"level": "none"}},
+            "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["debug"]}},
+        },
+    }
+    file = folder / "collector.json"
+    file.write_text(json.dumps(config))
+    return ChildProcess("otelcol", (program, "--config", str(file)), folder / "collector.log")
+
+
+def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away(
+    tmp_path: Path,
+) -> None:
+    (port,) = free_ports(1)
+    settings = taint_settings(f"sinks: {{otlp: {{url: 'http://127.0.0.1:{port}/v1/traces'}}}}")
+    taking = collector(tmp_path, port)
+    with (
+        simulator(tmp_path, 40) as cluster,
+        ControllerProcess(tmp_path, cluster.kubeconfig, TAINT_POLICY, settings) as controller,
+    ):
+        cluster.set_taints("node-1", "gpu")
+        wait_until(lambda: events(controller), within_s=120, what="replacements are Ready")
+        taking.start()
+        try:
+            wait_until(
+                lambda: Counter(spans(taking)) == Counter(events(controller)),
+                within_s=60,
+                what="the collector has a span of each event",
+            )
+        finally:
+            taking.kill()
+
+
+def spans(taking: ChildProcess) -> list[tuple[str, str, str]]:
+    """Return trace, span and type of each span that the collector has taken."""
+    text = taking.log.read_text() if taking.log.exists() else ""
+    return [(trace, span, name) for trace, _, span, name in SPAN.findall(text)]
+
+
+def events(controller: ControllerProcess) -> list[tuple[str, str, str]]:
+    """Return the same of each event of a case; none before a replacement is Ready."""
+    found = []
+    for event in read_events(controller.journal):
+        kind = short_type(event.type)
+        if kind.partition(".")[0] in ("finding", "decision", "eviction"):
+            _, trace, span, _ = event.traceparent.split("-")
+            found.append((trace, span, kind))
+    return found if any(kind == "eviction.followed_up" for *_, kind in found) else []
