@@ -1,5 +1,6 @@
 """The sink of traces, against a receiver that reads what OTLP sends."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -102,6 +103,15 @@ async def test_a_file_without_headers_is_named_and_not_shown(
         await otlp(headers_file=str(file)).deliver(eviction_entries(1))
     assert str(caught.value) == golden(path=file)
     assert "canary" not in str(caught.value)
+
+
+async def test_without_the_library_the_sink_says_how_to_get_it(
+    otlp: Sinks, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    monkeypatch.setitem(sys.modules, "reactive_desched.sinks.otlp.spans", None)
+    with pytest.raises(SinkUnavailable) as caught:
+        await otlp().deliver(eviction_entries(1))
+    assert str(caught.value) == golden()
 
 
 @pytest.mark.parametrize("status", [401, 404, 405, 503])
