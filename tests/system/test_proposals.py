@@ -28,6 +28,11 @@ def proposed(server: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return {f"{p['namespace']}/{p['pod']}": p["id"] for g in groups for p in g["proposals"]}
 
 
+def recorded_types(folder: Path) -> set[str]:
+    """Return the types of the events that are on the disk: a command does not wait for its own."""
+    return {each.type for each in read_events(folder / "journal")}
+
+
 def test_what_is_approved_goes_and_what_is_rejected_stays_also_over_a_kill(
     cluster: Any,
     controller: Callable[..., Any],
@@ -47,6 +52,7 @@ def test_what_is_approved_goes_and_what_is_rejected_stays_also_over_a_kill(
     assert main(["reject", kept, "--for", "7d", "--because", "month-end batch", *answer]) == 0
     assert main(["approve", "--all", "--reason", "change 4711", *answer]) == 0
     assert main(["approve", "00000000", *answer]) == 2
+    program.wait_until(lambda: PROPOSALS_APPROVED in recorded_types(tmp_path))
     program.stop(signal.SIGKILL)
     program = controller("--log-format", "json")
     program.wait_for('"event":"evicted"|"event": "evicted"')
