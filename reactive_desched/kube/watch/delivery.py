@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 
 from reactive_desched.errors import RateLimited, Unreachable
-from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.clock import Clock, move_on_after
 from reactive_desched.kube.client.cluster_guard import NAMESPACES, ONE_NAMESPACE
 from reactive_desched.kube.client.session import Transport, WatchStream
 from reactive_desched.kube.watch.silence import LateWatches
@@ -72,16 +72,8 @@ class DeliveryCheck:
 
     async def _ask(self) -> None:
         asked_at, found = self._clock.now(), _Delivery.UNKNOWN
-
-        async def ask() -> None:
-            nonlocal found
+        async with move_on_after(self._clock, _GIVE_UP_S):
             found = await self._open_and_read()
-            race.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as race:
-            race.start_soon(ask)
-            await self._clock.sleep(_GIVE_UP_S)
-            race.cancel_scope.cancel()
         self._asked_at = asked_at
         if found is _Delivery.AT_ITS_END:
             self._late_watches.note(f"watch {NAMESPACES}: its first object came with its end")

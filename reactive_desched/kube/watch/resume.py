@@ -9,11 +9,10 @@ from enum import Enum, auto
 from http import HTTPStatus
 from random import Random
 
-import anyio
 from msgspec import Struct
 
 from reactive_desched.errors import RateLimited, Unreachable
-from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.clock import Clock, move_on_after
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse, ApiStatus, is_web_page
 from reactive_desched.kube.client.session import RequestLimits, Transport
@@ -298,16 +297,9 @@ class ServerProbe:
         """
         self._failed_calls.advance("a call failed")
         if self.recoveries == recoveries:
-            async with anyio.create_task_group() as race:
-
-                async def time_out() -> None:
-                    await self._clock.sleep(seconds)
-                    race.cancel_scope.cancel()
-
-                race.start_soon(time_out)
+            async with move_on_after(self._clock, seconds):
                 await self._recovered.wait()
                 await self._clock.sleep(self._rng.random() * _SPREAD_S)
-                race.cancel_scope.cancel()
         return self.recoveries != recoveries
 
     async def _ask(self) -> "_Health":

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Generic, TypeVar
 
-import anyio
 from msgspec import Struct
 
 from reactive_desched.errors import Malformed, RateLimited, Unreachable
-from reactive_desched.kube.client.clock import Clock
+from reactive_desched.kube.client.clock import Clock, move_on_after
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.session import RequestLimits, Transport, WatchStream
 from reactive_desched.kube.codec import Codec
@@ -103,16 +102,9 @@ class LateWatches:
         """
         if not self.are_late:
             return
-        async with anyio.create_task_group() as race:
-
-            async def time_out() -> None:
-                await self._clock.sleep(_LONGEST_WAIT_S)
-                race.cancel_scope.cancel()
-
-            race.start_soon(time_out)
+        async with move_on_after(self._clock, _LONGEST_WAIT_S):
             while any(as_of < since for as_of in self._as_of.values()):
                 await self._read.wait()
-            race.cancel_scope.cancel()
 
     def note_no_headers(self, path: str) -> None:
         """A proxy keeps the headers of a watch back, until its first byte or its end."""
@@ -197,15 +189,8 @@ class SilenceCheck(Generic[T]):
         late = self._late_watches
         number = late.noted.number
         if not late.are_late:
-            async with anyio.create_task_group() as race:
-
-                async def time_out() -> None:
-                    await self._clock.sleep(self._silent_s)
-                    race.cancel_scope.cancel()
-
-                race.start_soon(time_out)
+            async with move_on_after(self._clock, self._silent_s):
                 await late.noted.wait_past(number)
-                race.cancel_scope.cancel()
         return late.are_late
 
     async def _check(self, resume_point: ResumePoint, attempt: int) -> WatchEnd | None:
