@@ -1,4 +1,6 @@
-"""Checks URLs of webhooks and token endpoints: encrypted, without a password in them."""
+"""Checks URLs that settings name: encrypted, without a password in them."""
+
+from msgspec.structs import replace
 
 from reactive_desched.api.args import FieldError
 from reactive_desched.api.rules import Rule
@@ -29,46 +31,45 @@ def webhook_url_error(url: str) -> FieldError | None:
 
 def otlp_url_error(url: str, *, insecure: bool) -> FieldError | None:
     """Say what is wrong with the address of a collector; never repeat it, as above."""
-    parts = split_url(url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        hint = "write https://HOST:4318/v1/traces"
-        return FieldError("is not a URL", hint, ("url",), rule=Rule.WEBHOOK_URL)
-    if parts.username is not None or parts.fragment:
-        message, hint = "a URL holds neither a password nor a #", "put secrets into headersFile"
-        return FieldError(message, hint, ("url",), rule=Rule.WEBHOOK_URL)
-    if parts.path in ("", "/"):
-        hint = "collectors take traces at /v1/traces"
-        return FieldError("the path is missing", hint, ("url",), rule=Rule.WEBHOOK_URL)
-    if parts.scheme == "http" and not (insecure or is_loopback_host(parts.hostname)):
-        message = f"http to {parts.hostname} sends every trace unencrypted"
-        hint = "write https://, or allow it by insecure: true"
-        return FieldError(message, hint, ("url",), rule=Rule.WEBHOOK_URL)
-    return None
+    host, path, found = _read(url, "https://HOST:4318/v1/traces", "secrets into headersFile")
+    if found is None and path in ("", "/"):
+        found = _error("the path is missing", "collectors take traces at /v1/traces")
+    if found is None and host and not insecure:
+        message = f"http to {host} sends every trace unencrypted"
+        found = _error(message, "write https://, or allow it by insecure: true")
+    return None if found is None else replace(found, path=("url",))
 
 
 def token_url_error(url: str) -> FieldError | None:
     """Say what is wrong with the address of a token endpoint; never repeat it, as above."""
-    parts = split_url(url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        return FieldError("is not a URL", "write https://host/path", rule=Rule.WEBHOOK_URL)
-    if parts.username is not None or parts.fragment:
-        hint = "put the secret into clientSecretFile"
-        return FieldError("a URL holds neither a password nor a #", hint, rule=Rule.WEBHOOK_URL)
-    if parts.scheme == "http" and not is_loopback_host(parts.hostname):
-        message = f"http to {parts.hostname} sends the client's secret unencrypted"
-        return FieldError(message, "write https://", rule=Rule.WEBHOOK_URL)
-    return None
+    host, _, found = _read(url, "https://host/path", "the secret into clientSecretFile")
+    if found is None and host:
+        found = _error(f"http to {host} sends the client's secret unencrypted", "write https://")
+    return found
 
 
 def calendar_url_error(url: str) -> FieldError | None:
     """Say what is wrong with the address of a calendar; never repeat it, as above."""
+    host, _, found = _read(url, "https://host/path", "a token into tokenFile")
+    if found is None and host:
+        message = f"http does not protect the answer of {host}: it could lack freezes"
+        found = _error(message, "write https://")
+    return found
+
+
+def _read(url: str, example: str, secrets: str) -> tuple[str, str, FieldError | None]:
+    """Return the host that http leads to, empty where no other machine reads along, and the path.
+
+    The last is what is wrong: with an example of a URL, and where secrets are to be put.
+    """
     parts = split_url(url)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        return FieldError("is not a URL", "write https://host/path", rule=Rule.WEBHOOK_URL)
+        return "", "", _error("is not a URL", f"write {example}")
     if parts.username is not None or parts.fragment:
-        hint = "put a token into tokenFile"
-        return FieldError("a URL holds neither a password nor a #", hint, rule=Rule.WEBHOOK_URL)
-    if parts.scheme == "http" and not is_loopback_host(parts.hostname):
-        message = f"http does not protect the answer of {parts.hostname}: it could lack freezes"
-        return FieldError(message, "write https://", rule=Rule.WEBHOOK_URL)
-    return None
+        return "", "", _error("a URL holds neither a password nor a #", f"put {secrets}")
+    is_open = parts.scheme == "http" and not is_loopback_host(parts.hostname)
+    return parts.hostname if is_open else "", parts.path, None
+
+
+def _error(message: str, hint: str) -> FieldError:
+    return FieldError(message, hint, rule=Rule.WEBHOOK_URL)
