@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.decisions import WaitEnd
 from reactive_desched.model.objects import PodKey
+from reactive_desched.primitives.bucket_queue import GIVES_UP_AFTER_S, LOOKED_THROUGH
 from reactive_desched.primitives.freeing import emptied_mapping
 from reactive_desched.primitives.lazy_sort import lazily_sorted
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -307,11 +308,6 @@ def schedule_turns(
     yield turns
 
 
-_GIVES_UP_AFTER_S: Final = 10.0
-"""A pod that was to be evaluated so long ago, and was not refused again, does not wait any more."""
-_LOOKED_THROUGH: Final = 4
-"""So many pods that gave up are forgotten whenever one is refused."""
-
 _MAX_CAME: Final = 10_000
 """The places of so many pods are kept that do not wait for a token yet; the oldest is lost."""
 
@@ -381,12 +377,12 @@ class WaitingPods:
             ticket = came or self._tickets
             for bucket in buckets:
                 self._counts[bucket] = self._counts.get(bucket, 0) + 1
-        self._pods[pod] = _Entry(buckets, ticket, turn, until + _GIVES_UP_AFTER_S)
+        self._pods[pod] = _Entry(buckets, ticket, turn, until + GIVES_UP_AFTER_S)
 
     def set_turn(self, pod: PodKey, turn: float, until: float) -> None:
         """Let a pod come at another time; `until` is its next evaluation."""
         if (known := self._pods.pop(pod, None)) is not None:
-            self._pods[pod] = replace(known, turn=turn, until=until + _GIVES_UP_AFTER_S)
+            self._pods[pod] = replace(known, turn=turn, until=until + GIVES_UP_AFTER_S)
 
     def leave(self, pod: PodKey) -> None:
         """Take a pod out: it has its tokens, or does not want them any more."""
@@ -401,7 +397,7 @@ class WaitingPods:
 
     def forget_gone(self, now: float) -> None:
         """Forget a few of the pods that gave up, those of which nothing came for longest."""
-        for _ in range(_LOOKED_THROUGH):
+        for _ in range(LOOKED_THROUGH):
             first = next(iter(self._pods), None)
             if first is None or self._pods[first].until > now:
                 return

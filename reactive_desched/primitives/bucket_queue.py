@@ -9,7 +9,7 @@ from reactive_desched.primitives.token_bucket import MAX_WAIT_S, TokenBucket
 
 GIVES_UP_AFTER_S: Final = 10.0
 """A caller that was to ask again so long ago, and did not, does not wait any more."""
-_LOOKED_THROUGH: Final = 4
+LOOKED_THROUGH: Final = 4
 """So many callers that gave up are forgotten whenever one asks."""
 
 
@@ -68,7 +68,7 @@ class BucketQueue:
 
     def _forget_gone(self, now: float) -> None:
         """Forget a few of the callers that gave up, those that have not asked for longest."""
-        for _ in range(_LOOKED_THROUGH):
+        for _ in range(LOOKED_THROUGH):
             first = next(iter(self._waiting), None)
             if first is None or self._waiting[first][1] > now:
                 return

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from anyio.lowlevel import checkpoint
@@ -19,15 +18,13 @@ from reactive_desched.journal.summary import parse_summary
 from reactive_desched.policy.settings.recording import OtlpSettings
 from reactive_desched.sinks.webhook.client import WebhookAddress, WebhookClient
 from reactive_desched.sinks.webhook.responses import classify_response
+from reactive_desched.sinks.webhook.signing import read_secret_file
 
 if TYPE_CHECKING:
-    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
-
     from reactive_desched.sinks.otlp.spans import CaseSpans
 
 MAX_BATCH_RECORDS: Final = 256
 """So many records at most are sent with one request."""
-MAX_HEADER_BYTES: Final = 16 * 1024
 _CONTENT_TYPE: Final = "application/x-protobuf"
 _MISSING: Final = (
     "sinks.otlp needs the package opentelemetry-proto: install reactive-desched[otlp], or build the"
@@ -52,17 +49,7 @@ class HeadersFile(Struct, frozen=True):
         del id_, sent_at, body
         if not self.path:
             return {}
-        try:
-            with Path(self.path).open("rb") as file:
-                raw = file.read(MAX_HEADER_BYTES + 1)
-        except OSError as error:
-            raise SinkUnavailable(
-                f"headersFile {self.path} cannot be read: {error.strerror}"
-            ) from error
-        if len(raw) > MAX_HEADER_BYTES:
-            raise SinkUnavailable(
-                f"headersFile {self.path} is longer than {MAX_HEADER_BYTES} bytes: is it the one?"
-            )
+        raw = read_secret_file("headersFile", self.path)
         lines = raw.decode(errors="replace").splitlines()
         return dict(
             self._header(number, line) for number, line in enumerate(lines, 1) if line.strip()
@@ -117,12 +104,12 @@ class OtlpSink:
         spans = self._open_spans()
         readable = _readable(entries[:MAX_BATCH_RECORDS])
         try:
-            await self._send(spans.of(readable))
+            await self._send(spans.request(readable))
         except EventRejected:
             if len(readable) == 1:
                 raise
             readable = readable[:1]
-            await self._send(spans.of(readable))
+            await self._send(spans.request(readable))
         spans.remember(readable)
         return len(readable)
 
@@ -140,15 +127,10 @@ class OtlpSink:
             self._spans = CaseSpans(self._settings.service_name, self._settings.sample_ratio)
         return self._spans
 
-    async def _send(self, spans: "Sequence[ResourceSpans]") -> None:
-        if not spans:
+    async def _send(self, request: bytes) -> None:
+        if not request:
             return
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-            ExportTraceServiceRequest,
-        )
-
-        body = ExportTraceServiceRequest(resource_spans=spans).SerializeToString()
-        reply = await self._client.post("", body)
+        reply = await self._client.post("", request)
         error = classify_response(reply, self._client.origin, self._wall(), _REMEDIES)
         if error is not None:
             raise error

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cachetools import LRUCache
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
@@ -69,6 +70,13 @@ class CaseSpans:
                 source = found[event.source] = self._from(event.source)
             source.scope_spans[0].spans.append(_span(event, began_ns, ends_ns))
         return [*found.values()]
+
+    def request(self, events: Iterable[Event[Any]]) -> bytes:
+        """Return the request that exports the spans of the events; empty where they have none."""
+        request: bytes = ExportTraceServiceRequest(
+            resource_spans=self.of(events)
+        ).SerializeToString()
+        return request
 
     def remember(self, events: Iterable[Event[Any]]) -> None:
         """Note when the last event of each case was."""

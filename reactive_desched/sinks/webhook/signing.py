@@ -79,6 +79,14 @@ def _token(path: str) -> str:
 
 def _lines(field: str, path: str) -> list[bytes]:
     """Return the lines that are not blank, at least one, without the space around them."""
+    lines = [line.strip() for line in read_secret_file(field, path).splitlines()]
+    if not any(lines):
+        raise SinkUnavailable(f"{field} {path} is empty: write the secret into it")
+    return [line for line in lines if line]
+
+
+def read_secret_file(field: str, path: str) -> bytes:
+    """Return what a file with secrets holds; blocks, raises SinkUnavailable naming its field."""
     try:
         with Path(path).open("rb") as file:
             raw = file.read(MAX_SECRET_BYTES + 1)
@@ -88,7 +96,4 @@ def _lines(field: str, path: str) -> list[bytes]:
         raise SinkUnavailable(
             f"{field} {path} is longer than {MAX_SECRET_BYTES} bytes: is it the one?"
         )
-    lines = [line.strip() for line in raw.splitlines()]
-    if not any(lines):
-        raise SinkUnavailable(f"{field} {path} is empty: write the secret into it")
-    return [line for line in lines if line]
+    return raw
