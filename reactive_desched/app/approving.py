@@ -139,6 +139,7 @@ class Approving:
             self._note(name, order, proposals, for_s)
             controller.answer_proposals(proposals, answer)
         self._record(scope, answer, proposals, until)
+        await self._recorder.written()
         not_kept = await self._keep()
         return AnsweredProposals(proposals, before, until, controller.pauses.state().hold, not_kept)
 

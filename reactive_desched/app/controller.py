@@ -103,7 +103,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         deps.metrics.register(parts.pipeline.evictions, parts.draining)
         deps.metrics.register(parts.consolidation, parts.rooms)
         metrics = deps.metrics if deps.serve_metrics else None
-        pausing = _build_pausing(deps, parts)
+        pausing = _build_pausing(deps, parts, recorder)
         credential_error = session.credentials.error
         status = StatusPage(deps, parts.pipeline, active, credential_error, parts.calendars.states)
         add_credential_check(parts.health, credential_error)
@@ -158,9 +158,9 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             tasks.cancel_scope.cancel()
 
 
-def _build_pausing(deps: Dependencies, parts: Components) -> Pausing:
+def _build_pausing(deps: Dependencies, parts: Components, recorder: RecorderSlot) -> Pausing:
     pause_file = deps.configuration.settings.brakes.pause_file
-    return Pausing(parts.pipeline.controller, pause_file, deps.log)
+    return Pausing(parts.pipeline.controller, recorder, pause_file, deps.log)
 
 
 def _acting(

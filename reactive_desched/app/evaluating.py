@@ -115,6 +115,7 @@ class Evaluating:
             version=str(asked.number),
             cause="command",
         )
+        await self._recorder.written()
         return await self._status(asked)
 
     async def _read(self, query: Mapping[str, str]) -> AskedStatus | AskedList:

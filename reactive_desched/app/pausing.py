@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.public_state import PublicState
+from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.journal import atomic_files
 from reactive_desched.model.brakes import MAX_PAUSE_S, SavedBrakes, SavedPause
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
@@ -70,8 +71,11 @@ class Pausing:
     kept from then on, and the answer waits for that a little.
     """
 
-    def __init__(self, controller: Controller, pause_file: str, log: Logger) -> None:
+    def __init__(
+        self, controller: Controller, recorder: Recorder, pause_file: str, log: Logger
+    ) -> None:
         self._controller = controller
+        self._recorder = recorder
         self._path: Path | None = None
         self._restored = anyio.Event()
         self._pause_file = pause_file
@@ -137,6 +141,7 @@ class Pausing:
             await self._restored.wait()
 
     async def _answer(self) -> BrakesAnswer:
+        await self._recorder.written()
         not_kept = await self.keep()
         pauses = self._controller.pauses
         brakes = {name: message for name, message in pauses.brake_messages().items() if message}

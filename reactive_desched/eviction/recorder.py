@@ -105,6 +105,10 @@ class Recorder(DecisionRecorder, Protocol):
         """Return once it is on disk; raises JournalError when it cannot be."""
         ...
 
+    async def written(self) -> None:
+        """Return once what was recorded so far is on disk, or waits there for a fault to end."""
+        ...
+
 
 class PolicyRecorder(Recorder, Protocol):
     """A recorder that also takes which policy is in force."""
@@ -206,6 +210,11 @@ class RecorderSlot:
     async def record_futile_cleared(self, clearing: FutileClearing) -> None:
         """Return once it is on disk; raises JournalError when it cannot be."""
         await self._open().record_futile_cleared(clearing)
+
+    async def written(self) -> None:
+        """Return once what was recorded so far is on disk; at once without a recorder."""
+        if self._recorder is not None:
+            await self._recorder.written()
 
     def _open(self) -> PolicyRecorder:
         if self._recorder is None:

@@ -49,6 +49,9 @@ FIRST_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 FLUSH_TIMEOUT_S = 5.0
 """When stopping, buffered records have this long to reach the disk."""
 
+WRITTEN_WAIT_S = 5.0
+"""The answer to a person waits so long for the record of it."""
+
 MAX_OPEN_INTENTS = 10_000
 """With this many intents open, further ones are refused: nothing ends them, so begin no more."""
 
@@ -95,7 +98,6 @@ class PendingRecord:
 
         The waiting caller may be cancelled; the record may reach the disk all the same.
         """
-        assert self.is_awaited, "only an awaited record"
         self._done = self._done or Wakeup()
         while not self.is_done:
             await self._done.wait()
@@ -226,6 +228,7 @@ class Journal:
         self._intents = OpenIntents(recovery.open_intents.values())
         self._health = WriteHealth(recovered)
         self._buffer: list[PendingRecord] = []
+        self._last_queued: PendingRecord | None = None
         self._unrecorded = Unrecorded()
         self._slots = anyio.Semaphore(MAX_BUFFERED, fast_acquire=True)
         self._thread = DiskThread()
@@ -348,8 +351,16 @@ class Journal:
         if len(self._buffer) >= MAX_BUFFERED or self._is_stopping:
             self.drop()
             return
-        self._buffer.append(_unawaited(event))
-        self._work_available.notify()
+        self._queue(_unawaited(event))
+
+    async def written(self) -> None:
+        """Return once the records so far are on disk; after WRITTEN_WAIT_S or a fault all the same.
+
+        Then they follow when the disk recovers.
+        """
+        if (last := self._last_queued) is not None:
+            with anyio.move_on_after(WRITTEN_WAIT_S), suppress(JournalUnavailable):
+                await last.durable()
 
     def drop(self) -> None:
         """Count a record that is not written; the next checkpoint states the count."""
@@ -411,9 +422,13 @@ class Journal:
         except JournalError:
             self._slots.release()
             raise
+        self._queue(pending)
+        return await pending.durable()
+
+    def _queue(self, pending: PendingRecord) -> None:
+        self._last_queued = pending
         self._buffer.append(pending)
         self._work_available.notify()
-        return await pending.durable()
 
     def _raise_if_unhealthy(self) -> None:
         if reason := self.reason:
@@ -542,12 +557,13 @@ class Journal:
         if message != _CLOSED:
             self._buffer[:0] = unawaited
             return
-        for _ in unawaited:
+        for pending in unawaited:
             self.drop()
+            pending.end(message)
 
     def _release(self, pending: PendingRecord, failure: str = "") -> None:
+        pending.end(failure)
         if pending.is_awaited:
-            pending.end(failure)
             self._slots.release()
 
 

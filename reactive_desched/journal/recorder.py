@@ -294,6 +294,10 @@ class JournalRecorder:
         )
         self._journal.append_nowait(event)
 
+    async def written(self) -> None:
+        """Return once what was recorded so far is on disk, as `Journal.written`."""
+        await self._journal.written()
+
     # --- pods ---
 
     def record_decision(self, context: DecisionContext, decision: Decision) -> None:

@@ -32,7 +32,7 @@ class Life:
         self.log = RecordingLogger()
         self.folder = folder
         self.is_restored = False
-        self.pausing = Pausing(self.bench.controller, pause_file, self.log)
+        self.pausing = Pausing(self.bench.controller, self.bench.ledger, pause_file, self.log)
         self.bench.readiness.resume(STARTUP)
 
     async def restore(self) -> None:
@@ -69,6 +69,17 @@ async def test_a_pause_by_command_is_kept_before_it_is_answered(tmp_path: Path) 
     last = Life(tmp_path)
     await last.restore()
     assert last.pause == ""
+
+
+async def test_orders_are_answered_once_their_records_are_on_disk(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    ledger = life.bench.ledger
+    counts = list[tuple[int, int]]()
+    for name in ("pause", "resume"):
+        await life.order(name, by="ann")
+        counts.append((len(ledger.brakes), ledger.written_brakes))
+
+    assert counts == [(1, 1), (2, 2)]
 
 
 async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(

@@ -124,6 +124,9 @@ class FailingIntentStore:
     async def record_futile_cleared(self, clearing: FutileClearing) -> None:
         """Remember nothing."""
 
+    async def written(self) -> None:
+        """Return at once: nothing waits to be written."""
+
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Remember nothing: nobody waits for it."""
 

@@ -43,7 +43,10 @@ class Proposing(Moded):
         super().__init__(configuration(modes or {"test": PROPOSE}, rates))
         self.approving = Approving(self.pipeline, self.intent_store, InputNotes(), self._keep)
 
+        self.written_when_kept = list[int]()
+
     async def _keep(self) -> str:
+        self.written_when_kept.append(self.intent_store.written_events)
         return ""
 
     async def answer(self, order: str, **body: Any) -> AnsweredProposals:
@@ -94,6 +97,19 @@ async def test_what_is_proposed_waits_for_a_person_and_then_goes() -> None:
     [event] = controller.intent_store.events
     assert isinstance(event, ProposalsApproved)
     assert (event.by, event.proposals) == ("ann", answer.proposals)
+
+
+@pytest.mark.parametrize("order", ["approve", "reject"])
+async def test_an_answer_is_on_disk_before_it_is_kept_and_given(order: str) -> None:
+    controller = Proposing()
+    controller.sync_and_resume(*two_pods())
+    controller.intent_store.slow_s = 0.5
+    async with controller.running():
+        controller.deliver(TAINTED)
+        await controller.proposals()
+        await controller.answer(order, all=True)
+
+        assert controller.written_when_kept == [1]
 
 
 @pytest.mark.parametrize("by", ["group", "profile", "all"])
@@ -225,11 +241,12 @@ async def test_an_approval_that_is_given_twice_evicts_once_and_says_so() -> None
     async with controller.running():
         controller.deliver(TAINTED)
         ids = await controller.proposed()
+        await controller.answer("approve", proposals=[ids["b"]])
         one, two = [await controller.answer("approve", proposals=[ids["a"]]) for _ in range(2)]
-        await anyio.sleep(5)
+        await anyio.sleep(1200)
 
     assert (one.before, two.before) == (0, 1)
-    assert controller.evicted_names == ["a"]
+    assert controller.evicted_names == ["b", "a"]
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,63 @@ async def test_an_outcome_delayed_by_a_hanging_write_follows_it(
     events = [event for event in read_events(tmp_path) if event.type != CHECKPOINT]
     assert [event.id for event in events] == ["a", "slow", "end-a"]
     assert [record.id for record in book.open_intents] == ["slow"]
+
+
+async def test_one_who_waits_until_all_is_written_waits_for_records_that_no_caller_awaits(
+    running: Running, intent: MakeIntent, outcome: MakeOutcome, disk: Any, tmp_path: Path
+) -> None:
+    async with running() as book, anyio.create_task_group() as group:
+        found = list[list[str]]()
+
+        async def wait() -> None:
+            await book.written()
+            found.append([event.id for event in read_events(tmp_path)])
+
+        await book.written()  # of nothing
+        await book.append(intent("a"))
+        disk.free.clear()
+        book.append_nowait(outcome("a"))
+        group.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert found == []
+        disk.free.set()
+        await wait_until(lambda: bool(found))
+
+    assert "end-a" in found[0]
+
+
+async def test_one_who_waits_until_all_is_written_does_not_wait_for_a_failing_disk_without_end(
+    running: Running,
+    intent: MakeIntent,
+    outcome: MakeOutcome,
+    disk: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "WRITTEN_WAIT_S", 0.05)
+
+    async with running() as book:
+        await book.append(intent("a"))
+        disk.fault = NO_SPACE
+        book.append_nowait(outcome("a"))
+        with anyio.fail_after(20):
+            await book.written()
+        assert not book.healthy
+        disk.fault = None
+
+
+async def test_one_who_waits_until_all_is_written_is_let_go_when_the_journal_closes(
+    running: Running,
+    intent: MakeIntent,
+    outcome: MakeOutcome,
+    disk: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "WRITTEN_WAIT_S", 600)
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group, running() as book:
+            await book.append(intent("a"))
+            disk.fault = NO_SPACE
+            book.append_nowait(outcome("a"))
+            group.start_soon(book.written)
+            await wait_until(lambda: not book.healthy)

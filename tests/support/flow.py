@@ -70,6 +70,7 @@ class MemoryIntentStore:
         self.lines: list[tuple[str, str, str]] = []
         self.brakes: list[BrakeNotice] = []
         self.events: list[EventData] = []
+        self.written_events = self.written_brakes = 0
         self.decisions: list[tuple[DecisionContext, Decision]] = []
         self.follow_ups: list[MoveEnd] = []
         self.cleared: list[FutileClearing] = []
@@ -120,6 +121,11 @@ class MemoryIntentStore:
     async def record_futile_cleared(self, clearing: FutileClearing) -> None:
         """Remember who cleared what."""
         self.cleared.append(clearing)
+
+    async def written(self) -> None:
+        """Write all events and brakes."""
+        await anyio.sleep(self.slow_s)
+        self.written_events, self.written_brakes = len(self.events), len(self.brakes)
 
     def record_correction(self, intent_id: str, outcome: Outcome) -> None:
         """Keep the pod of a corrected outcome, the result and the reason."""
