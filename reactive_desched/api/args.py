@@ -286,6 +286,9 @@ def read_selector(written: object) -> Selector:
 Count = Annotated[int, Field(ge=0, le=UINT64_MAX)]
 """A whole number, zero or more."""
 
+PositiveCount = Annotated[int, Field(ge=1, le=UINT64_MAX)]
+"""A whole number, one or more."""
+
 SignedCount = Annotated[
     int,
     Field(ge=-INT64_MAX - 1, le=INT64_MAX, json_schema_extra={"minimum": 0}),

@@ -1,6 +1,6 @@
 """Arguments that most plugins share: the namespaces and labels of the pods that they judge."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Self
 
 from pydantic import (
@@ -13,12 +13,14 @@ from pydantic import (
 )
 
 from reactive_desched.api.args import (
+    FieldError,
     PluginArgs,
     SelectorObject,
     exclusive_errors,
     field_error,
     raise_field_errors,
 )
+from reactive_desched.api.possible_names import NamespaceNames
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector, parse_label_selector
 from reactive_desched.model.objects import Pod
@@ -29,8 +31,8 @@ class Namespaces(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
-    include: tuple[str, ...] = Field(default=(), description="Look only at these namespaces.")
-    exclude: tuple[str, ...] = Field(default=(), description="Look at all but these namespaces.")
+    include: NamespaceNames = Field(default=(), description="Look only at these namespaces.")
+    exclude: NamespaceNames = Field(default=(), description="Look at all but these namespaces.")
 
     @model_validator(mode="after")
     def _validate_exclusive(self) -> Self:
@@ -49,7 +51,7 @@ class ExcludedNamespaces(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
-    exclude: tuple[str, ...] = Field(default=(), description="Evict nothing from these namespaces.")
+    exclude: NamespaceNames = Field(default=(), description="Evict nothing from these namespaces.")
     include: tuple[str, ...] = Field(
         default=(), description="Not supported here: it must stay empty."
     )
@@ -70,6 +72,12 @@ class LabelledPods(PluginArgs):
     selector: SelectorObject | None = Field(
         default=None, description="The labels of a pod must match."
     )
+
+    def warnings(self) -> Iterator[FieldError]:
+        """Say that an entry without a selector chooses no pods."""
+        if self.selector is None:
+            message = "has no selector, so it does not count"
+            yield FieldError(message, "write one, or remove the entry", rule=Rule.NO_EFFECT)
 
 
 def may_leave(pod: Pod, namespaces: Namespaces, selected: Iterable[LabelledPods]) -> bool:

@@ -5,7 +5,7 @@ Names and defaults are those of koordinator's LowNodeLoadArgs.
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
@@ -23,6 +23,7 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.possible_names import RESOURCE_NAMES, PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import LabelledPods, Namespaces, may_leave
 from reactive_desched.model.objects import Pod
@@ -108,22 +109,22 @@ class LoadThresholds(PluginArgs):
     use_deviation_thresholds: bool = Field(
         default=False, description="Thresholds are distances from the mean of the nodes meant."
     )
-    high_thresholds: Percentages | None = Field(
+    high_thresholds: PercentByResource | None = Field(
         default=None,
         description="A node loaded above this with any resource, in per cent, has pods to give "
         "away.",
     )
-    low_thresholds: Percentages | None = Field(
+    low_thresholds: PercentByResource | None = Field(
         default=None,
         description="A node loaded at most this much with every resource, in per cent, has room.",
     )
-    prod_high_thresholds: Percentages | None = Field(
+    prod_high_thresholds: PercentByResource | None = Field(
         default=None, description="As highThresholds, for the load of production pods alone."
     )
-    prod_low_thresholds: Percentages | None = Field(
+    prod_low_thresholds: PercentByResource | None = Field(
         default=None, description="As lowThresholds, for the load of production pods alone."
     )
-    resource_weights: Mapping[str, int] | None = Field(
+    resource_weights: Annotated[Mapping[str, int], RESOURCE_NAMES] | None = Field(
         default=None,
         description="How much each resource counts when nodes and pods are put in order; 1 for "
         "those that have thresholds.",
@@ -218,12 +219,16 @@ class LowNodeLoadArgs(LoadThresholds):
             yield FieldError(
                 "without thresholds nothing is evicted", _WRITE_BOTH, rule=Rule.NEVER_EVICTS
             )
+        yield from _weight_warnings(self.resource_weights, for_all)
         yield from _threshold_warnings(for_all, for_all)
         if not self.use_deviation_thresholds:
             yield from _unreachable_warnings(for_all, for_all)
         for index, pool in enumerate(self.node_pools):
             maps, own = with_defaults(pool, for_all), pool.model_fields_set
-            found = [*_threshold_warnings(maps, own)]
+            found = [
+                *_weight_warnings(pool.resource_weights, maps),
+                *_threshold_warnings(maps, own),
+            ]
             if not pool.use_deviation_thresholds:
                 found += _unreachable_warnings(maps, own)
             yield from prefixed("nodePools", prefixed(index, found))
@@ -270,6 +275,19 @@ def _pool_ceiling_errors(
             if is_mixed and field in maps and ceiling in maps:
                 crossed = _ceiling_errors(field, maps[field], maps[ceiling])
                 yield from prefixed(index, prefixed(file_key(field), crossed))
+
+
+def _weight_warnings(
+    weights: Mapping[str, int] | None, maps: ThresholdMaps
+) -> Iterator[FieldError]:
+    """Say which weights count as another, as in koordinator."""
+    counting = {CPU, MEMORY, *(maps["low_thresholds"] or {}), *(maps["high_thresholds"] or {})}
+    for resource, weight in (weights or {}).items():
+        if weight < 1 and resource in counting:
+            path = (file_key("resource_weights"), resource)
+            yield FieldError(
+                "a weight below 1 counts as 1", "write 1 or more", path, rule=Rule.NO_EFFECT
+            )
 
 
 def _threshold_warnings(maps: ThresholdMaps, own: Collection[str]) -> Iterator[FieldError]:

@@ -22,6 +22,7 @@ from reactive_desched.api.args import (
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.index import Cluster
 from reactive_desched.api.plugin import View
+from reactive_desched.api.possible_names import PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.api.tried_moves import MoveTrial
@@ -63,6 +64,7 @@ from reactive_desched.model.findings import (
     YieldPoint,
     with_pauses,
 )
+from reactive_desched.model.labels import label_key_error
 from reactive_desched.model.objects import ZONE_LABEL, Node, Pod
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
@@ -89,9 +91,11 @@ class MinNodes(PluginArgs):
     @field_validator("label")
     @classmethod
     def _validate_label(cls, written: str) -> str:
+        hint = f"write {ZONE_LABEL} to have some in each zone"
         if not written:
-            hint = f"write {ZONE_LABEL} to have some in each zone"
             raise field_error("no label is named", hint, rule=Rule.EMPTY_VALUE)
+        if (wrong := label_key_error(written)) is not None:
+            raise field_error(wrong, hint, rule=Rule.LABEL_SELECTOR)
         return written
 
 
@@ -105,7 +109,7 @@ class ConsolidateNodesArgs(ScopedArgs):
         default=None,
         description="The nodes that may be emptied; all when left out. The others take pods.",
     )
-    headroom: Percentages = Field(
+    headroom: PercentByResource = Field(
         default=DEFAULT_HEADROOM,
         description="What stays free of the nodes that are left, all together, in per cent of each "
         "resource.",
@@ -126,6 +130,14 @@ class ConsolidateNodesArgs(ScopedArgs):
         description="A label of nodes whose value is what the node costs, a number in any unit. "
         "A node without it costs as much as one of the mean size; so do all when left out.",
     )
+
+    @field_validator("price_label")
+    @classmethod
+    def _validate_price_label(cls, written: str) -> str:
+        if written and (wrong := label_key_error(written)) is not None:
+            hint = "write the key of the label alone, such as example.com/price"
+            raise field_error(wrong, hint, rule=Rule.LABEL_SELECTOR)
+        return written
 
     @field_validator("headroom")
     @classmethod

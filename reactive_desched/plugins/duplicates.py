@@ -12,6 +12,7 @@ from pydantic import Field
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
 from reactive_desched.api.plugin import View
+from reactive_desched.api.possible_names import OwnerKindNames
 from reactive_desched.api.scope import NamespacedArgs
 from reactive_desched.draining.obstacles import (
     MAX_DESTINATIONS,
@@ -40,7 +41,7 @@ from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 class DuplicatesArgs(NamespacedArgs):
     """Arguments: the owner kinds whose pods are no duplicates, and the namespaces."""
 
-    exclude_owner_kinds: tuple[str, ...] = Field(
+    exclude_owner_kinds: OwnerKindNames = Field(
         default=(), description="Leave pods of these owner kinds alone, for example StatefulSet."
     )
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from reactive_desched.api.args import Count, Int32
 from reactive_desched.api.plugin import POD_CHANGES_IN_ANY_PHASE, PodPlugin, View
+from reactive_desched.api.possible_names import OwnerKindNames
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
     Change,
@@ -24,7 +25,7 @@ T = TypeVar("T", str, int)
 class FailedPodsArgs(ScopedArgs):
     """Arguments: a failed pod is evicted where it matches every one that is given."""
 
-    exclude_owner_kinds: tuple[str, ...] = Field(
+    exclude_owner_kinds: OwnerKindNames = Field(
         default=(), description="Leave pods alone that one of these kinds owns."
     )
     min_pod_lifetime_seconds: Count = Field(

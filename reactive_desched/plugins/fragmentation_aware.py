@@ -10,9 +10,16 @@ from typing import Final
 from msgspec import Struct
 from pydantic import Field, ValidationInfo, field_validator
 
-from reactive_desched.api.args import FieldError, PluginArgs, SelectorObject, raise_field_errors
+from reactive_desched.api.args import (
+    FieldError,
+    PluginArgs,
+    SelectorObject,
+    camel_case,
+    raise_field_errors,
+)
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.plugin import View
+from reactive_desched.api.possible_names import ResourceNames
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import LabelledPods, Namespaces, may_leave
 from reactive_desched.model.changes import (
@@ -35,7 +42,11 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList, add_resources
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.model.utilization import ALL
 from reactive_desched.primitives.hints import quote
+
+MAX_DEVIATION: Final = 0.5
+"""The largest standard deviation of shares: half of them 0, and the others 1."""
 
 _ONE_AT_A_TIME: Final = 1
 """How many pods may leave a node in a window of the limits: each changes what the next would do."""
@@ -57,7 +68,7 @@ class FragmentationAwareArgs(PluginArgs):
         default=(), description="Only pods that match one of these may leave; all when left out."
     )
     node_fit: bool = Field(default=True, description="Evict only pods that fit on another node.")
-    resources: tuple[str, ...] = Field(
+    resources: ResourceNames = Field(
         default=(CPU, MEMORY),
         min_length=1,
         description="The resources whose requested shares of a node are compared.",
@@ -85,6 +96,20 @@ class FragmentationAwareArgs(PluginArgs):
         if len(self.resources) == 1:
             message = "the share of one resource alone deviates from nothing, so no pod moves"
             yield FieldError(message, "add another", ("resources",), rule=Rule.NEVER_EVICTS)
+        for field in ("imbalance_threshold", "min_improvement_threshold"):
+            if (value := getattr(self, field)) >= MAX_DEVIATION:
+                message = (
+                    "nothing is above it: the standard deviation of shares between 0 and 1 is at "
+                    f"most {MAX_DEVIATION:g}"
+                )
+                is_percent = 1 <= value < MAX_DEVIATION * ALL
+                default = type(self).model_fields[field].default
+                hint = (
+                    f"write {value / ALL:g} for {value:g} %"
+                    if is_percent
+                    else f"it is {default:g} when left out"
+                )
+                yield FieldError(message, hint, (camel_case(field),), rule=Rule.NEVER_EVICTS)
 
     def covers(self, pod: Pod) -> bool:
         """Say whether the namespaces and selectors let a pod leave."""

@@ -17,6 +17,7 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.possible_names import PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.draining.plugin import DrainingPlugin
@@ -49,7 +50,7 @@ class HighNodeUtilizationArgs(PluginArgs):
     evictable_namespaces: ExcludedNamespaces = Field(
         default=ExcludedNamespaces(), description="Namespaces whose pods stay where they are."
     )
-    thresholds: Percentages = Field(
+    thresholds: PercentByResource = Field(
         default={},
         validate_default=True,
         description="Required. A node that uses at most this much of every resource listed, in per "

@@ -19,6 +19,7 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.possible_names import PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ExcludedNamespaces
 from reactive_desched.api.usage_source import source_names
@@ -103,13 +104,13 @@ class LowNodeUtilizationArgs(PluginArgs):
         default=False,
         description="Thresholds are distances from the mean of all nodes: below and above it.",
     )
-    thresholds: Percentages = Field(
+    thresholds: PercentByResource = Field(
         default={},
         validate_default=True,
         description="Required. A node that uses at most this much of every resource listed, in per "
         "cent, has room for others' pods.",
     )
-    target_thresholds: Percentages = Field(
+    target_thresholds: PercentByResource = Field(
         default={},
         validate_default=True,
         description="Required. A node that uses more than this of any resource listed, in per "

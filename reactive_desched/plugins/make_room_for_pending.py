@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 from pydantic import Field
 
-from reactive_desched.api.args import Count, Seconds
+from reactive_desched.api.args import PositiveCount, Seconds
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.index import Cluster
 from reactive_desched.api.plugin import View
@@ -82,8 +82,8 @@ class MakeRoomForPendingArgs(ScopedArgs):
         description="A pod counts once the scheduler has found no node for it for so long. With an "
         "autoscaler: longer than a new node takes.",
     )
-    max_moves: Count = Field(
-        default=3, ge=1, description="So many pods at most move for one that waits."
+    max_moves: PositiveCount = Field(
+        default=3, description="So many pods at most move for one that waits."
     )
 
     @property

@@ -16,6 +16,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.plugin import POD_CHANGES_IN_ANY_PHASE, PodPlugin, View
+from reactive_desched.api.possible_names import ConditionStatus, OwnerKindNames
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.model.changes import (
@@ -62,10 +63,10 @@ STATES: Final = (
 class OwnerKinds(PluginArgs):
     """Kinds of owners; one of the two lists at most."""
 
-    include: tuple[str, ...] = Field(
+    include: OwnerKindNames = Field(
         default=(), description="Look only at pods that one of these kinds owns."
     )
-    exclude: tuple[str, ...] = Field(
+    exclude: OwnerKindNames = Field(
         default=(), description="Leave pods alone that one of these kinds owns."
     )
 
@@ -79,7 +80,7 @@ class WantedCondition(PluginArgs):
     """A condition a pod must have; every field that is set must hold on the same one."""
 
     type: str = Field(default="", description="Its type, such as Ready.")
-    status: str = Field(default="", description="Its status: True, False or Unknown.")
+    status: ConditionStatus = Field(default="", description="Its status: True, False or Unknown.")
     reason: str = Field(default="", description="Its reason, such as PodCompleted.")
     min_time_since_last_transition_seconds: Count | None = Field(
         default=None, description="So long ago, at least, its status last changed."

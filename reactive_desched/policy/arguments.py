@@ -5,7 +5,8 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from reactive_desched.api.args import Fix, HasFieldWarnings, file_key
+from reactive_desched.api.args import Fix, file_key
+from reactive_desched.api.possible_names import value_warnings
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.registry import (
     DEFAULT_EVICTOR,
@@ -110,9 +111,8 @@ class ArgumentsReader:
         skipped = _TYPE_META - fields_by_key(spec.args).keys()
         with blamed(spec.origin, "cannot check its arguments"):
             args = self._decoder.decode(spec.args, at, skipped)
-            if isinstance(args, HasFieldWarnings):
-                for warning in args.warnings():
-                    self._diagnostics.warn(at.error(warning))
+            for warning in () if args is None else value_warnings(args):
+                self._diagnostics.warn(at.error(warning))
         return args
 
     def _default_args(self, name: str) -> BaseModel | None:

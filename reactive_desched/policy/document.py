@@ -13,6 +13,7 @@ from reactive_desched.api.args import (
     Section,
     SelectorText,
     field_error,
+    file_key,
     fix_to,
     raise_field_errors,
 )
@@ -242,6 +243,18 @@ class PolicyDocument(Section):
                 [FieldError(message, hint, lenient_ok=True, rule=Rule.OUT_OF_BOUNDS)], info.context
             )
         return seconds
+
+    def warnings(self) -> Iterator[FieldError]:
+        """Say which limit keeps every pod where it is."""
+        for field in (
+            "max_no_of_pods_to_evict_per_node",
+            "max_no_of_pods_to_evict_per_namespace",
+            "max_no_of_pods_to_evict_total",
+        ):
+            if getattr(self, field) == 0:
+                hint = "raise it, or remove it: then there is no limit"
+                path = (file_key(field),)
+                yield FieldError("0 lets no pod go", hint, path, rule=Rule.NEVER_EVICTS)
 
     @field_validator("metrics_providers")
     @classmethod

@@ -303,6 +303,7 @@ def _read_settings(
     """Decode the settings; None when there are none, or none that are valid."""
     if document is None:
         return None
+    from reactive_desched.api.possible_names import value_warnings
     from reactive_desched.policy.settings.installed_sections import decode_settings
     from reactive_desched.policy.settings.pace import at_pace
 
@@ -313,4 +314,6 @@ def _read_settings(
     if registry is not None:
         for diagnostic in unknown_plugins_and_changes(settings, location, registry):
             diagnostics.add(diagnostic)
+    for warning in value_warnings(settings):
+        diagnostics.warn(location.error(warning))
     return at_pace(settings, settings.pace)

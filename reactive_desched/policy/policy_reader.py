@@ -110,6 +110,8 @@ class PolicyReader:
             metrics_collector_enabled=top.metrics_collector.enabled,
             metrics_providers=top.metrics_providers,
         )
+        for found in top.warnings():
+            diagnostics.warn(location.error(found))
         for warning in (*_missing_sources(policy, location), *opposed_plugins(policy, location)):
             diagnostics.warn(warning)
         return policy

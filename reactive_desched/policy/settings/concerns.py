@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from reactive_desched.api.args import Section, SelectorText
+from reactive_desched.api.possible_names import NamedOrSelectedNamespaces
 
 
 class Concerns(Section):
@@ -20,7 +21,7 @@ class Concerns(Section):
         default=(),
         description="The profiles of the policy whose evictions count; all of them if empty.",
     )
-    namespaces: tuple[str, ...] = Field(
+    namespaces: NamedOrSelectedNamespaces = Field(
         default=(),
         description="The namespaces whose pods count, and those that `namespaceSelector` selects; "
         "all of them if neither is given.",

@@ -14,6 +14,7 @@ from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.policy.yaml.diagnostics import Diagnostic, DiagnosticList
 from reactive_desched.policy.yaml.explain import explain_validation_error, is_union
+from reactive_desched.policy.yaml.hidden_errors import error_details, hidden_errors
 from reactive_desched.policy.yaml.selectors import selector_errors
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import (
@@ -97,24 +98,29 @@ class Decoder:
         """
         node = location.node
         data = {} if node is None or _is_null(node) else self._prepare(model, node, location, skip)
-        return self._validate(model, json.dumps(data), location)
+        return self._validate(model, data, location)
 
-    def _validate(self, model: type[M], data: str, location: SourceLocation) -> M | None:
+    def _validate(self, model: type[M], data: object, location: SourceLocation) -> M | None:
         """Validate prepared data; a lenient reading warns of what it forgives and goes on."""
+
+        def read(written: object) -> M:
+            return model.model_validate_json(json.dumps(written), strict=True)
+
         try:
-            return model.model_validate_json(data, strict=True)
+            return read(data)
         except ValidationError as error:
-            problems = tuple(
-                explain_validation_error(error, location, self._hints.wrong_type, model)
-            )
+            details = error_details(error)
+        details += hidden_errors(read, data, details)
+        problems = tuple(explain_validation_error(details, location, self._hints.wrong_type, model))
         for problem in problems:
             self._diagnostics.add(problem)
         if not (self._is_lenient and any(problem.forgivable for problem in problems)):
             return None
         try:
-            return model.model_validate_json(data, strict=True, context=LENIENT_CONTEXT)
+            return model.model_validate_json(json.dumps(data), strict=True, context=LENIENT_CONTEXT)
         except ValidationError as error:
-            for problem in explain_validation_error(error, location, self._hints.wrong_type, model):
+            again = error_details(error)
+            for problem in explain_validation_error(again, location, self._hints.wrong_type, model):
                 self._diagnostics.add(problem)
             return None
 

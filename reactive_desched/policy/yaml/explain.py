@@ -2,18 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from types import NoneType, UnionType
-from typing import Any, Final, NamedTuple, Union, get_args, get_origin
+from typing import Final, NamedTuple, Union, get_args, get_origin
 
 from msgspec.structs import replace
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel
 from pydantic.fields import FieldInfo
 
 from reactive_desched.api.args import FieldError, FieldErrors, Path, file_key, fix_to
 from reactive_desched.api.rules import Rule
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
+from reactive_desched.policy.yaml.hidden_errors import ErrorDetail
 from reactive_desched.policy.yaml.quoting import flow_text, yaml_text
 from reactive_desched.policy.yaml.scalars import NotFiniteError, parse_scalar
 from reactive_desched.policy.yaml.source_location import SourceLocation
@@ -55,21 +56,20 @@ _PERCENT: Final = "percent"
 
 _CHOICES: Final = r"'([^']*)'"
 
-ErrorDetail = Mapping[str, Any]  # Any: pydantic's error details are not typed further
 WrongTypeHint = Callable[[Path, YamlNode | None], str]
 
 
 def explain_validation_error(
-    error: ValidationError,
+    details: Iterable[ErrorDetail],
     location: SourceLocation,
     type_hint: WrongTypeHint,
     model: type[BaseModel] | None = None,
 ) -> Iterator[Diagnostic]:
-    """Turn a validation error into diagnostics; `type_hint` may improve the hint for a wrong type.
+    """Turn what a model refuses into diagnostics; `type_hint` may improve that for a wrong type.
 
     The model says what a required field is for.
     """
-    for detail in error.errors(include_url=False, include_input=False):
+    for detail in details:
         steps = (step for step in detail["loc"] if step != "[key]")
         at = reduce(_child_location, steps, location)
         if detail["type"] == "missing":
