@@ -31,7 +31,8 @@ class Life(Struct, frozen=True):
     `later` is read while it is iterated, up to the gap: a process that was stopped wrote
     `RecordingInterrupted` there, one that crashed wrote nothing. `standing` has the items that held
     besides the objects. `begins_in_midst` says that its process had begun before: by a picture that
-    continues, or behind a gap of its own.
+    continues, or behind a gap of its own. Where the picture ended before it was whole `is_whole` is
+    False: of the cluster only a part is known, and nothing follows.
     """
 
     picture: PictureBegun
@@ -41,6 +42,7 @@ class Life(Struct, frozen=True):
     later: Iterator[Item]
     begins_in_midst: bool
     nodes_seen: tuple[NodeSeen, ...] = ()
+    is_whole: bool = True
 
     @property
     def process(self) -> ProcessBegan | None:
@@ -62,12 +64,13 @@ def lives(items: Iterable[Item]) -> Iterator[Life]:
     """Yield each time without a gap; iterate its later items before the next is asked for."""
     rest = _Items(items)
     while (picture := rest.next_of(PictureBegun)) is not None:
-        if (pictured := rest.up_to_picture_end()) is not None:
-            is_midst = picture.is_continued or rest.was_interrupted
-            life = _life(picture, pictured, rest.up_to_gap(), is_midst=is_midst)
-            yield life
-            for _ in life.later:
-                pass
+        is_midst = picture.is_continued or rest.was_interrupted
+        pictured = rest.up_to_picture_end()
+        later = rest.up_to_gap() if rest.is_picture_whole else iter(())
+        life = _life(picture, pictured, later, is_midst=is_midst)
+        yield life if rest.is_picture_whole else replace(life, is_whole=False)
+        for _ in life.later:
+            pass
 
 
 class _Items:
@@ -77,6 +80,7 @@ class _Items:
         self._rest = iter(items)
         self._following: PictureBegun | None = None
         self.was_interrupted = False
+        self.is_picture_whole = False
 
     def __iter__(self) -> Iterator[Item]:
         return self
@@ -91,21 +95,24 @@ class _Items:
         """Return the next item of a kind; None where there is none."""
         return next((each for each in self if isinstance(each, kind)), None)
 
-    def up_to_picture_end(self) -> list[Item] | None:
-        """Return what a picture has; None where it is not whole."""
+    def up_to_picture_end(self) -> list[Item]:
+        """Return what a picture has, up to its end or to what is missing: `is_picture_whole`."""
+        self.was_interrupted = self.is_picture_whole = False
         pictured: list[Item] = []
         for item in self:
             match item:
                 case PictureEnded():
-                    return pictured
-                case RecordingInterrupted():
-                    return None
+                    self.is_picture_whole = True
+                    break
                 case PictureBegun():
                     self._following = item
-                    return None
+                    break
                 case _:
                     pictured.append(item)
-        return None
+                    if isinstance(item, RecordingInterrupted):
+                        self.was_interrupted = item.reason != STOPPED
+                        break
+        return pictured
 
     def up_to_gap(self) -> Iterator[Item]:
         """Yield what changes until something is missing; pictures that continue are left out."""

@@ -124,9 +124,11 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
     for attempt in _run_lives(found, clocks, registry, options.until_s):
         not_compared += _unrecorded_between(clocks, options, ended_s, attempt.life.began.wall_s)
         compared = _compare(attempt, options, not_compared)
-        ended_s = inf if attempt.run is None else attempt.clock.wall_of(attempt.run.ended_s)
+        ended_s = attempt.clock.wall_of(attempt.ended_s)
         unrecorded = 0
-        if compared is not None:
+        if attempt.run is None:
+            unrecorded = clocks.count_last(ended_s, options.until_s)
+        elif compared is not None:
             replayed.append(compared)
             unrecorded = clocks.count_last(compared.ended_s, options.until_s)
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
@@ -154,12 +156,14 @@ def _unrecorded_between(
 class _Attempt(Struct):
     """A life, its clock, what the journal has of it, and what its controller did over it.
 
-    `run` is None where that cannot be run: `why_not` says why.
+    `run` is None where that cannot be run: `why_not` says why, and `ended_s` when it ended, in
+    monotonic seconds.
     """
 
     life: Life
     clock: LifeClock
     recorded: RecordedDecisions
+    ended_s: float
     run: LifeRun | None
     why_not: str = ""
 
@@ -183,10 +187,12 @@ def _run_lives(
         try:
             run = _life_run(life, clocks.journal, recorded, registry)
         except _NotReplayed as error:
-            yield _Attempt(life, clock, recorded, None, str(error))
+            times = (item.at.monotonic_s for item in life.later)
+            ended_s = max(times, default=life.began.monotonic_s)
+            yield _Attempt(life, clock, recorded, ended_s, None, str(error))
         else:
             run.run(ends_s)
-            yield _Attempt(life, clock, recorded, run)
+            yield _Attempt(life, clock, recorded, run.ended_s, run)
 
 
 class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
@@ -197,6 +203,11 @@ def _life_run(
     life: Life, journal: Path | None, recorded: RecordedDecisions, registry: Registry
 ) -> LifeRun:
     """Prepare the run of a life; raises _NotReplayed."""
+    if not life.is_whole:
+        raise _NotReplayed(
+            "its first picture of the cluster is not whole: the process ended, or still writes it,"
+            " or the file is damaged there"
+        )
     found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
     if (in_force := next(found, None)) is None:
         raise _NotReplayed("the recording does not say which policy was in force")
@@ -349,9 +360,8 @@ def _left_out(attempt: _Attempt, options: ReplayOptions) -> Iterator[str]:
     """Say which time of a period is left out, and how many decisions the journal has of it."""
     life, clock = attempt.life, attempt.clock
     began_s = life.began.monotonic_s
-    ended_s = max((item.at.monotonic_s for item in life.later), default=began_s)
     since_s = max(began_s, clock.first_at(options.since_s))
-    until_s = min(ended_s, clock.last_at(options.until_s))
+    until_s = min(attempt.ended_s, clock.last_at(options.until_s))
     if since_s > until_s:
         return
     times = (decision.monotonic_s for decision in attempt.recorded.decisions)

@@ -10,12 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reactive_desched.recording.items import STEP_S, Instant
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.items import (
+    STEP_S,
+    STOPPED,
+    Instant,
+    PictureBegun,
+    PictureEnded,
+    RecordingInterrupted,
+)
+from reactive_desched.recording.reader import ignore_damage, read_items, recording_paths
 from reactive_desched.recording.recorder import FLUSH_S, QUIET_S
+from reactive_desched.recording.recording_file import write_file
 from reactive_desched.replay.driven_controller import RecordedClock
 from reactive_desched.replay.process_clocks import ClockPiece, LifeClock, place
 from reactive_desched.replay.recorded_decisions import EVICT, DecisionKey, MadeDecision
-from reactive_desched.replay.replaying import ReplayReport
+from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, replay_recording
 from tests.safety.__main__ import replayed
 from tests.safety.story import ACTIONS, UNBROKEN, play_story
 from tests.safety.world import World
@@ -71,6 +82,37 @@ def test_corrections_too_small_for_a_step_add_up_to_one(seed: int, tmp_path: Pat
     assert sum(each.comparison.equal for each in report.lives) > 0
     assert report.differences == ()
     assert (report.not_compared, report.damages) == ((), ())
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a story of seven processes, whose time of day is set back between them, too."""
+    folder = tmp_path_factory.mktemp("several")
+    steps = ("step_clock", "crash_where_clocks_differ") * 4
+    play_story(Random(0), folder, steps=40, records=True, actions=(*ACTIONS, *steps))
+    return folder
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_decisions_of_a_process_that_ended_in_its_first_picture_are_no_other_processes(
+    number: int, several: Path, tmp_path: Path
+) -> None:
+    items = list(read_items(recording_paths(several / RECORDING_FOLDER), ignore_damage))
+    starts = [
+        at
+        for at, item in enumerate(items)
+        if isinstance(item, PictureBegun) and not item.is_continued
+    ]
+    first, following = (*starts, len(items))[number : number + 2]
+    end = first + [type(item) for item in items[first:]].index(PictureEnded)
+    killed = RecordingInterrupted(items[end - 1].at, STOPPED)
+    file = tmp_path / "recording.rdrec"
+    write_file([*items[:end], killed, *items[following:]], file)
+
+    report = replay_recording(ReplayOptions(recording=file, journal=several), plugin_registry())
+
+    assert report.differences == ()
+    assert len(report.not_compared) == 1
 
 
 def test_a_replay_that_does_not_follow_the_time_of_day_decides_otherwise(
