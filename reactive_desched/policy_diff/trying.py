@@ -112,9 +112,7 @@ def run_policies(
     """
     began_s = ended_s = 0.0
     is_whole = False
-    for life in lives(items):
-        if not life.is_whole:
-            continue
+    for life in (each for each in lives(items) if each.is_whole):
         for item in _picture(life, runs[0].facts):
             recorded.apply(item)
         ended_s = life.began.wall_s
