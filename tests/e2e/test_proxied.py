@@ -18,7 +18,9 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.limits import ANY_MOVES, NO_BUDGETS
 from tests.support.misbehaving_proxy import (
     Buffered,
+    Compressed,
     Fault,
+    Flushed,
     MisbehavingProxy,
 )
 from tests.support.playground import E2ENamespace
@@ -26,8 +28,9 @@ from tests.support.playground import E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 LATER_S = 8  # by then the protected pod would have been evicted, too
-PART_BYTES = 4096
-LONG = f"long={'x' * 2 * PART_BYTES}"
+PART_BYTES = 2**14
+LONG = [f"long-{number}={'x' * 2**16}" for number in range(3)]
+"""More than the largest part: what follows it is within a part."""
 PROTECTED = "reactive-desched/do-not-evict=true"
 OTHERS = [guard for guard in GuardName if guard != GuardName.DO_NOT_EVICT]
 AT_ONCE = (
@@ -80,7 +83,10 @@ def watches(fault: Fault) -> Callable[[web.Request], Fault | None]:
     [
         pytest.param(Buffered(), id="headers and all"),
         pytest.param(Buffered(holds_headers=False), id="all but headers"),
-        pytest.param(Buffered(PART_BYTES, holds_headers=False), id="all but 4 KiB at a time"),
+        pytest.param(Buffered(4096, holds_headers=False), id="all but 4 KiB at a time"),
+        pytest.param(Buffered(PART_BYTES, holds_headers=False), id="all but 16 KiB at a time"),
+        pytest.param(Compressed(), id="what a compressor keeps"),
+        pytest.param(Flushed(2.5), id="all but every two and a half seconds"),
     ],
 )
 def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy_that_buffers(
@@ -102,7 +108,8 @@ def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy
             misbehave(watches(fault))
             time.sleep(1)
             wait_until(lambda: controller.probe("/readyz") == 200, within_s=60, what="ready")
-            playground.kubectl.run("annotate", "node", playground.node("n1"), LONG)
+            for annotation in LONG:
+                playground.kubectl.run("annotate", "node", playground.node("n1"), annotation)
             playground.kubectl.run(
                 "annotate", "pod", "-n", playground.namespace, kept.name, PROTECTED
             )

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -14,14 +15,16 @@ from reactive_desched.kube.watch.silence import LateWatches
 from tests.support.manual_clock import ManualClock
 from tests.support.misbehaving_proxy import (
     Buffered,
+    Compressed,
     CutAfter,
     Fault,
+    Flushed,
     HeadersWithTheFirstByte,
     MisbehavingProxy,
     Refused,
     Truncated,
 )
-from tests.support.scripted_api import ScriptedApi
+from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.waits]
 
@@ -57,12 +60,12 @@ async def checking(
     kubeconfig: Callable[..., Path],
     fault: Fault | None,
 ) -> AsyncIterator[DeliveryCheck]:
-    """Check behind a proxy, while the test's clock runs ten times as fast as the machine's."""
+    """Check behind a proxy, while the test's clock runs twice as fast as the machine's."""
 
     async def tick() -> None:
         while True:
             await anyio.sleep(0.01)
-            clock.advance(0.1)
+            clock.advance(0.02)
 
     async with MisbehavingProxy(server.url, lambda _: fault).serving() as proxy:
         config = KubeConfigOptions(kubeconfig=str(kubeconfig(proxy.url)))
@@ -80,6 +83,8 @@ async def checking(
         pytest.param(Buffered(), True, id="all is held"),
         pytest.param(Buffered(holds_headers=False), True, id="all but headers is held"),
         pytest.param(Buffered(4096, holds_headers=False), True, id="4 KiB are held"),
+        pytest.param(Buffered(1, holds_headers=False), False, id="each byte is sent on"),
+        pytest.param(Compressed(), True, id="a compressor holds it"),
         pytest.param(Buffered(64, holds_headers=False), True, id="the end of a line is held"),
         pytest.param(Refused(429), False, id="429"),
         pytest.param(Refused(403), False, id="403"),
@@ -101,6 +106,83 @@ async def test_a_proxy_that_keeps_back_the_first_line_is_found_before_an_evictio
             await delivery.caught_up()
     assert late.are_late is is_late
     assert ("came with its end" in late.message()) is is_late
+
+
+@pytest.mark.parametrize(
+    ("after_s", "is_late"),
+    [
+        pytest.param(0.3, False, id="soon"),
+        pytest.param(1.7, True, id="shortly before the end"),
+        pytest.param(3.0, True, id="after the end"),
+    ],
+)
+async def test_a_proxy_that_sends_what_it_has_from_time_to_time_is_found_where_that_is_seldom(
+    namespaces: ScriptedApi,
+    clock: ManualClock,
+    late: LateWatches,
+    kubeconfig: Callable[..., Path],
+    after_s: float,
+    *,
+    is_late: bool,
+) -> None:
+    fault = Flushed(after_s, clock.sleep)
+    async with checking(namespaces, clock, late, kubeconfig, fault) as delivery:
+        with anyio.fail_after(30):
+            await delivery.caught_up()
+    assert late.are_late is is_late
+
+
+@pytest.mark.parametrize(
+    ("after_body", "says"),
+    [
+        pytest.param("hang", "not come in 5 s", id="nothing comes at all"),
+        pytest.param("cut", "come before it broke off", id="it is cut"),
+    ],
+)
+async def test_a_first_line_that_does_not_come_in_time_shows_that_watches_are_late(
+    namespaces: ScriptedApi,
+    clock: ManualClock,
+    late: LateWatches,
+    kubeconfig: Callable[..., Path],
+    after_body: Literal["hang", "cut"],
+    says: str,
+) -> None:
+    async def answer_later() -> None:
+        await clock.sleep(1.5 if after_body == "cut" else 0)
+
+    namespaces.before_answering = answer_later
+    namespaces.answer_next("watch", ScriptedReply(body=b'{"type": "A', after_body=after_body))
+    async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
+        with anyio.fail_after(30):
+            await delivery.caught_up()
+    assert says in late.message()
+
+
+async def test_a_slow_server_whose_watch_stays_open_after_its_first_line_keeps_nothing_back(
+    namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
+) -> None:
+    async def answer_later() -> None:
+        await clock.sleep(1.5)
+
+    namespaces.before_answering = answer_later
+    async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
+        with anyio.fail_after(30):
+            await delivery.caught_up()
+    assert not late.are_late
+
+
+async def test_each_decision_waits_for_a_proxy_that_sends_what_it_has_from_time_to_time(
+    namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
+) -> None:
+    fault = Flushed(0.3, clock.sleep)
+    async with checking(namespaces, clock, late, kubeconfig, fault) as delivery:
+        with anyio.fail_after(30):
+            await delivery.caught_up()
+            for _ in range(3):
+                decided_at = clock.now()
+                await delivery.caught_up()
+                assert clock.now() - decided_at > 2 * 0.3 - 0.01
+    assert not late.are_late
 
 
 async def test_a_decision_waits_for_kinds_once_the_proxy_is_found(

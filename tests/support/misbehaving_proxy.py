@@ -2,7 +2,8 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from ssl import SSLContext
@@ -13,9 +14,11 @@ from msgspec import Struct
 
 __all__ = [
     "Buffered",
+    "Compressed",
     "CutAfter",
     "CutWhenIdle",
     "Fault",
+    "Flushed",
     "HeadersWithTheFirstByte",
     "MisbehavingProxy",
     "Refused",
@@ -54,6 +57,17 @@ class Buffered(Struct, frozen=True):
     holds_headers: bool = True
 
 
+class Flushed(Struct, frozen=True):
+    """What has come of a body is sent on so long after the first byte that was not sent yet."""
+
+    after_s: float
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Compressed(Struct, frozen=True):
+    """A body is compressed as it comes, and the compressor keeps what does not fill its buffer."""
+
+
 class HeadersWithTheFirstByte(Struct, frozen=True):
     """The headers of a response are sent with the first byte of its body."""
 
@@ -70,7 +84,17 @@ class Zipped(Struct, frozen=True):
     cut: int = 0
 
 
-Fault = Refused | CutAfter | CutWhenIdle | Truncated | Buffered | HeadersWithTheFirstByte | Zipped
+Fault = (
+    Refused
+    | CutAfter
+    | CutWhenIdle
+    | Truncated
+    | Buffered
+    | Flushed
+    | Compressed
+    | HeadersWithTheFirstByte
+    | Zipped
+)
 
 
 class MisbehavingProxy:
@@ -173,6 +197,8 @@ class MisbehavingProxy:
                         await self._write(request, response, held[:size])
                         held = held[size:]
                 await self._write(request, response, held)
+            case Flushed() | Compressed():
+                await _send_later(request, reply, response, fault)
             case HeadersWithTheFirstByte():
                 async for part in reply.content.iter_any():
                     await self._write(request, response, part)
@@ -205,6 +231,27 @@ class MisbehavingProxy:
         if not response.prepared:
             await response.prepare(request)
         await response.write(part)
+
+
+async def _send_later(
+    request: web.Request,
+    reply: aiohttp.ClientResponse,
+    response: web.StreamResponse,
+    fault: Flushed | Compressed,
+) -> None:
+    """Send on what has come when the first byte of it is so old, or when a compressor gives it."""
+    if isinstance(fault, Flushed):
+        await response.prepare(request)
+        while held := await reply.content.readany():
+            await fault.sleep(fault.after_s)
+            await response.write(held + reply.content.read_nowait())
+        return
+    response.headers["Content-Encoding"] = "gzip"
+    await response.prepare(request)
+    compressor = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    async for part in reply.content.iter_any():
+        await response.write(compressor.compress(part))
+    await response.write(compressor.flush())
 
 
 def _cut(request: web.Request) -> None:

@@ -5,7 +5,7 @@ watch. An API server begins a watch from version 0 with the objects that there a
 one namespace is opened; where its first line comes only with its end, something held it back.
 """
 
-from enum import Enum, auto
+from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -22,9 +22,12 @@ __all__ = ["DeliveryCheck"]
 
 _WATCH_S: Final = 2
 """The server ends the watch after this time, and everything that was kept back comes."""
-_AT_ITS_END_S: Final = 0.5
+_DUE_S: Final = _WATCH_S / 2
+"""The first line is due in this time; a slow server's comes later, and its end as much later."""
+_NOTICEABLE_S: Final = 0.1
 _GIVE_UP_S: Final = _WATCH_S + 3.0
 _COUNTS_FOR_S: Final = 5.0
+_CUT: Final = b"cut"
 _PARAMS: Final = {
     "watch": "true",
     "fieldSelector": ONE_NAMESPACE["fieldSelector"],
@@ -33,20 +36,13 @@ _PARAMS: Final = {
 }
 
 
-class _Delivery(Enum):
-    """The moment at which the first line of a watch came."""
-
-    AT_ONCE = auto()
-    AT_ITS_END = auto()
-    UNKNOWN = auto()
-
-
 class DeliveryCheck:
     """Lets a decision wait until the watches show what happened before it.
 
     An answer counts for five seconds, and until a watch is opened after it. Decisions that come
     together wait for one answer. Where there is none, as from a server that is busy, they do not
-    wait any longer: the check of silent watches remains.
+    wait any longer: the check of silent watches remains. A line that is somewhat late may come from
+    a proxy that sends what it has from time to time: decisions wait twice as long as it took.
     """
 
     def __init__(self, session: Transport, clock: Clock, late_watches: LateWatches) -> None:
@@ -55,6 +51,7 @@ class DeliveryCheck:
         self._late_watches = late_watches
         self._one_at_a_time = anyio.Lock()
         self._asked_at = -inf
+        self._delay_s = 0.0
 
     async def caught_up(self) -> None:
         """Return when the watches show what happened before this call."""
@@ -62,6 +59,8 @@ class DeliveryCheck:
         async with self._one_at_a_time:
             if not (self._late_watches.are_late or self._counts):
                 await self._ask()
+        if self._delay_s >= _NOTICEABLE_S and not self._late_watches.are_late:
+            await self._clock.sleep(max(0.0, decided_at + 2 * self._delay_s - self._clock.now()))
         await self._late_watches.caught_up(decided_at)
 
     @property
@@ -71,29 +70,44 @@ class DeliveryCheck:
         return is_young and self._asked_at >= self._late_watches.opened_at
 
     async def _ask(self) -> None:
-        asked_at, found = self._clock.now(), _Delivery.UNKNOWN
+        asked_at = self._clock.now()
+        found = f"did not come in {_GIVE_UP_S:.0f} s"
+        self._delay_s = 0.0
         async with move_on_after(self._clock, _GIVE_UP_S):
             found = await self._open_and_read()
         self._asked_at = asked_at
-        if found is _Delivery.AT_ITS_END:
-            self._late_watches.note(f"watch {NAMESPACES}: its first object came with its end")
+        if found:
+            self._late_watches.note(f"watch {NAMESPACES}: its first object {found}")
 
-    async def _open_and_read(self) -> _Delivery:
+    async def _open_and_read(self) -> str:
+        """Return how late the first line is; empty where it is not, or nothing shows it."""
         requested_at = self._clock.now()
         try:
             async with self._session.stream(NAMESPACES, _PARAMS, open_s=_GIVE_UP_S) as reply:
-                if not isinstance(reply, WatchStream) or not await _whole_line(reply):
-                    return _Delivery.UNKNOWN
-                line_at = self._clock.now()
-                if line_at - requested_at < _WATCH_S - _AT_ITS_END_S:
-                    return _Delivery.AT_ONCE
-                while await reply.readline():
+                if not isinstance(reply, WatchStream):
+                    return ""
+                return await self._read(reply, requested_at)
+        except RateLimited:
+            return ""
+        except Unreachable as error:
+            return "did not come in time" if error.is_late else ""
+
+    async def _read(self, stream: WatchStream, requested_at: float) -> str:
+        try:
+            line = await stream.readline()
+        except CONNECTION_ERRORS:
+            line = _CUT
+        line_at = self._clock.now()
+        delay_s = line_at - requested_at
+        if not line:  # it ended as if there was no such namespace
+            return ""
+        if not line.endswith(b"\n"):
+            return "did not come before it broke off" if delay_s >= _DUE_S else ""
+        if delay_s >= _DUE_S:
+            with suppress(*CONNECTION_ERRORS):
+                while await stream.readline():
                     pass
-        except (Unreachable, RateLimited, *CONNECTION_ERRORS):
-            return _Delivery.UNKNOWN
-        came_together = self._clock.now() - line_at < _AT_ITS_END_S
-        return _Delivery.AT_ITS_END if came_together else _Delivery.AT_ONCE
-
-
-async def _whole_line(stream: WatchStream) -> bool:
-    return (await stream.readline()).endswith(b"\n")
+            if self._clock.now() - line_at < _DUE_S:
+                return "came with its end"
+        self._delay_s = delay_s
+        return ""

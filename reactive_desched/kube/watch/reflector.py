@@ -17,6 +17,7 @@ from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Transport, WatchStream
 from reactive_desched.kube.codec import Codec, ReflectorStore, WatchEvent
+from reactive_desched.kube.watch.idle_cuts import IdleCuts
 from reactive_desched.kube.watch.initial_list import Deleted, InitialList, Lister
 from reactive_desched.kube.watch.resume import (
     TOLERATED_DENIALS,
@@ -125,12 +126,13 @@ class _Cycle(Struct, gc=False):
 
     `after_silence` says that a streaming list brought nothing in time: the watch after the list in
     pages is short. `opened_at` is when the watch began (monotonic seconds), None before. `watch_s`
-    is for how long it was requested.
+    is for how long it was requested; `is_limited` says that a proxy cuts what is idle for longer.
     """
 
     after_silence: bool = False
     opened_at: float | None = None
     watch_s: float = 0.0
+    is_limited: bool = False
     got_bookmark: bool = False
     got_event: bool = False
 
@@ -184,6 +186,7 @@ class Reflector(WatchEventHandler[T]):
         self._streaming_off_until = float("-inf")
         self._cycle = _Cycle()
         self._empty_watches = self._denials = 0
+        self._idle_cuts = IdleCuts()
         self._probe = probe or ServerProbe(session, self._clock)
         self._late_watches = late_watches or LateWatches(self._clock)
         self._silence = SilenceCheck(
@@ -403,7 +406,9 @@ class Reflector(WatchEventHandler[T]):
             late = self._late_watches
             self._cycle.watch_s = late.SHORT_S if self.status.synced else late.FIRST_S
         else:
-            self._cycle.watch_s = self._settings.watch_s * (1.0 + self._rng.random())
+            wanted_s = self._settings.watch_s * (1.0 + self._rng.random())
+            self._cycle.watch_s = self._idle_cuts.limit_s(wanted_s, self._clock.now())
+            self._cycle.is_limited = self._cycle.watch_s < wanted_s
         return {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -516,7 +521,10 @@ class Reflector(WatchEventHandler[T]):
         cycle, lived_s = self._cycle, 0.0
         if cycle.opened_at is not None:
             lived_s = self._clock.now() - cycle.opened_at
-            self._empty_watches = 0 if cycle.got_event else self._empty_watches + 1
+            if ending.reason is StopReason.BROKEN and not cycle.got_event:
+                self._idle_cuts.note(lived_s, self._clock.now())
+            is_empty = not (cycle.got_event or cycle.is_limited)
+            self._empty_watches = self._empty_watches + 1 if is_empty else 0
         self._reset_backoffs(lived_s)
         if ending.reason in _ANSWERS:
             self._probe.report_success()
