@@ -9,6 +9,7 @@ from reactive_desched.api.index import Index
 from reactive_desched.brakes.health import HealthBrake, HealthFilter
 from reactive_desched.brakes.pause import ManualPause
 from reactive_desched.brakes.pending import PendingBrake
+from reactive_desched.brakes.shares import describe_messages, namespace_of, namespace_scope
 from reactive_desched.brakes.storm import StormBrake
 from reactive_desched.brakes.zones import ZoneBrake
 from reactive_desched.model.brakes import (
@@ -22,6 +23,7 @@ from reactive_desched.model.brakes import (
     BrakeNotice,
     BrakeState,
     SavedBrakes,
+    SavedStorm,
 )
 from reactive_desched.model.changes import Change
 from reactive_desched.model.evaluation import Evaluation, Intent
@@ -93,7 +95,7 @@ class Brakes:
     @property
     def indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
         """The indexes that the brakes read, with their arguments."""
-        return (*self.zones.keys, *self.pending.keys)
+        return dict.fromkeys((*self.zones.keys, *self.pending.keys, *self.storm.keys))
 
     @property
     def wall_s(self) -> float:
@@ -103,8 +105,17 @@ class Brakes:
     @property
     def saved(self) -> SavedBrakes:
         """Return what outlives a restart."""
-        since_s = self._since_s.get(STORM, 0.0) if self.storm.message else 0.0
-        return SavedBrakes(self.pause.saved, self.storm.message, since_s)
+        messages = self.storm.messages
+        return SavedBrakes(
+            self.pause.saved,
+            messages.get(CLUSTER, ""),
+            self._since_s.get(STORM, 0.0) if messages else 0.0,
+            storms=tuple(
+                SavedStorm(namespace_of(scope), messages[scope])
+                for scope in sorted(messages)
+                if scope != CLUSTER
+            ),
+        )
 
     def reconfigure(self, settings: BrakeSettings, sick: frozenset[Condition], now: float) -> None:
         """Apply other thresholds and sick conditions; a storm and a pause go on."""
@@ -119,8 +130,8 @@ class Brakes:
         now = self._clock()
         if saved.pause is not None:
             self.pause.restore(saved.pause, now, self._view.now_s)
-        if saved.storm:
-            self.storm.restore(saved.storm, now)
+        if storms := _storms_of(saved):
+            self.storm.restore(storms, now)
             self._since_s[STORM] = saved.storm_since_s or self._view.now_s
         self._due = _NOW
 
@@ -181,9 +192,10 @@ class Brakes:
     def reason_to_keep(self, intent: Intent) -> str:
         """Return why a decided eviction must not be sent after all; empty where it may be."""
         context = intent.context
+        namespace = context.finding.pod.namespace
         return (
-            self.storm.message
-            or self.pending.message
+            self.storm.reason_to_keep(namespace)
+            or self.pending.reason_to_keep(namespace)
             or self.health.reason_to_keep(context.finding, context.profile)
             or self.zones.reason_to_keep(intent.pod)
         )
@@ -224,7 +236,9 @@ class Brakes:
         return {
             MANUAL: self.pause.reason,
             ZONE: self.zones.message,
-            STORM: self.storm.message if self._kept is None else self._kept.storm,
+            STORM: describe_messages(
+                self.storm.messages if self._kept is None else _storms_of(self._kept)
+            ),
             PENDING: self.pending.message,
             **self.health.messages(),
         }
@@ -247,11 +261,13 @@ class Brakes:
             since_s = pause.since_s or since_s
             return BrakeState(name, scope, message, since_s, pause.release_text, pause.until_s)
         if name == STORM:
-            release, until = self.storm.release_text, self.storm.next_due()
+            scope, release = self.storm.scope, self.storm.release_text
+            until = self.storm.release_at
             if more := self.storm.found_since:
                 message = f"{message}; {format_count(more, 'more pod')} since"
         elif name == PENDING:
-            release, until = self.pending.release_text, self.pending.release_at
+            scope, release = self.pending.scope, self.pending.release_text
+            until = self.pending.release_at
         else:
             release, scope = _ZONE_RELEASE, self.zones.scope
         until_s = None if until is None else until + wall_offset_s
@@ -259,7 +275,7 @@ class Brakes:
 
     def take_notices(self) -> Iterator[BrakeNotice]:
         """Yield each engagement and release once, up to a storm that is not saved yet."""
-        is_kept = self._kept is None or self._kept.storm == self.saved.storm
+        is_kept = self._kept is None or _storms_of(self._kept) == self.storm.messages
         while self._notices and (is_kept or self._notices[0].brake != STORM):
             yield self._notices.popleft()
 
@@ -279,5 +295,16 @@ class Brakes:
                 self._since_s.setdefault(notice.brake, self._view.now_s)
             elif notice.scope == CLUSTER:
                 self._since_s.pop(notice.brake, None)
-            if not notice.engaged and notice.scope == CLUSTER and notice.brake in BRAKES:
-                self._released.append(BrakeLifted(notice.brake))
+            if not notice.engaged and _is_waited_for(notice):
+                self._released.append(BrakeLifted(notice.brake, notice.scope))
+
+
+def _is_waited_for(notice: BrakeNotice) -> bool:
+    """Say whether findings wait for this release; of a zone they wait for its nodes."""
+    return notice.brake in BRAKES and (notice.scope == CLUSTER or notice.brake != ZONE)
+
+
+def _storms_of(saved: SavedBrakes) -> dict[str, str]:
+    """Return what the storms of an earlier process are, by the scope that each holds."""
+    storms = {namespace_scope(each.namespace): each.message for each in saved.storms}
+    return {CLUSTER: saved.storm, **storms} if saved.storm else storms

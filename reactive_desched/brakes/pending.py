@@ -1,12 +1,22 @@
 """Evicts nothing while the cluster cannot place the pods that it has.
 
 A pod counts once the scheduler has found no node for it for some time. The pods of DaemonSets,
-those with scheduling gates and those that are deleted do not count.
+those with scheduling gates and those that are deleted do not count. Of one namespace some count
+for the cluster, and too many of it stop evictions there (`shares.py`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Final
 
+from reactive_desched.api.index import Index
+from reactive_desched.brakes.shares import (
+    describe_messages,
+    describe_scopes,
+    namespace_of,
+    namespace_scope,
+    pods_of,
+    stopped_scopes,
+)
 from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice, WakeOnBrake
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
@@ -16,17 +26,19 @@ from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import PendingBrakeSettings
 from reactive_desched.primitives.timers import Timers, earliest
 from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.namespace_sizes import NamespaceSizes
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
 )
 from reactive_desched.text.ages import format_age
-from reactive_desched.text.counts import format_count
+from reactive_desched.text.counts import agree, format_count
 
 TOO_MANY_PENDING: Final = GateReason(
     "PendingBrake",
     "TooManyPodsPending",
-    "The scheduler finds no node for many pods already: an evicted pod would wait with them.",
+    "The scheduler finds no node for many pods already, of the cluster or of the pod's namespace: "
+    "an evicted pod would wait with them.",
     "brakes.pending",
 )
 
@@ -34,8 +46,9 @@ TOO_MANY_PENDING: Final = GateReason(
 class PendingBrake:
     """A gate filter; times are monotonic seconds.
 
-    Holds one entry for each unschedulable pod. Once engaged, the brake is released when there have
-    been fewer such pods for as long as each of them has to wait before it counts.
+    Holds one entry for each unschedulable pod. Once it holds the cluster or a namespace, that is
+    released when there have been fewer such pods for as long as each of them has to wait before it
+    counts.
     """
 
     name = TOO_MANY_PENDING.gate
@@ -44,14 +57,16 @@ class PendingBrake:
         self._view = view
         self._settings = settings
         self._waiting: Timers[PodKey] = Timers()
-        self._counted: dict[PodKey, None] = {}  # in the order in which they came to count
-        self._is_engaged = False
-        self._fewer_since: float | None = None
+        self._counted: dict[PodKey, str] = {}  # namespaces, in the order in which they came
+        self._of: dict[str, dict[PodKey, None]] = {}  # the same by namespace
+        self._fewer_since: dict[str, float | None] = {}  # of each scope that it holds
 
     @property
-    def keys(self) -> tuple[tuple[type[UnschedulablePods], None], ...]:
-        """The index that the brake reads."""
-        return () if self._settings is None else ((UnschedulablePods, None),)
+    def keys(self) -> tuple[tuple[type[Index], Hashable], ...]:
+        """The indexes that the brake reads."""
+        if self._settings is None:
+            return ()
+        return (UnschedulablePods, None), (NamespaceSizes, None)
 
     def reconfigure(self, settings: PendingBrakeSettings | None, now: float) -> None:
         """Apply other thresholds, and look at every unschedulable pod again."""
@@ -60,7 +75,7 @@ class PendingBrake:
 
     def start(self, now: float) -> None:
         """Count the pods that are unschedulable already, since when they are."""
-        self._waiting, self._counted = Timers(), {}
+        self._waiting, self._counted, self._of = Timers(), {}, {}
         if self._settings is not None:
             for uid in self._view.index(UnschedulablePods).since_s:
                 self._follow(uid, now, self._settings)
@@ -73,36 +88,49 @@ class PendingBrake:
                     self._follow(change.pod.uid, now, self._settings)
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse everything while too many pods are unschedulable."""
-        if not self._is_engaged:
+        """Refuse what is held: everything, or the pods of namespaces of which too many wait."""
+        if (scope := self._scope_of(finding.pod.namespace)) is None:
             return None
-        wakes = (WakeOnBrake(PENDING), WakeOnPod(finding.pod.uid))
-        return TOO_MANY_PENDING.refuse(finding, self._describe(), wakes, scope_exhausted=CLUSTER)
+        wakes = (WakeOnBrake(PENDING, scope), WakeOnPod(finding.pod.uid))
+        spent = CLUSTER if scope == CLUSTER else "namespace"
+        return TOO_MANY_PENDING.refuse(finding, self._describe(scope), wakes, scope_exhausted=spent)
+
+    def reason_to_keep(self, namespace: str) -> str:
+        """Return why nothing of a namespace may be evicted; empty where it may be."""
+        scope = self._scope_of(namespace)
+        return "" if scope is None else self._describe(scope)
 
     def next_due(self) -> float | None:
         """Return when time alone may engage or release the brake."""
-        return earliest(self._waiting.next_due(), self._release_at)
+        return earliest(self._waiting.next_due(), *map(self._release_of, self._fewer_since))
 
     def update(self, now: float) -> Iterator[BrakeNotice]:
         """Count the pods whose time has come; yield what that changes."""
         while (uid := self._waiting.pop_due(now)) is not None:
-            self._counted[uid] = None
-        settings = self._settings
-        if settings is not None and len(self._counted) >= self._threshold(settings):
-            self._fewer_since = None
-            if not self._is_engaged:
-                self._is_engaged = True
-                yield BrakeNotice(PENDING, CLUSTER, engaged=True, message=self._describe())
-        elif self._is_engaged:
-            self._fewer_since = now if self._fewer_since is None else self._fewer_since
-            if (release_at := self._release_at) is None or now >= release_at:
-                self._is_engaged, self._fewer_since = False, None
-                yield BrakeNotice(PENDING, CLUSTER, engaged=False, message=self._describe())
+            if (pod := self._view.pod(uid)) is not None:
+                self._counted[uid] = pod.namespace
+                self._of.setdefault(pod.namespace, {})[uid] = None
+        stopped = self._stopped()
+        for scope in stopped:
+            if scope not in self._fewer_since:
+                yield BrakeNotice(PENDING, scope, engaged=True, message=self._describe(scope))
+            self._fewer_since[scope] = None
+        for scope in [each for each in self._fewer_since if each not in stopped]:
+            if self._fewer_since[scope] is None:
+                self._fewer_since[scope] = now
+            if (release_at := self._release_of(scope)) is None or now >= release_at:
+                del self._fewer_since[scope]
+                yield BrakeNotice(PENDING, scope, engaged=False, message=self._describe(scope))
 
     @property
     def message(self) -> str:
-        """Return why the brake holds everything; empty when it is released."""
-        return self._describe() if self._is_engaged else ""
+        """Return why the brake holds something; empty when it is released."""
+        return describe_messages({each: self._describe(each) for each in self._fewer_since})
+
+    @property
+    def scope(self) -> str:
+        """Return which pods are held: those of the cluster, or of the named namespaces."""
+        return describe_scopes(self._fewer_since)
 
     @property
     def release_text(self) -> str:
@@ -110,35 +138,58 @@ class PendingBrake:
         if self._settings is None:
             return "it is switched off"
         few, after = self._threshold(self._settings), format_age(self._settings.after_s)
-        return f"by itself, {after} after there are fewer than {few:,} such pods"
+        there = "" if CLUSTER in self._fewer_since else " of the namespace"
+        return f"by itself, {after} after there are fewer than {few:,} such pods{there}"
 
     @property
     def release_at(self) -> float | None:
         """Return when the brake is released if no more pods wait; None if nothing is foreseen."""
-        return self._release_at if self._is_engaged else None
+        scopes = (CLUSTER,) if CLUSTER in self._fewer_since else tuple(self._fewer_since)
+        ends = list(map(self._release_of, scopes))
+        known = [each for each in ends if each is not None]
+        return max(known) if known and len(known) == len(ends) else None
 
-    @property
-    def _release_at(self) -> float | None:
-        """Return when the brake is released if no more pods wait; None if nothing is foreseen."""
-        if self._fewer_since is None or self._settings is None:
-            return None
-        return self._fewer_since + self._settings.after_s
+    def _release_of(self, scope: str) -> float | None:
+        """Return when a scope is released if no more pods wait; None if nothing is foreseen."""
+        since = self._fewer_since[scope]
+        return None if since is None or self._settings is None else since + self._settings.after_s
 
-    def _describe(self) -> str:
-        """Say how many pods are unschedulable, and how many are tolerated."""
+    def _stopped(self) -> tuple[str, ...]:
+        settings = self._settings
+        if settings is None or len(self._counted) < (most := self._threshold(settings)):
+            return ()
+        counts = {namespace: len(uids) for namespace, uids in self._of.items()}
+        return stopped_scopes(counts, most, self._view)
+
+    def _scope_of(self, namespace: str) -> str | None:
+        """Return the scope that holds the pods of a namespace."""
+        if not self._fewer_since or CLUSTER in self._fewer_since:
+            return CLUSTER if self._fewer_since else None
+        scope = namespace_scope(namespace)
+        return scope if scope in self._fewer_since else None
+
+    def _describe(self, scope: str) -> str:
+        """Say how many pods of a scope are unschedulable, and how many are tolerated."""
         if self._settings is None:
             return "the brake is switched off"
         tolerated = self._threshold(self._settings) - 1
+        uids: Collection[PodKey] = self._counted
+        if scope != CLUSTER:
+            uids = self._of.get(namespace_of(scope), ())
+        count, after_s = len(uids), self._settings.after_s
         text = (
-            f"{format_count(len(self._counted), 'pod', 'has', 'have')} been unschedulable for "
-            f"{self._settings.after_s:g} s or longer, and {tolerated} are tolerated"
+            f"{format_count(count, 'pod')}{pods_of(scope)} {agree(count, 'has', 'have')} been "
+            f"unschedulable for {after_s:g} s or longer, and {tolerated} are tolerated"
         )
-        longest = next((uid for uid in self._counted if self._view.pod(uid) is not None), None)
+        longest = next((uid for uid in uids if self._view.pod(uid) is not None), None)
         return text if longest is None else f"{text}; {self._view.pod(longest)} has waited longest"
 
     def _follow(self, uid: PodKey, now: float, settings: PendingBrakeSettings) -> None:
         since_s = self._view.index(UnschedulablePods).since_s.get(uid)
-        self._counted.pop(uid, None)
+        if (namespace := self._counted.pop(uid, None)) is not None:
+            del self._of[namespace][uid]
+            if not self._of[namespace]:
+                del self._of[namespace]
         if since_s is None:
             self._waiting.cancel(uid)
             return

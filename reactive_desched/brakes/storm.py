@@ -6,17 +6,28 @@ alone lets go, as it is too young, counts when it has been let go. What a start 
 another policy finds at its first look is not a storm: it was there before, `plan` shows it
 beforehand, and the rates hold it. Nor do pods count that move as a set, or those on a node that is
 to be drained, or that a person has labelled as `planned`, as of a rack that is to be emptied.
-A person releases the brake, or a time without many new findings.
+A person releases the brake, or a time without many new findings. Of one namespace some pods count
+for the cluster, and a storm of one namespace alone holds that one (`shares.py`).
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from reactive_desched.api.index import Index
+from reactive_desched.brakes.shares import (
+    describe_messages,
+    describe_scopes,
+    namespace_of,
+    namespace_scope,
+    pods_of,
+    stopped_scopes,
+)
 from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice, WakeOnBrake
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Defer, Evict, GateReason, Refuse
@@ -27,6 +38,7 @@ from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import StormBrakeSettings
 from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.namespace_sizes import NamespaceSizes
 from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import format_count
 
@@ -42,7 +54,6 @@ PLANNED: Final = "reactive-desched/planned"
 _QUIET_SHARE: Final = 10
 """While fewer pods than this part of a storm are found within the window, it is quiet."""
 
-
 _HELD: Final = 2
 """So many times as many held pods are followed as make a storm: some go, or are protected then."""
 
@@ -55,6 +66,7 @@ class _Found(Struct, frozen=True, gc=False):
 
     at: float
     pod: PodKey
+    namespace: str
     plugin: str
     change: str
     changed: str
@@ -64,15 +76,28 @@ class _Held(Struct, frozen=True, gc=False):
     """After which change of which object a pod was found that something holds for a moment."""
 
     until: float
+    namespace: str
     change: str
     changed: str
+
+
+class _Storm:
+    """A storm that holds a scope: what it is, until when it is busy, how many pods came since."""
+
+    __slots__ = ("busy_until", "found_since", "message")
+
+    def __init__(self, message: str, busy_until: float) -> None:
+        self.message = message
+        self.busy_until = busy_until
+        self.found_since = 0
 
 
 class StormBrake:
     """A gate filter behind those that protect pods; times are monotonic seconds.
 
-    Holds the pods found within the window, at most as many as make a storm, and twice as many that
-    something before the brake holds for a moment.
+    Holds the pods found within the window, of each namespace and in all at most as many as make a
+    storm, but for the half of one that others may add, and twice as many that something before the
+    brake holds for a moment.
     """
 
     name = FINDING_STORM.gate
@@ -82,12 +107,16 @@ class StormBrake:
         self._count_pods = partial(len, view.store(Pod))
         self._settings = settings
         self._found: deque[_Found] = deque()
+        self._counts: Counter[str] = Counter()
         self._pods: set[PodKey] = set()
         self._held: dict[PodKey, _Held] = {}
         self._reached: Finding | None = None
-        self._message = ""
-        self._busy_until = 0.0
-        self._found_since = 0
+        self._storms: dict[str, _Storm] = {}
+
+    @property
+    def keys(self) -> tuple[tuple[type[Index], Hashable], ...]:
+        """The index that the brake reads."""
+        return () if self._settings is None else ((NamespaceSizes, None),)
 
     @property
     def release_text(self) -> str:
@@ -104,26 +133,51 @@ class StormBrake:
     @property
     def found_since(self) -> int:
         """Return how many more pods were found since the brake engaged."""
-        return self._found_since
+        if (everywhere := self._storms.get(CLUSTER)) is not None:
+            return everywhere.found_since
+        return sum(each.found_since for each in self._storms.values())
 
     @property
     def message(self) -> str:
         """Return what the storm is; empty while there is none."""
-        return self._message
+        return describe_messages(self.messages)
+
+    @property
+    def scope(self) -> str:
+        """Return which pods are held: those of the cluster, or of the named namespaces."""
+        return describe_scopes(self._storms)
+
+    @property
+    def messages(self) -> Mapping[str, str]:
+        """Return what the storm of each scope is."""
+        return {scope: each.message for scope, each in self._storms.items()}
 
     def reconfigure(self, settings: StormBrakeSettings | None) -> None:
         """Apply other thresholds; a storm stays one, unless the brake is switched off."""
         self._settings = settings
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
-        """Refuse everything during a storm; note that the finding came so far."""
+        """Refuse what a storm holds; note that the finding came so far."""
         if not finding.is_companion:  # it was not found
             self._reached = finding
-        if not self._message:
+        if (scope := self._scope_of(finding.pod.namespace)) is None:
             return None
-        message = f"{self._message}; {self.release_text}"
-        wakes = (WakeOnBrake(STORM), WakeOnPod(finding.pod.uid))
-        return FINDING_STORM.refuse(finding, message, wakes, scope_exhausted=CLUSTER)
+        message = f"{self._storms[scope].message}; {self.release_text}"
+        wakes = (WakeOnBrake(STORM, scope), WakeOnPod(finding.pod.uid))
+        spent = CLUSTER if scope == CLUSTER else "namespace"
+        return FINDING_STORM.refuse(finding, message, wakes, scope_exhausted=spent)
+
+    def reason_to_keep(self, namespace: str) -> str:
+        """Return why nothing of a namespace may be evicted; empty where it may be."""
+        scope = self._scope_of(namespace)
+        return "" if scope is None else self._storms[scope].message
+
+    def _scope_of(self, namespace: str) -> str | None:
+        """Return the scope of the storm that holds the pods of a namespace."""
+        for scope in (CLUSTER, namespace_scope(namespace)) if self._storms else ():
+            if scope in self._storms:
+                return scope
+        return None
 
     def count(self, evaluation: Evaluation) -> BrakeNotice | None:
         """Count a finding that was just decided on; return the notice of a storm that it makes."""
@@ -134,7 +188,7 @@ class StormBrake:
         if held is None:
             if isinstance(trigger, Resynced):
                 return None
-            held = _Held(0.0, trigger.kind, trigger.object_name)
+            held = _Held(0.0, finding.pod.namespace, trigger.kind, trigger.object_name)
         now, uid = evaluation.decided_at, finding.pod.uid
         if finding is not self._reached:  # something protects the pod
             self._follow(evaluation.decision, held, now, settings)
@@ -144,25 +198,44 @@ class StormBrake:
         self._forget_before(now - settings.window_s)
         if uid in self._pods:
             return None
-        self._pods.add(uid)
-        self._found.append(_Found(now, uid, finding.plugin, held.change, held.changed))
-        return self._engage(now, settings)
+        found = _Found(now, uid, finding.pod.namespace, finding.plugin, held.change, held.changed)
+        return self._take(found, now, settings)
 
-    def _engage(self, now: float, settings: StormBrakeSettings) -> BrakeNotice | None:
-        """Return the notice of a storm that the pods found make; prolong one that there is."""
-        storm = settings.threshold(self._count_pods())
-        if self._message:
-            self._found_since += 1
-            if len(self._found) * _QUIET_SHARE >= storm:
-                self._set_busy(now, settings)
+    def _take(self, found: _Found, now: float, settings: StormBrakeSettings) -> BrakeNotice | None:
+        """Return the notice of a storm that the pods found make; prolong those that there are."""
+        storm, own = settings.threshold(self._count_pods()), namespace_scope(found.namespace)
+        if self._counts[found.namespace] < storm:
+            self._pods.add(found.pod)
+            self._found.append(found)
+            self._counts[found.namespace] += 1
+        for scope in (CLUSTER, own):
+            if (known := self._storms.get(scope)) is not None:
+                known.found_since += 1
+                recent = len(self._found) if scope == CLUSTER else self._counts[found.namespace]
+                if recent * _QUIET_SHARE >= storm:
+                    known.busy_until = self._busy_until(now, settings)
+        if CLUSTER in self._storms:
             while len(self._found) > storm:
-                self._pods.discard(self._found.popleft().pod)
-        elif len(self._found) >= storm:
-            self._message = _describe(self._found, settings)
-            self._set_busy(now, settings)
-            self._forget()
-            return BrakeNotice(STORM, CLUSTER, engaged=True, message=self._message)
+                self._drop_oldest()
+            return None
+        if len(self._found) < storm:
+            return None
+        for scope in stopped_scopes(self._counts, storm, self._view):
+            if scope not in self._storms:
+                return self._engage(scope, now, settings)
         return None
+
+    def _engage(self, scope: str, now: float, settings: StormBrakeSettings) -> BrakeNotice:
+        message = _describe(self._of_scope(scope), scope, settings)
+        self._storms[scope] = _Storm(message, self._busy_until(now, settings))
+        if scope == CLUSTER:
+            self._drop_found(scope)
+        return BrakeNotice(STORM, scope, engaged=True, message=message)
+
+    def _of_scope(self, scope: str) -> list[_Found]:
+        if scope == CLUSTER:
+            return list(self._found)
+        return [each for each in self._found if each.namespace == namespace_of(scope)]
 
     def _follow(
         self,
@@ -182,7 +255,7 @@ class StormBrake:
             late = now - _LATE_S
             self._held = {each: of for each, of in self._held.items() if of.until > late}
         if len(self._held) < bound:
-            self._held[pod] = _Held(until, held.change, held.changed)
+            self._held[pod] = replace(held, until=until)
 
     def _is_planned(self, finding: Finding) -> bool:
         bound = self._view.pod_and_node(finding.pod.uid)
@@ -193,54 +266,83 @@ class StormBrake:
 
     def next_due(self) -> float | None:
         """Return when the brake is released by itself; None where it is not."""
-        if not self._message or self._settings is None:
+        if self._settings is None or self._settings.release_after_s is None:
             return None
-        return None if self._settings.release_after_s is None else self._busy_until
+        return min((each.busy_until for each in self._storms.values()), default=None)
+
+    @property
+    def release_at(self) -> float | None:
+        """Return when the cluster, or the last namespace, is released by itself; None: never."""
+        if self._settings is None or self._settings.release_after_s is None:
+            return None
+        if (everywhere := self._storms.get(CLUSTER)) is not None:
+            return everywhere.busy_until
+        return max((each.busy_until for each in self._storms.values()), default=None)
 
     def update(self, now: float) -> Iterator[BrakeNotice]:
         """Yield the notice of a release whose time has come."""
-        if self._message and self._settings is None:
+        if self._settings is None:
             yield from self.release("the brake was switched off")
-        elif (due := self.next_due()) is not None and due <= now:
-            yield from self.release("it has been quiet for long enough")
+        elif self._settings.release_after_s is not None:
+            over = [scope for scope, each in self._storms.items() if each.busy_until <= now]
+            yield from self._release(over, "it has been quiet for long enough")
 
     def release(self, message: str, by: str = "") -> Iterator[BrakeNotice]:
         """Release the brake; the findings that wait do not count as another storm."""
-        if self._message:
-            self._message = ""
-            self._forget()
-            self._held.clear()
-            yield BrakeNotice(STORM, CLUSTER, engaged=False, message=message, by=by)
+        yield from self._release(list(self._storms), message, by)
 
-    def restore(self, message: str, now: float) -> None:
-        """Restore the storm of an earlier process; the quiet time begins again."""
-        self._message = message
-        if self._settings is not None:
-            self._set_busy(now, self._settings)
+    def _release(self, scopes: list[str], message: str, by: str = "") -> Iterator[BrakeNotice]:
+        for scope in scopes:
+            del self._storms[scope]
+            self._forget(scope)
+            yield BrakeNotice(STORM, scope, engaged=False, message=message, by=by)
 
-    def _set_busy(self, now: float, settings: StormBrakeSettings) -> None:
-        self._busy_until = now + (settings.release_after_s or 0.0)
+    def restore(self, messages: Mapping[str, str], now: float) -> None:
+        """Restore the storms of an earlier process; the quiet time begins again."""
+        until = now if self._settings is None else self._busy_until(now, self._settings)
+        self._storms.update({scope: _Storm(text, until) for scope, text in messages.items()})
+
+    def _busy_until(self, now: float, settings: StormBrakeSettings) -> float:
+        return now + (settings.release_after_s or 0.0)
 
     def _forget_before(self, at: float) -> None:
         while self._found and self._found[0].at <= at:
-            self._pods.discard(self._found.popleft().pod)
+            self._drop_oldest()
 
-    def _forget(self) -> None:
-        self._found_since = 0
-        self._found.clear()
-        self._pods.clear()
+    def _drop_oldest(self) -> None:
+        oldest = self._found.popleft()
+        self._pods.discard(oldest.pod)
+        self._counts[oldest.namespace] -= 1
+        if not self._counts[oldest.namespace]:
+            del self._counts[oldest.namespace]
+
+    def _forget(self, scope: str) -> None:
+        """Forget what was found of a scope, and what would count once it is let go."""
+        self._drop_found(scope)
+        self._held = {
+            uid: held
+            for uid, held in self._held.items()
+            if scope not in (CLUSTER, namespace_scope(held.namespace))
+        }
+
+    def _drop_found(self, scope: str) -> None:
+        kept = [
+            each for each in self._found if scope not in (CLUSTER, namespace_scope(each.namespace))
+        ]
+        self._found = deque(kept)
+        self._counts = Counter(each.namespace for each in kept)
+        self._pods = {each.pod for each in kept}
 
 
-def _describe(found: Iterable[_Found], settings: StormBrakeSettings) -> str:
+def _describe(pods: Sequence[_Found], scope: str, settings: StormBrakeSettings) -> str:
     """Say how many pods were found, and what most of them have in common."""
-    pods = list(found)
     plugin, by_plugin = Counter(each.plugin for each in pods).most_common(1)[0]
     change, by_change = Counter(each.change for each in pods).most_common(1)[0]
     objects = Counter(each.changed for each in pods if each.change == change)
     changed, by_object = objects.most_common(1)[0]
     text = (
-        f"{len(pods)} pods were found within {settings.window_s:g} s: {by_plugin} by {plugin}, "
-        f"{by_change} after {change}"
+        f"{len(pods)} pods{pods_of(scope)} were found within {settings.window_s:g} s: "
+        f"{by_plugin} by {plugin}, {by_change} after {change}"
     )
     if not changed:
         return text

@@ -87,14 +87,23 @@ class SavedPause(Struct, frozen=True, gc=False, omit_defaults=True):
     until_s: float | None = None
 
 
-class SavedBrakes(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The brakes that only a person, or a quiet time, releases; `storm` is the brake's message.
+class SavedStorm(Struct, frozen=True, gc=False):
+    """A storm that holds one namespace, as it outlives a restart; `message` says what it is."""
 
-    `storm_since_s` is when it engaged, in seconds since the epoch. `answers` are what persons said
-    of proposals, which holds evictions until then, too.
+    namespace: str
+    message: str
+
+
+class SavedBrakes(Struct, frozen=True, gc=False, omit_defaults=True):
+    """The brakes that only a person, or a quiet time, releases.
+
+    `storm` is the message of a storm that holds the cluster, `storms` those of single namespaces;
+    `storm_since_s` is when the first of them began, in seconds since the epoch. `answers` are what
+    persons said of proposals, which holds evictions until then, too.
     """
 
     pause: SavedPause | None = None
     storm: str = ""
     storm_since_s: float = 0.0
     answers: tuple[SavedAnswer, ...] = ()
+    storms: tuple[SavedStorm, ...] = ()

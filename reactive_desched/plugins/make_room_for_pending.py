@@ -1,7 +1,8 @@
 """The scheduler finds no node for a pod, and one has room for it once others have moved."""
 
 from collections.abc import Generator, Iterable
-from typing import Final, TypeVar
+from heapq import nsmallest
+from typing import Final, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -41,6 +42,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import (
+    LOOKS_PER_SLICE,
     AllNodesBut,
     Finding,
     MoveSet,
@@ -62,7 +64,10 @@ ALL_PENDING: Final = "pending pods"
 """The one subject."""
 
 MAX_WAITING: Final = 100
-"""For so many pods at most room is looked for in one plan, those of the highest priority first."""
+"""For so many different pods at most room is looked for in one plan; each namespace has its share.
+
+Those of the highest priority come first.
+"""
 
 MAX_DESCRIBED: Final = 1_000
 """An answer to a person looks at so many nodes at most: it holds up everything else."""
@@ -72,6 +77,16 @@ MAX_ROOMS: Final = 10
 
 ResultT = TypeVar("ResultT")
 Steps = Generator[Finding | RequeueAfter | YieldPoint, Decision, ResultT]
+
+
+class _Waiting(NamedTuple):
+    """By what a pod that waits is ordered: those of the highest priority first."""
+
+    less_priority: int
+    since_s: int
+    namespace: str
+    name: str
+    uid: str
 
 
 class MakeRoomForPendingArgs(ScopedArgs):
@@ -150,7 +165,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         yield from with_pauses(rooms.begin(), every=1)
         made = 0
         without: set[object] = set()
-        for pod in waiting[:MAX_WAITING]:
+        for pod in waiting:
             if (kind := _equal_pods(pod)) in without:
                 continue
             found = yield from with_pauses(rooms.search(pod), every=1)
@@ -168,20 +183,34 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
                 return
 
     def _waiting(self, view: View) -> Steps[list[Pod]]:
-        """Return the pods that wait for long enough, those of the highest priority first."""
-        due: list[tuple[int, int, str, str, Pod]] = []
+        """Return the pods that room is looked for, in their order, of those that wait for long.
+
+        Of each namespace the first is taken, then of each the second, until there are enough
+        different ones: no namespace keeps the others out.
+        """
         soonest: float | None = None
-        for pod, since_s in view.index(UnschedulablePods).pods():
+        pods: dict[str, Pod] = {}
+        by_namespace: dict[str, dict[object, list[_Waiting]]] = {}
+        for looked, (pod, since_s) in enumerate(view.index(UnschedulablePods).pods()):
+            if looked % LOOKS_PER_SLICE == LOOKS_PER_SLICE - 1:
+                yield YieldPoint()
             left_s = since_s + self.args.wait - view.now_s
             if left_s > 0:
                 soonest = left_s if soonest is None else min(soonest, left_s)
-            else:
-                priority = pod.spec.priority or 0
-                due.append((-priority, since_s, pod.namespace, pod.name, pod))
+                continue
+            pods[pod.uid] = pod
+            equal = by_namespace.setdefault(pod.namespace, {}).setdefault(_equal_pods(pod), [])
+            priority = pod.spec.priority or 0
+            equal.append(_Waiting(-priority, since_s, pod.namespace, pod.name, pod.uid))
         if soonest is not None:
             yield RequeueAfter(soonest)
-        due.sort(key=lambda each: each[:4])
-        return [pod for *_, pod in due]
+        ranked: list[tuple[int, list[_Waiting]]] = []
+        for kinds in by_namespace.values():
+            ranked.extend(enumerate(nsmallest(MAX_WAITING, map(sorted, kinds.values()))))
+            yield YieldPoint()
+        chosen = nsmallest(MAX_WAITING, ranked)
+        due = [(each.less_priority, rank, each) for rank, equal in chosen for each in equal]
+        return [pods[each.uid] for *_, each in sorted(due)]
 
     def _move(self, pod: Pod, room: Room[Pod], trial: MoveTrial) -> Steps[tuple[str, bool]]:
         """Find the pods that move for one that waits.
@@ -251,4 +280,4 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
 
 def _equal_pods(pod: Pod) -> object:
     """Return what is the same for pods for which the same nodes have room."""
-    return pod.namespace, id(pod.spec), tuple(sorted(pod.labels.items())), pod.pvc_names
+    return pod.namespace, id(pod.spec), id(pod.labels), pod.pvc_names

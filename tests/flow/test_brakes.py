@@ -601,6 +601,76 @@ async def test_switching_the_storm_brake_off_releases_it() -> None:
     assert len(flow.evicted_names) == 8
 
 
+def of_tenant(pods: Iterable[Pod], namespace: str = "tenant") -> list[Pod]:
+    """Return the pods, in a namespace of their own."""
+    return [
+        msgspec.structs.replace(each, namespace=namespace, uid=f"{namespace}-{each.uid}")
+        for each in pods
+    ]
+
+
+def others(count: int = 20) -> list[Pod]:
+    """Return so many pods of the namespace default: the tenant has less than half of all."""
+    return [pod(f"other{i}", on="n11") for i in range(count)]
+
+
+async def test_a_storm_of_one_tenants_pods_holds_that_namespace_alone(golden: Golden) -> None:
+    tenants = of_tenant(pod(f"t{i}", on="n0") for i in range(9))
+    storm = {"pods": 5, "releaseAfter": "10m"}
+    async with braked(storm=storm).running() as flow:
+        flow.sync_and_resume(*NODES, *tenants, *others(), pod("web", on="n1"))
+        flow.deliver(tainted(NODES[0]))
+        await anyio.sleep(1)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(MINUTE)
+        assert flow.evicted_names == ["web"]
+        assert notices(flow) == [(STORM, "namespace tenant", True)]
+        assert engaged(flow) == {STORM}
+        [state] = flow.controller.gates.brakes.states(anyio.current_time())
+        assert state.scope == "namespace tenant"
+        assert flow.intent_store.brakes[0].message == golden()
+
+        await anyio.sleep(10 * MINUTE)
+
+    assert len(flow.evicted_names) == 10
+    assert notices(flow)[1:] == [(STORM, "namespace tenant", False)]
+
+
+async def test_a_storm_of_several_namespaces_holds_all() -> None:
+    a, b = (of_tenant((pod(f"t{i}", on="n0") for i in range(3)), each) for each in "ab")
+    async with braked(storm={"pods": 5}).running() as flow:
+        flow.sync_and_resume(*NODES, *a, *b, *others(), pod("web", on="n1"))
+        flow.deliver(tainted(NODES[0]))
+        await anyio.sleep(1)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(MINUTE)
+
+    assert "web" not in flow.evicted_names
+    assert notices(flow) == [(STORM, CLUSTER, True)]
+
+
+async def test_a_person_releases_the_storm_of_a_namespace_and_a_restart_does_not() -> None:
+    tenants = of_tenant(pod(f"t{i}", on="n0") for i in range(9))
+    async with braked(storm={"pods": 5}).running() as flow:
+        flow.sync_and_resume(*NODES, *tenants, *others())
+        flow.deliver(tainted(NODES[0]))
+        await anyio.sleep(1)
+        saved = flow.controller.pauses.saved_brakes()
+    assert saved.storm == ""
+
+    async with braked(storm={"pods": 5}).running() as flow:
+        flow.controller.pauses.restore(saved)
+        flow.sync_and_resume(tainted(NODES[0]), *NODES[1:], *tenants, *others())
+        await anyio.sleep(MINUTE)
+        assert flow.evicted_names == []
+        assert set(reasons(flow).values()) == {FINDING_STORM.code}
+
+        flow.controller.pauses.resume("ann", "it was meant")
+        await anyio.sleep(MINUTE)
+
+    assert len(flow.evicted_names) == 9
+
+
 # --- pods that no node takes ----------------------------------------------------------------------
 
 
@@ -692,6 +762,58 @@ async def test_time_alone_engages_and_releases_the_brake() -> None:
         await anyio.sleep(MINUTE + 1)
 
     assert notices(flow) == [(PENDING, CLUSTER, True), (PENDING, CLUSTER, False)]
+
+
+async def test_a_tenants_pods_that_no_node_takes_hold_that_namespace_alone(
+    golden: Golden,
+) -> None:
+    async with braked(pending={"pods": 4}).running() as flow:
+        [own] = of_tenant([pod("own", on="n1")])
+        flow.sync_and_resume(*NODES, *others(), pod("web", on="n1"), own)
+        await anyio.sleep(1)
+        waiting = of_tenant(pending(f"w{i}") for i in range(9))
+        await arrive(flow, *waiting)
+        await anyio.sleep(MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(MINUTE)
+        assert flow.evicted_names == ["web"]
+        assert reasons(flow)["own"] == TOO_MANY_PENDING.code
+        [state] = flow.controller.gates.brakes.states(anyio.current_time())
+        assert (state.scope, state.message) == ("namespace tenant", golden())
+
+        for each in waiting[:6]:
+            flow.delete(each)
+        await anyio.sleep(MINUTE + 1)
+
+    assert flow.evicted_names == ["web", "own"]
+    scope = "namespace tenant"
+    assert notices(flow) == [(PENDING, scope, True), (PENDING, scope, False)]
+
+
+@pytest.mark.parametrize(
+    ("counts", "holds_all"),
+    [
+        pytest.param({"a": 2, "b": 2}, True, id="half of it of two namespaces each"),
+        pytest.param({"a": 3, "b": 1}, False, id="one namespace has most of it"),
+        pytest.param({"a": 9, "b": 1, "c": 1}, True, id="the rest of several others"),
+        pytest.param({"default": 4}, True, id="one that has half of all pods"),
+        pytest.param({"default": 3, "a": 1}, True, id="such a one and another"),
+    ],
+)
+async def test_of_one_namespace_half_of_what_is_too_much_counts_for_all(
+    counts: dict[str, int], *, holds_all: bool
+) -> None:
+    async with braked(pending={"pods": 4}).running() as flow:
+        flow.sync_and_resume(*NODES, *others(), pod("web", on="n1"))
+        await anyio.sleep(1)
+        for namespace, count in counts.items():
+            await arrive(flow, *of_tenant((pending(f"w{i}") for i in range(count)), namespace))
+        await anyio.sleep(MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ([] if holds_all else ["web"])
+    assert ((PENDING, CLUSTER, True) in notices(flow)) == holds_all
 
 
 async def test_pods_that_wait_since_before_the_start_count_at_once() -> None:

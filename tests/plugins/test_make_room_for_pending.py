@@ -21,6 +21,8 @@ from reactive_desched.model.objects import (
     PodStatus,
 )
 from reactive_desched.plugins.make_room_for_pending import (
+    MAX_ROOMS,
+    MAX_WAITING,
     MakeRoomForPendingArgs,
     MakeRoomForPendingPlugin,
 )
@@ -97,6 +99,61 @@ def test_pods_that_cost_less_to_move_are_taken() -> None:
     dear[2] = HALVES[2]
 
     assert found(make_room(), *TWO, *dear, waits()) == ["n2a"]
+
+
+def of(namespace: str, waiting: Iterable[Pod]) -> list[Pod]:
+    """Return the pods in a namespace, each with a spec and labels of its own."""
+    return [
+        replace(each, namespace=namespace, uid=f"{namespace}-{each.uid}", labels={"n": each.uid})
+        for each in waiting
+    ]
+
+
+def test_one_namespaces_pods_without_room_keep_no_other_namespaces_out() -> None:
+    tenants = of("a-tenant", (waits(f"huge{n}", cpu="99") for n in range(2 * MAX_WAITING)))
+
+    [each] = findings(make_room(), *TWO, *HALVES, *tenants, *of("shop", [waits()]))
+
+    assert each.details["roomFor"] == "shop/big"
+
+
+def test_of_pods_of_the_same_priority_each_namespace_has_its_turn() -> None:
+    nodes = [small(f"n{n}") for n in range(3 * MAX_ROOMS)]
+    fillers = [web(f"{each.name}{i}", each.name) for each in nodes for i in "ab"]
+    tenants = of("a-tenant", (waits(f"big{n}") for n in range(3 * MAX_ROOMS)))
+
+    rooms = {
+        each.details["roomFor"]
+        for each in findings(make_room(), *nodes, *fillers, *tenants, *of("shop", [waits()]))
+    }
+
+    assert len(rooms) == MAX_ROOMS
+    assert "shop/big" in rooms
+
+
+def test_a_pod_of_a_higher_priority_comes_before_those_of_other_namespaces() -> None:
+    nodes = [small(f"n{n}") for n in range(3 * MAX_ROOMS)]
+    fillers = [
+        with_spec(web(f"{each.name}{i}", each.name), priority=-5) for each in nodes for i in "ab"
+    ]
+    important = (with_spec(waits(f"big{n}", priority=5), never_preempts=True) for n in range(40))
+    others = [pod for n in range(40) for pod in of(f"shop{n}", [waits(priority=-5)])]
+
+    rooms = findings(make_room(), *nodes, *fillers, *of("vital", important), *others)
+
+    assert {str(each.details["roomFor"]).partition("/")[0] for each in rooms} == {"vital"}
+
+
+def test_equal_pods_without_room_count_once() -> None:
+    first = waits("same", cpu="99")
+    same = [
+        replace(first, name=f"same{n}", uid=f"same{n}", namespace="shop")
+        for n in range(2 * MAX_WAITING)
+    ]
+
+    [each] = findings(make_room(), *TWO, *HALVES, *same, *of("shop", [waits()]))
+
+    assert each.details["roomFor"] == "shop/big"
 
 
 def test_no_more_pods_move_than_allowed() -> None:

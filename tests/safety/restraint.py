@@ -4,13 +4,14 @@ Each rule is a function that yields what it finds wrong. A decision holds for DE
 rule counts what held for at least so long.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reactive_desched.controller.controller import DECISION_TTL_S
-from reactive_desched.model.brakes import HEALTH_PREFIX, PENDING, STORM
+from reactive_desched.model.brakes import CLUSTER, HEALTH_PREFIX, PENDING, STORM
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import Evaluation
@@ -82,14 +83,54 @@ def pauses(asked: Asked) -> Iterator[str]:
 
 def brakes(asked: Asked) -> Iterator[str]:
     """Storms, Pending pods and moves in vain: what the process says, and what it was told."""
-    for brake, message in asked.life.controller.pauses.brake_messages().items():
-        if message and (brake in (STORM, PENDING) or brake.startswith(HEALTH_PREFIX)):
-            yield f"{brake} brake: {message}"
+    controller = asked.life.controller
+    for each in controller.gates.brakes.states(asked.now):
+        held = asked.request.namespace in whom(each.scope, asked.told)
+        if (each.name in (STORM, PENDING) and held) or each.name.startswith(HEALTH_PREFIX):
+            yield f"{each.name} brake: {each.message}"
     if (pending := asked.world.config.settings.brakes.pending) is not None:
         since = asked.now - pending.after_s - 1
-        waiting = sum(at < since for at in asked.told.unschedulable.values())
-        if waiting >= pending.threshold(len(asked.told.of("pods"))):
-            yield f"{waiting} pods are Pending"
+        pods = asked.told.of("pods")
+        waiting = Counter(
+            pods[uid]["metadata"]["namespace"]
+            for uid, at in asked.told.unschedulable.items()
+            if at < since
+        )
+        if asked.request.namespace in stopped(waiting, pending.threshold(len(pods)), asked.told):
+            yield f"{waiting.total()} pods are Pending"
+
+
+def whom(scope: str, told: Knowledge) -> set[str]:
+    """Return the namespaces that a brake holds."""
+    if scope == CLUSTER:
+        return {each["metadata"]["namespace"] for each in told.of("pods").values()}
+    return set(re.findall(r"namespace ([-a-z0-9]+)", scope))
+
+
+def placed_pods(told: Knowledge) -> Counter[str]:
+    """Return how many pods of each namespace have a node and have not ended."""
+    return Counter(
+        each["metadata"]["namespace"]
+        for each in told.of("pods").values()
+        if each["spec"].get("nodeName")
+        and each.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+    )
+
+
+def stopped(counts: Mapping[str, int], threshold: int, told: Knowledge) -> set[str]:
+    """Return the namespaces of which nothing may be evicted, with so many pods of each counted.
+
+    Of one that has less than half of the pods half of the threshold counts for all.
+    """
+    placed = placed_pods(told)
+    half = (threshold + 1) // 2
+    fair = sum(
+        count if 2 * placed[namespace] >= placed.total() else min(count, half)
+        for namespace, count in counts.items()
+    )
+    if fair >= threshold:
+        return {*placed, *counts}
+    return {namespace for namespace, count in counts.items() if count >= threshold}
 
 
 def zones(asked: Asked) -> Iterator[str]:
@@ -402,7 +443,7 @@ class Storms:
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._found: dict[str, float] = {}
+        self._found: dict[str, tuple[str, float]] = {}
         self._life = 0
 
     def decided(self, evaluation: Evaluation) -> Iterator[str]:
@@ -415,12 +456,15 @@ class Storms:
             self._life = life.number
             self._found.clear()
         now = evaluation.decided_at
-        counts = evaluation.is_new and not isinstance(evaluation.trigger.change, Resynced)
-        if is_storm or not counts or not isinstance(evaluation.decision, Evict):
+        is_counted = evaluation.is_new and not isinstance(evaluation.trigger.change, Resynced)
+        if is_storm or not is_counted or not isinstance(evaluation.decision, Evict):
             return
-        self._found = {uid: at for uid, at in self._found.items() if at > now - settings.window_s}
-        self._found.setdefault(evaluation.finding.pod.uid, now)
-        if len(self._found) >= settings.threshold(len(life.told.of("pods"))):
+        after = now - settings.window_s
+        self._found = {uid: found for uid, found in self._found.items() if found[1] > after}
+        pod = evaluation.finding.pod
+        self._found.setdefault(pod.uid, (pod.namespace, now))
+        counts = Counter(namespace for namespace, _ in self._found.values())
+        if stopped(counts, settings.threshold(len(life.told.of("pods"))), life.told):
             yield f"{len(self._found)} pods were found, and it is no storm"
 
 

@@ -1,6 +1,6 @@
 """The pods for which the scheduler finds no node."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
 from reactive_desched.api.index import Cluster, Index
@@ -40,10 +40,11 @@ class UnschedulablePods(Index):
         """Return since when, by uid; in seconds since the epoch."""
         return self._since_s
 
-    def pods(self) -> list[tuple[Pod, int]]:
-        """Return each of these pods with since when it is unschedulable."""
-        found = ((self._pods.get(uid), since_s) for uid, since_s in self._since_s.items())
-        return [(pod, since_s) for pod, since_s in found if pod is not None]
+    def pods(self) -> Iterator[tuple[Pod, int]]:
+        """Yield each of these pods with since when it is unschedulable; pods may come and go."""
+        for uid, since_s in list(self._since_s.items()):
+            if (pod := self._pods.get(uid)) is not None:
+                yield pod, since_s
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, was bound or disappeared."""

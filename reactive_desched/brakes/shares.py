@@ -1,0 +1,70 @@
+"""Says whom many pods stop: the cluster, or the one namespace that they are of.
+
+A tenant can have any number of pods that fit nowhere, or that plugins find. So of each namespace
+half of what stops the cluster counts, and what is too much of one namespace alone stops that one.
+A namespace that has half of the cluster's pods is no tenant among others: it counts in full.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from reactive_desched.model.brakes import CLUSTER
+from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.namespace_sizes import NamespaceSizes
+
+_SHARE: Final = 2
+"""Of one namespace at most the threshold divided by this counts for the cluster."""
+
+_NAMESPACE: Final = "namespace "
+_NAMED: Final = 3
+
+
+def stopped_scopes(counts: Mapping[str, int], threshold: int, view: ClusterView) -> tuple[str, ...]:
+    """Return what so many pods of each namespace stop: CLUSTER, and namespaces such as `shop`."""
+    if sum(counts.values()) < threshold:
+        return ()
+    sizes = view.index(NamespaceSizes)
+    most = -(-threshold // _SHARE)
+    fair = sum(
+        count if count <= most or sizes.has_half(namespace) else most
+        for namespace, count in counts.items()
+    )
+    alone = tuple(
+        namespace_scope(name)
+        for name, count in counts.items()
+        if count >= threshold and not sizes.has_half(name)
+    )
+    return (CLUSTER, *alone) if fair >= threshold else alone
+
+
+def namespace_scope(namespace: str) -> str:
+    """Return the scope of a brake that holds one namespace."""
+    return f"{_NAMESPACE}{namespace}"
+
+
+def namespace_of(scope: str) -> str:
+    """Return the namespace of such a scope."""
+    return scope.removeprefix(_NAMESPACE)
+
+
+def pods_of(scope: str) -> str:
+    """Return what follows "pods" in a message: " of namespace shop", or nothing for all."""
+    return "" if scope == CLUSTER else f" of {scope}"
+
+
+def describe_messages(messages: Mapping[str, str]) -> str:
+    """Return what is said of each scope as one text: of the cluster alone where it is held."""
+    if CLUSTER in messages:
+        return messages[CLUSTER]
+    named = sorted(messages)
+    more = f"; and so in {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
+    return "; ".join(messages[scope] for scope in named[:_NAMED]) + more
+
+
+def describe_scopes(scopes: Collection[str]) -> str:
+    """Name some scopes for people: the cluster alone where it is one of them."""
+    if CLUSTER in scopes:
+        return CLUSTER
+    named = sorted(scopes)
+    more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more
