@@ -20,7 +20,7 @@ _NAMED: Final = 3
 
 
 def stopped_scopes(counts: Mapping[str, int], threshold: int, view: ClusterView) -> tuple[str, ...]:
-    """Return what so many pods of each namespace stop: CLUSTER, and namespaces such as `shop`."""
+    """Return the scopes that so many pods of each namespace stop: CLUSTER, and of namespaces."""
     if sum(counts.values()) < threshold:
         return ()
     sizes = view.index(NamespaceSizes)

@@ -183,7 +183,7 @@ def hostile_pods(of: Tenant) -> Iterator[Object]:
 
 def hostile_status() -> Object:
     """Return a status as odd as the API server admits."""
-    odd = {"status": "True", "reason": "R" * 1_000, "message": WRITTEN * 100}
+    odd = {"status": "True", "reason": "R" * 500, "message": WRITTEN * 20}
     return {
         "phase": "Failed",
         "reason": WRITTEN,
@@ -274,7 +274,9 @@ def test_whatever_a_tenant_creates_pods_of_others_are_moved_and_all_is_said_in_o
 ) -> None:
     playground.settings = SETTINGS
     playground.add_nodes("old")
-    before = playground.deploy("web", 4)
+    before = playground.deploy(
+        "web", 30
+    )  # more than the tenant has: one that has half counts in full
     playground.add_nodes("new")
     tenant = Tenant(playground, control_plane)
     both = {"namespaces": {"include": [playground.namespace, tenant.namespace]}}

@@ -1,4 +1,4 @@
-"""How many pods of each namespace have a node."""
+"""Counts the pods of each namespace that have a node."""
 
 from collections import Counter
 from collections.abc import Hashable
