@@ -24,8 +24,8 @@ WRITTEN: Final = f"\x1b[31m\x1b]0;owned\x07<script>alert(1)</script>|`*_[x](http
 SETTINGS: Final = (
     "apiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\n"
     "debounce: {quiet: 200ms, maxWait: 2s}\n"
-    + UNLIMITED.replace("pending: null", "pending: {pods: 6, after: 1s}")
-)
+    "brakes: {pending: {pods: 6, after: 1s}}\n"
+) + UNLIMITED
 MAX_LAG_S: Final = 0.25
 """The API server's machine is this one; ten thousands of terms at once would hold it for longer."""
 
