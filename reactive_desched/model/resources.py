@@ -21,6 +21,9 @@ PODS: Final = "pods"
 _POD_LEVEL_PREFIX: Final = "hugepages-"
 
 
+MAX_AMOUNT: Final = 2**63 - 1
+"""Kubernetes counts in 64 bits, as recordings do; the API server admits more of a pod."""
+
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
@@ -37,8 +40,9 @@ def is_extended(resource: str) -> bool:
 
 
 def parse_amount(resource: str, quantity: str) -> int:
-    """Return milli-cores for cpu and whole units for everything else."""
-    return milli_value(quantity) if resource == CPU else integer_value(quantity)
+    """Return milli-cores for cpu and whole units for everything else, MAX_AMOUNT at most."""
+    amount = milli_value(quantity) if resource == CPU else integer_value(quantity)
+    return max(-MAX_AMOUNT, min(amount, MAX_AMOUNT))
 
 
 def parse_resource_list(quantities: Mapping[str, str]) -> dict[str, int]:
@@ -70,7 +74,7 @@ def pod_requests(
         if resource in (CPU, MEMORY) or resource.startswith(_POD_LEVEL_PREFIX)
     }
     add_resources(total, parse_resource_list(overhead or {}))
-    return total
+    return {resource: min(value, MAX_AMOUNT) for resource, value in total.items()}
 
 
 def _with_sidecars(

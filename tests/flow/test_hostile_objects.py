@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import anyio
 import trio.testing
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactive_desched.errors import Malformed
@@ -27,6 +27,8 @@ from reactive_desched.plugins.topology_spread import TopologySpreadArgs, Topolog
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.migration import MigrationJobSettings
+from reactive_desched.recording.items import Instant, ObjectFound
+from reactive_desched.recording.rows import RowWriter
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
@@ -299,6 +301,7 @@ async def _run(hostile: list[tuple[str, JSON]]) -> list[str]:
         guards=GuardSettings(),
         migration=MigrationJobSettings.model_validate({"schedulerNames": ("s",)}),
     )
+    recorded = RowWriter()
     codecs = make_codecs(InternTables(reads_all=False), flow.controller.state)
     async with flow.running():
         flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n2"))
@@ -311,6 +314,8 @@ async def _run(hostile: list[tuple[str, JSON]]) -> list[str]:
                     assert len(str(error)) < 3_000  # noqa: PT017 -- what is said has a length
                     break
                 assert event.object is not None
+                recorded.add(ObjectFound(Instant(0.0, 0.0), resource, event.object))
+                recorded.take()
                 flow.handlers[resource].upsert(event.object)
                 await anyio.sleep(1)
         flow.deliver(node("n1"), node("n4"), node("n2", "gpu:NoSchedule"))
@@ -325,6 +330,14 @@ async def _run(hostile: list[tuple[str, JSON]]) -> list[str]:
     return flow.evicted_names
 
 
+def asking_for_the_most() -> JSON:
+    """Return a pod that asks for as many cores as the API server lets it write."""
+    obj = deepcopy(VALID["pods"])
+    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(2**63 - 1)
+    return obj
+
+
+@example([("pods", asking_for_the_most())])
 @given(st.lists(hostile_objects(), min_size=1, max_size=4))
 def test_whatever_objects_hold_the_process_goes_on_and_the_next_object_counts(
     hostile: list[tuple[str, JSON]],
