@@ -5,7 +5,6 @@ import os
 import pytest
 
 from reactive_desched.draining.emptying import EmptyingPlan
-from tests.draining.exact_solver import Exact
 from tests.draining.small_clusters import (
     SmallCluster,
     SmallPod,
@@ -42,8 +41,11 @@ def rules_broken(cluster: SmallCluster, plan: EmptyingPlan[SmallPod]) -> list[st
     return found
 
 
+@pytest.mark.long
 @pytest.mark.hypothesis
 def test_nearly_as_many_nodes_are_emptied_as_can_be_with_few_more_moves() -> None:
+    from tests.draining.exact_solver import Exact  # imports pandas, which each worker would
+
     emptied = most = moves = fewest = 0
     for seed in SEEDS:
         cluster = random_cluster(seed)

@@ -66,6 +66,7 @@ async def churn(flow: FakeEdgesController, first: int) -> None:
     await anyio.sleep(FORGOTTEN_S)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "guards",
     [

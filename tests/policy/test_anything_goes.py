@@ -204,6 +204,7 @@ def test_any_document_of_our_kinds(fields: dict[str, object], head: dict[str, st
     answer(json.dumps({**fields, **head}))
 
 
+@pytest.mark.long
 @SLOW
 @given(
     st.sampled_from(sorted(STRATEGIES)),
@@ -222,6 +223,7 @@ def test_any_arguments(args: object, plugin: str) -> None:
     answer(json.dumps({**head, "profiles": [profile]}))
 
 
+@pytest.mark.long
 @SLOW
 @given(
     NESTED
