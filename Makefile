@@ -149,6 +149,9 @@ lock: | $(BIN)/uv ## renew the locks with hashes
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml --extra aws \
 	  --constraint requirements/run.txt -o requirements/aws.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml --extra devices \
+	  --constraint requirements/run.txt -o requirements/devices.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml --extra otlp \
 	  --constraint requirements/run.txt -o requirements/otlp.txt
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \

@@ -57,7 +57,8 @@ def watched_kinds_page() -> str:
         "",
         "Of ReplicaSets only the metadata is requested.",
         "Migration jobs are watched where the settings have them, with the rights of",
-        "[deploy/migration](../../deploy/migration/rbac.yaml).",
+        "[deploy/migration](../../deploy/migration/rbac.yaml), and devices with those of",
+        "[deploy/devices](../../deploy/devices/rbac.yaml); [how](../howto/devices.md).",
         "`run --once` and `plan --as once` read what is for node fit if `nodeFit` is scheduler.",
         "",
         f"Next: [what keeps it safe](../explain/safety.md), [the role to grant]({_ROLE}).",
@@ -131,7 +132,8 @@ def _beyond_upstream() -> list[str]:
 
 def _is_built_in(kind: AnyWatchedKind) -> bool:
     """Say whether every API server has the kind; kubectl refuses a role for one that is unknown."""
-    return "." not in kind.group or kind.group.endswith(".k8s.io")
+    is_old = kind.purpose is not Purpose.DEVICES
+    return is_old and ("." not in kind.group or kind.group.endswith(".k8s.io"))
 
 
 def _listed(names: list[str]) -> str:

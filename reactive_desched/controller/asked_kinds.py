@@ -11,6 +11,7 @@ from reactive_desched.policy.policy import Policy, Profile
 from reactive_desched.policy.protections import Protection
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.state.resources import (
+    DEVICE_RESOURCES,
     MIGRATION_RESOURCES,
     NAMESPACES,
     NODES,
@@ -37,11 +38,13 @@ _REQUIRED: Final = frozenset(name for name, kind in WATCHED_KINDS.items() if not
 
 def resources_to_sync(config: Configuration) -> tuple[str, ...]:
     """Return the resources whose first list a start waits for."""
-    migration = config.controller.migration
-    if migration is None:
-        return RESOURCES_TO_SYNC
-    reserved = RESERVATION_RESOURCES if migration.scheduler_names else ()
-    return (*RESOURCES_TO_SYNC, *MIGRATION_RESOURCES, *reserved)
+    found = [*RESOURCES_TO_SYNC]
+    if (migration := config.controller.migration) is not None:
+        found += MIGRATION_RESOURCES
+        found += RESERVATION_RESOURCES if migration.scheduler_names else ()
+    if config.controller_schedulers.watches_devices:
+        found += DEVICE_RESOURCES
+    return tuple(found)
 
 
 def asked_kinds(config: Configuration) -> frozenset[str]:

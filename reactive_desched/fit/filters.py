@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.fit.devices import DeviceFilter
 from reactive_desched.fit.free_amounts import demands
 from reactive_desched.fit.host_ports import any_conflict
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
@@ -96,6 +97,7 @@ class NodeFilters:
         self._nodes = nodes
         self._view = view
         self.volumes = VolumeFilter(nodes, view)
+        self.devices = DeviceFilter(nodes, view, profiles)
         self.pod_affinity = PodAffinityFilter(nodes, view)
         self.topology_spread = TopologySpreadFilter(nodes, view)
 
@@ -123,6 +125,8 @@ class NodeFilters:
                 among &= ~rejecting
             if not among:
                 return 0
+        for _, rejecting in self.devices.rejections(pod, among):
+            among &= ~rejecting
         return among & ~self._beside_nominated(pod, among)
 
     def diagnose(self, pod: Pod, among: int, held: Pod | None = None) -> Diagnosis:
@@ -144,6 +148,10 @@ class NodeFilters:
         if number := over_limit.bit_count():
             reasons[TOO_MANY_VOLUMES] += number
         among &= ~over_limit
+        for reason, rejecting in self.devices.rejections(pod, among):
+            if number := rejecting.bit_count():
+                reasons[reason] += number
+            among &= ~rejecting
         taken = self._beside_nominated(pod, among, held)
         if number := taken.bit_count():
             reasons[NOMINATED_FIRST] += number
@@ -206,6 +214,8 @@ class NodeFilters:
         counted, filters = _in_place_of(pod, held), self.profiles.of(pod.spec).filters
         if (prefiltered := self.volumes.prefilter(pod, filters)) is not None:
             yield [(prefiltered, self._nodes.existing)]
+        if (claimed := self.devices.prefilter(pod)) is not None:
+            yield [(claimed, self._nodes.existing)]
         for rejection in self._static_rejections(pod):
             yield [rejection]
         if NODE_PORTS in filters:
@@ -357,6 +367,7 @@ class NodeFilters:
                 and self.topology_spread.closes_with(pod, slot, first)
             )
             or (INTER_POD_AFFINITY in filters and self.pod_affinity.closes_with(pod, slot, first))
+            or self.devices.closes_with(pod, slot, first)
         )
 
     # --- the choice ---

@@ -124,6 +124,11 @@ class NodeSets:
             having &= self._declaring.get(feature, 0)
         return self.existing & ~having
 
+    @property
+    def labels_revision(self) -> int:
+        """Return a number that is another one once a node came, went or has other labels."""
+        return self._label_changes.end
+
     def with_at_least(self, resource: str, amount: int) -> int:
         """Return the slots with this amount of a resource free, at least one, and not reserved."""
         if not self.free.tracks(resource):

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from reactive_desched.model.devices import DeviceId
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.resources import PODS, ResourceList, add_resources
 
@@ -29,6 +30,7 @@ class CapacityReservation(Struct, frozen=True):
     pod: Pod
     node: str
     expires_at: float
+    devices: tuple[DeviceId, ...] = ()
 
     @property
     def requests(self) -> ResourceList:
@@ -52,6 +54,7 @@ class Reservations:
         self.pods: Final[Collection[PodKey]] = self._by_pod
         self._apart: dict[PodKey, CapacityReservation] = {}
         self.with_anti_affinity: Final[Collection[CapacityReservation]] = self._apart.values()
+        self._with_devices: dict[PodKey, CapacityReservation] = {}
         self._by_node: dict[str, dict[PodKey, CapacityReservation]] = {}
         self._by_owner: dict[str, dict[PodKey, CapacityReservation]] = {}
         self._by_namespace: dict[str, dict[PodKey, CapacityReservation]] = {}
@@ -97,7 +100,16 @@ class Reservations:
         first = next(iter(self._by_pod.values()), None)
         return None if first is None else first.expires_at
 
-    def reserve(self, pod: Pod, node: str, now: float) -> None:
+    def devices_but_of(self, pod: PodKey) -> set[DeviceId]:
+        """Return the devices that are reserved for the replacements of other pods."""
+        return {
+            device
+            for uid, reservation in self._with_devices.items()
+            if uid != pod
+            for device in reservation.devices
+        }
+
+    def reserve(self, pod: Pod, node: str, now: float, devices: tuple[DeviceId, ...] = ()) -> None:
         """Reserve capacity for the replacement of an evicted pod."""
         owner = controller_uid(pod)
         if owner is None:
@@ -105,8 +117,10 @@ class Reservations:
         self.release(pod.uid)
         if len(self._by_pod) >= MAX_RESERVATIONS:
             self.release(next(iter(self._by_pod)))
-        reservation = CapacityReservation(pod, node, now + RESERVATION_TTL_S)
+        reservation = CapacityReservation(pod, node, now + RESERVATION_TTL_S, devices)
         self._by_pod[pod.uid] = reservation
+        if devices:
+            self._with_devices[pod.uid] = reservation
         if pod.spec.anti_affinity:
             self._apart[pod.uid] = reservation
         self._by_node.setdefault(node, {})[pod.uid] = reservation
@@ -120,6 +134,7 @@ class Reservations:
         if reservation is None:
             return
         self._apart.pop(pod, None)
+        self._with_devices.pop(pod, None)
         _remove_from_index(self._by_node, reservation.node, pod)
         _remove_from_index(self._by_owner, controller_uid(reservation.pod) or "", pod)
         _remove_from_index(self._by_namespace, reservation.pod.namespace, pod)

@@ -39,6 +39,7 @@ from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.wakes import (
     WakeOn,
+    WakeOnDevices,
     WakeOnNode,
     WakeOnPod,
     WakeOnPv,
@@ -47,6 +48,7 @@ from reactive_desched.model.wakes import (
 from reactive_desched.primitives import bits
 from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
 from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.devices import Devices
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pvc_users import PvcUsers
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
@@ -68,6 +70,7 @@ class SchedulerNodeFit(EvictionParticipant):
     """
 
     indexes: ClassVar[tuple[type[Index], ...]] = (
+        Devices,
         KoordinatorReservations,
         NodeChanges,
         NominatedPods,
@@ -91,6 +94,7 @@ class SchedulerNodeFit(EvictionParticipant):
         self._unschedulable = UnschedulableGroups(self._nodes, self._filters)
         self._scores: NodeScores | None = None
         self._last_match: tuple[PodKey, str] | None = None
+        self._prepared: set[PodKey] = set()
 
     # --- questions ---
 
@@ -114,13 +118,13 @@ class SchedulerNodeFit(EvictionParticipant):
         self, pod: Pod, selector: Selector, targets: Targets | None = None
     ) -> str | None:
         """Name a ready, selected node other than the pod's own, one of the targets, that fits."""
-        self._sync_nodes()
+        self._sync_for(pod)
         found = self._filters.find_best(pod, self._candidates(pod, selector, targets))
         return self._remember_match(pod, _scope(selector, targets), found)
 
     def find_any_node(self, pod: Pod) -> str | None:
         """Name an eligible node that fits the pod, its own if no other does."""
-        self._sync_nodes()
+        self._sync_for(pod)
         counting = self._nodes.eligible
         found = self._filters.find_best(pod, self._other_nodes(pod, counting))
         if found is None:
@@ -215,7 +219,10 @@ class SchedulerNodeFit(EvictionParticipant):
         While its placeholder is still there the capacity is subtracted twice.
         """
         if self._last_match is not None and self._last_match[0] == pod.uid:
-            self._nodes.reservations.reserve(pod, self._last_match[1], self._clock())
+            node = self._last_match[1]
+            slot = self._nodes.slot_of(node)
+            devices = () if slot is None else self._filters.devices.devices_for(pod, slot)
+            self._nodes.reservations.reserve(pod, node, self._clock(), devices)
 
     def reserved_by_node(self) -> Mapping[str, ResourceList]:
         """Sum what is reserved for replacements, by node."""
@@ -311,6 +318,17 @@ class SchedulerNodeFit(EvictionParticipant):
         for _ in steps:
             pass
 
+    def _sync_for(self, pod: Pod) -> None:
+        """Refresh all dirty nodes, and look for a pod's devices on all: in steps where wanted."""
+        self._sync_nodes()
+        if not self._filters.devices.judges(pod):
+            return
+        if not self.long_answers.awaited:
+            self._prepared.clear()
+        if self.long_answers.in_steps and pod.uid not in self._prepared:
+            self._prepared.add(pod.uid)  # what changes meanwhile is looked at in one go
+            raise AnswerTakesLong(self._filters.devices.steps_of(pod))
+
     def _steps_of_sync(self) -> Iterator[None]:
         while self._nodes.is_stale:
             self._refresh_some()
@@ -371,6 +389,8 @@ class SchedulerNodeFit(EvictionParticipant):
         until, booked_until = now + RETRY_AFTER_S, self._nodes.reservations.next_expiry()
         if booked_until is not None:
             until = min(until, booked_until)
+        if self._filters.devices.judges(pod):
+            wakes = (*wakes, WakeOnDevices())
         wakes = (wake, WakeOnPod(pod.uid), *wakes, *self._volume_wakes(pod))
         return NoFit(str(diagnosis), diagnosis, wakes, until)
 

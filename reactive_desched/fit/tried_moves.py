@@ -50,7 +50,7 @@ class TriedMoves:
             self._nodes.vacated.discard(pod.uid)
             yield
         for each in reserved:
-            reservations.reserve(each.pod, each.node, _FOR_EVER_S)
+            reservations.reserve(each.pod, each.node, _FOR_EVER_S, each.devices)
         while self._nodes.is_stale:
             self._filters.sync(NODES_PER_SYNC)
             yield
@@ -106,7 +106,9 @@ class TriedMoves:
     def move(self, pod: Pod, number: int) -> None:
         """Try a move on top of the others, or the binding of a pod that has no node."""
         counted = pod if pod.node else _as_its_own(pod)
-        self._nodes.reservations.reserve(counted, self._nodes.name(number), _FOR_EVER_S)
+        devices = self._filters.devices.devices_for(pod, number)
+        name = self._nodes.name(number)
+        self._nodes.reservations.reserve(counted, name, _FOR_EVER_S, devices)
         self._filters.sync()
 
     def undo(self, pod: Pod) -> None:

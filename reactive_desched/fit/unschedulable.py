@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from reactive_desched.fit.affinity_wakes import AffinityWakeIndex
+from reactive_desched.fit.devices import CLAIM_ELSEWHERE, NO_DEVICES
 from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets, NodeUpdate
 from reactive_desched.fit.pod_affinity import (
@@ -67,7 +68,11 @@ _POD_REASONS: Final = frozenset(
         SPREAD_LABEL_MISSING,
     }
 )
-_VOLUME_TOPOLOGY_REASONS: Final = frozenset({VOLUME_NODE_CONFLICT, VOLUME_ZONE_CONFLICT})
+_NODE_REASONS: Final = frozenset(
+    {VOLUME_NODE_CONFLICT, VOLUME_ZONE_CONFLICT, CLAIM_ELSEWHERE, NO_DEVICES}
+)
+_LEFT_BEHIND: Final = frozenset({TOO_MANY_VOLUMES, NO_DEVICES})
+"""Reasons that may end when anything leaves a node that has had room for the pod before."""
 
 GroupKey = tuple[str, int, int, str, tuple[str, ...]]
 CandidateSlots = Callable[[], int]
@@ -118,7 +123,7 @@ class UnschedulableGroup:
     @property
     def depends_on_nodes(self) -> bool:
         """Say whether any change of a node's labels or taints could help."""
-        return self.depends_on_pods or not self.reasons.isdisjoint(_VOLUME_TOPOLOGY_REASONS)
+        return self.depends_on_pods or not self.reasons.isdisjoint(_NODE_REASONS)
 
 
 class UnschedulableGroups:
@@ -282,7 +287,7 @@ class UnschedulableGroups:
         )
         feasibility.current = feasibility.current | bit if has_room else feasibility.current & ~bit
         for group in tuple(feasibility.groups.values()) if has_room else ():
-            if not was or TOO_MANY_VOLUMES in group.reasons:
+            if not was or not group.reasons.isdisjoint(_LEFT_BEHIND):
                 self._add_hint(self._hint_for(group, slot))
                 yield
 

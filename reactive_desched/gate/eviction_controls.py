@@ -119,7 +119,7 @@ class EvictionControls:
             if beside is None
             else beside.brakes
         )
-        self.node_fit = SchedulerNodeFit(view, clock, config.scheduler_profiles)
+        self.node_fit = SchedulerNodeFit(view, clock, config.controller_schedulers)
         self.memory = MoveMemory(view, config.controller.moves, self.node_fit)
         self.moves = MoveTracker(view, config, self.ledger, self.memory)
         self.moved_workloads = MovedWorkloads(config.controller.moves)

@@ -7,6 +7,7 @@ that has ended: its eviction clears it away.
 
 from typing import Final
 
+from reactive_desched.fit.unschedulable import RETRY_AFTER_S
 from reactive_desched.gate.guard import Guard, GuardInputs, Hold
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.eviction_options import BY_EVICTION
@@ -15,6 +16,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.job_tries import JobTries
+from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import Job, OwnerReference, Pod, controller_of
 from reactive_desched.model.opt_outs import EVICT, EvictWish, evict_wish, is_set
 from reactive_desched.model.rights import LIST_WATCH, Right
@@ -22,7 +24,7 @@ from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod, WakeOnWorklo
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.state.indexes.gangs import Gangs, WakeOnGang
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
-from reactive_desched.state.resources import JOBS
+from reactive_desched.state.resources import DEVICE_RESOURCES, JOBS, WATCHED_KINDS
 from reactive_desched.text.ages import format_age
 
 _LET_GO: Final = f'the annotation {EVICT}: "true" on the pod lets it go'
@@ -36,8 +38,14 @@ CLAIMS_DEVICES: Final = GateReason(
     GuardName.RESOURCE_CLAIMS,
     "ClaimsDevices",
     "The pod has ResourceClaims; whether another node has such devices is not known.",
-    "guards.disabled",
+    "guards.resourceClaims",
     keeps=True,
+)
+NO_NODE_FOR_CLAIMS: Final = GateReason(
+    GuardName.RESOURCE_CLAIMS,
+    "NoNodeForClaims",
+    "The pod has ResourceClaims, and no other node fits it with devices for them.",
+    "guards.disabled",
 )
 NOTHING_REPLACES_POD: Final = GateReason(
     GuardName.UNREPLACED_PODS,
@@ -99,13 +107,33 @@ ONE_OF_GANG: Final = GateReason(
 )
 
 
-def resource_claims(finding: Finding, _: GuardInputs) -> Hold | None:
-    """Hold pods whose devices node fit does not know."""
-    pod = finding.pod
+def resource_claims(finding: Finding, inputs: GuardInputs) -> Hold | None:
+    """Hold pods for whose claims no other node is known to have devices."""
+    pod, fit = finding.pod, inputs.node_fit
     if not pod.has_resource_claims or _may_go(pod):
         return None
-    message = f"the pod has ResourceClaims, and the devices of other nodes are not known; {_LET_GO}"
-    return Hold(CLAIMS_DEVICES, message)
+    if why := _devices_not_known(pod, inputs):
+        return Hold(CLAIMS_DEVICES, f"the pod has ResourceClaims, and {why}; {_LET_GO}")
+    if fit is None or fit.find_other_node(pod, EVERYTHING) is not None:
+        return None
+    found = fit.diagnose_other_nodes(pod, EVERYTHING)
+    message = f"the pod has ResourceClaims, and {found.message}; {_LET_GO}"
+    return Hold(NO_NODE_FOR_CLAIMS, message, found.wake_on, RETRY_AFTER_S)
+
+
+def _devices_not_known(pod: Pod, inputs: GuardInputs) -> str:
+    """Say why it is not known whether another node has the devices; empty where it is."""
+    if inputs.settings.resource_claims != "fit":
+        return "the devices of other nodes are not known: see guards.resourceClaims"
+    for resource in sorted(DEVICE_RESOURCES):
+        if not inputs.view.is_readable(resource):
+            right = Right(WATCHED_KINDS[resource].group, resource, LIST_WATCH)
+            return f"{resource} were not read, which takes {right.rule}"
+    if pod.status.has_extended_claim:
+        return "one was made for its extended resources: which other nodes have such is not known"
+    if not inputs.node_fit or not inputs.node_fit.scheduler_profiles.judges_devices(pod.spec):
+        return "its scheduler's profile has no filter DynamicResources"
+    return ""
 
 
 def unreplaced_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:

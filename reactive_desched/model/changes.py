@@ -218,6 +218,14 @@ class CSINodeChanged(Change, frozen=True, gc=False):
         return f"node {self.node}"
 
 
+class DevicesChanged(Change, frozen=True, gc=False):
+    """Devices may be free that were not, or may suit that did not.
+
+    A ResourceSlice, DeviceClass or ResourceClaim was added, deleted or differs; that devices are
+    allocated to a claim is no such change.
+    """
+
+
 class WorkloadChanged(Change, frozen=True, gc=False):
     """A controller of pods, given by uid, differs, or more of its pods are Ready or fewer are not.
 

@@ -202,7 +202,9 @@ class PodSpec(Struct, frozen=True, gc=False):
     names the group with which the kube-scheduler places the pod; it is empty for a pod on its own.
     `required_features` are those that its node has to declare. `never_preempts` says that its
     `preemptionPolicy` is Never. `unread` names the parts of the pod
-    that were too long to be read, such as its tolerations: it is held for them.
+    that were too long to be read, such as its tolerations: it is held for them. `resource_claims`
+    are its claims by their names in the pod, each with the ResourceClaim's name, which is empty
+    where that is made from a template.
     """
 
     tolerations: Tolerations = ()
@@ -228,6 +230,7 @@ class PodSpec(Struct, frozen=True, gc=False):
     required_features: tuple[str, ...] = ()
     never_preempts: bool = False
     unread: str = ""
+    resource_claims: tuple[tuple[str, str], ...] = ()
 
     def is_requested_by_container(self, resource: str) -> bool:
         """Say whether a container requests the resource, be it none of it."""
@@ -312,6 +315,8 @@ class Pod(Struct, frozen=True, gc=False):
     the pod hold beyond the requests of its spec (or below them, where that is infeasible).
     `generation` is metadata.generation where an equal one says that spec and resize are the same:
     0 on a cluster that does not count it, before the kubelet reports containers, and in a resize.
+    `made_claims` are the ResourceClaims that were made for it from templates, by their names in the
+    pod; one that it turned out not to need has no name.
     """
 
     namespace: str
@@ -331,6 +336,7 @@ class Pod(Struct, frozen=True, gc=False):
     condition_transitions: tuple[int | None, ...] = ()
     resize_delta: Mapping[str, int] = {}
     generation: int = 0
+    made_claims: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> PodKey:

@@ -34,6 +34,7 @@ VOLUME_BINDING: Final = "VolumeBinding"
 VOLUME_ZONE: Final = "VolumeZone"
 POD_TOPOLOGY_SPREAD: Final = "PodTopologySpread"
 INTER_POD_AFFINITY: Final = "InterPodAffinity"
+DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 FILTERS: Final = frozenset(
     {
@@ -49,6 +50,7 @@ FILTERS: Final = frozenset(
         VOLUME_ZONE,
         POD_TOPOLOGY_SPREAD,
         INTER_POD_AFFINITY,
+        DYNAMIC_RESOURCES,
     }
 )
 """The filter plugins that node fit has; the kube-scheduler's default plugins enable all of them."""
@@ -126,15 +128,21 @@ class SchedulerProfiles(Struct, frozen=True):
     """The profiles by scheduler name.
 
     The pods of any other scheduler are judged as the default plugins do, unless it `holds_unknown`:
-    then no node fits them.
+    then no node fits them. Unless it `watches_devices`, DynamicResources rejects no node.
     """
 
     by_name: Mapping[str, SchedulerProfile] = {}
     holds_unknown: bool = False
+    watches_devices: bool = False
 
     def of(self, spec: PodSpec) -> SchedulerProfile:
         """Return the profile by which a pod is judged."""
         return self.by_name.get(spec.scheduler_name, _DEFAULT)
+
+    def judges_devices(self, spec: PodSpec) -> bool:
+        """Say whether a pod has claims by which nodes are judged."""
+        has_filter = self.watches_devices and DYNAMIC_RESOURCES in self.of(spec).filters
+        return has_filter and bool(spec.resource_claims)
 
     def holds(self, spec: PodSpec) -> bool:
         """Say whether nothing is known of the scheduler of a pod, so that no node fits it."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from reactive_desched.model.changes import (
     Change,
     CompletedPodDeleted,
+    DevicesChanged,
     NamespaceChanged,
     NodeAdded,
     NodeCapacityDecreased,
@@ -135,6 +136,13 @@ class WakeOnCapacity(WakeOn, frozen=True, gc=False):
         PodLabelsChanged,  # its labels may no longer conflict with anti-affinity
     )
     words = "room on a node"
+
+
+class WakeOnDevices(WakeOn, frozen=True, gc=False):
+    """Devices may have become free, or suit a claim that they did not suit."""
+
+    changes: ClassVar[ChangeTypes] = (DevicesChanged,)
+    words = "a change of devices or ResourceClaims"
 
 
 class WakeOnGroupCapacity(WakeOn, frozen=True, gc=False):

@@ -227,7 +227,7 @@ class AssumedCluster:
             packs.clear()
         self.packed_resources = tuple(packs)
         self._scheduler = AssumedScheduler(
-            controller.view, controller.config.scheduler_profiles, packs=packs
+            controller.view, controller.config.controller_schedulers, packs=packs
         )
         self._parked: list[_Parked] = []
         self._turns = OrderedTurns[_Unbound]()

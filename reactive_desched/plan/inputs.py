@@ -42,6 +42,7 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import parse_flag_moment
 from reactive_desched.state.resources import (
+    DEVICE_RESOURCES,
     MIGRATION_RESOURCES,
     NODES,
     OPTIONAL_RESOURCES,
@@ -334,9 +335,9 @@ def _load_snapshot(
     if options.kubeconfig is not None or options.context is not None:
         raise ConfigError("--kubeconfig and --context mean nothing with -f; leave one of them out")
     resources = RESOURCES if _needs_owners(options, configuration) else SWEEP_RESOURCES
-    jobs = MIGRATION_RESOURCES if reads_jobs(options, configuration) else frozenset[str]()
+    more = _read_where_asked(options, configuration)
     reads_all = options.mode is not PlanMode.RUN
-    picture = read_files(options.files, progress, {*resources, *jobs}, reads_all=reads_all)
+    picture = read_files(options.files, progress, {*resources, *more}, reads_all=reads_all)
     for resource in (NODES, PODS):
         if not picture.objects[resource]:
             raise ConfigError(
@@ -391,8 +392,7 @@ def _cluster_resources(options: PlanOptions, configuration: Configuration) -> li
     node_fit = options.mode.node_fit(configuration)
     spared = frozenset[str]() if _needs_owners(options, configuration) else OWNER_RESOURCES
     resources = needed_resources(configuration.policy, node_fit, spared)
-    if reads_jobs(options, configuration):
-        resources += sorted(MIGRATION_RESOURCES)
+    resources += sorted(_read_where_asked(options, configuration))
     if options.show_nodes:
         resources = list(dict.fromkeys((*resources, *sorted(USAGE_RESOURCES))))
     return resources
@@ -407,6 +407,16 @@ def _needs_owners(options: PlanOptions, configuration: Configuration) -> bool:
     return is_asked or reads_jobs(options, configuration)
 
 
+def _read_where_asked(options: PlanOptions, configuration: Configuration) -> frozenset[str]:
+    """Return the kinds that only the controller goes by, where its settings have it."""
+    found: frozenset[str] = frozenset()
+    if reads_jobs(options, configuration):
+        found |= MIGRATION_RESOURCES
+    if options.mode is PlanMode.RUN and configuration.controller_schedulers.watches_devices:
+        found |= DEVICE_RESOURCES
+    return found
+
+
 def reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
     """Say whether migration jobs are read: `run --once` carries none out."""
     if options.mode is PlanMode.ONCE or configuration.written is None:
@@ -417,7 +427,8 @@ def reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
 def _optional(mode: PlanMode, configuration: Configuration) -> frozenset[str]:
     """Return what a preview does without where it may not be listed, as its actor does."""
     if mode is PlanMode.RUN:
-        return OPTIONAL_RESOURCES | MIGRATION_RESOURCES | unasked_kinds(configuration)
+        asked = MIGRATION_RESOURCES | DEVICE_RESOURCES
+        return OPTIONAL_RESOURCES | asked | unasked_kinds(configuration)
     unasked = unasked_in_sweep(
         configuration.policy, fits_as_scheduler=mode.node_fit(configuration) == SCHEDULER
     )

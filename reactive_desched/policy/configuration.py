@@ -103,6 +103,12 @@ class Configuration(Struct, frozen=True):
         return DEFAULT_PROFILES if self.written is None else self.written.scheduler.profiles()
 
     @property
+    def controller_schedulers(self) -> SchedulerProfiles:
+        """The same of the controller: it watches devices where guards leave claims to node fit."""
+        is_asked = self.written is not None and self.written.guards.resource_claims == "fit"
+        return replace(self.scheduler_profiles, watches_devices=is_asked)
+
+    @property
     def sick_conditions(self) -> frozenset[Condition]:
         """The conditions of nodes that a plugin or a rule for drains takes as a reason to evict."""
         rules = () if self.written is None else self.written.drains

@@ -17,6 +17,7 @@ from reactive_desched.errors import RecordingError
 from reactive_desched.model import (
     approvals,
     brakes,
+    devices,
     health,
     job_tries,
     labels,
@@ -214,6 +215,50 @@ def answer(_: _Renaming, value: str | None) -> str | None:
     if value is None or parse_answer(value) is None:
         return value and LEFT_OUT
     return " ".join(value.split()[:3])
+
+
+def pool_name(to: _Renaming, value: devices.PoolName) -> devices.PoolName:
+    """Replace the names of a driver and of its pool."""
+    return devices.PoolName(*map(to.texts.text, value))
+
+
+def device_ids(to: _Renaming, value: tuple[devices.DeviceId, ...]) -> tuple[devices.DeviceId, ...]:
+    """Replace the names of devices."""
+    return tuple(devices.DeviceId(*map(to.texts.text, each)) for each in value)
+
+
+def claims_of_pod(to: _Renaming, value: tuple[tuple[str, str], ...]) -> Any:
+    """Replace the names of claims, in the pod and in the cluster."""
+    return tuple((to.texts.text(name), claim and to.texts.text(claim)) for name, claim in value)
+
+
+def qualified(to: _Renaming, value: str) -> str:
+    """Replace the name of an attribute, and the domain before it, if there is one."""
+    domain, slash, name = value.rpartition("/")
+    return f"{domain and to.texts.text(domain)}{slash}{name and to.texts.text(name)}"
+
+
+def attributes(to: _Renaming, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Replace the names of attributes, and those of their values that are texts."""
+    return {
+        qualified(to, name): to.texts.text(each) if isinstance(each, str) else each
+        for name, each in value.items()
+    }
+
+
+def capacities(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
+    """Replace the names of capacities."""
+    return {qualified(to, name): each for name, each in value.items()}
+
+
+def requests_of_claim(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace the names of requests, and of alternatives after them."""
+    return tuple(qualified(to, each) for each in value)
+
+
+def expressions(_: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out expressions, which name what they are about: no node fits their pods any more."""
+    return tuple("" for _each in value)
 
 
 def words(_: _Renaming, value: str | None) -> str | None:
@@ -437,6 +482,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "spec": part,
         "status": part,
         "pvc_names": texts,
+        "made_claims": claims_of_pod,
         "condition_transitions": keep,
         "resize_delta": amounts,
     },
@@ -473,6 +519,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "restart_policy": keep,
         "scheduling_group": text,
         "required_features": keep,
+        "resource_claims": claims_of_pod,
         "unread": keep,
     },
     objects.PodAffinityTerm: {
@@ -575,6 +622,47 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "attach_limits": lambda to, value: {
             to.texts.text(driver): limit for driver, limit in value.items()
         },
+    },
+    devices.ResourceClaim: {
+        **_NAMESPACED,
+        "requests": parts,
+        "constraints": parts,
+        "allocation": part,
+        "users": uids,
+        "pod": uid,
+    },
+    devices.DeviceAlternatives: {"name": text, "choices": parts},
+    devices.DeviceRequest: {
+        "device_class": text,
+        "selectors": expressions,
+        "mode": keep,
+        "tolerations": parts,
+        "name": text,
+    },
+    devices.DeviceConstraint: {
+        "requests": requests_of_claim,
+        "match_attribute": qualified,
+        "distinct_attribute": qualified,
+    },
+    devices.DeviceAllocation: {
+        "devices": device_ids,
+        "node_selector": part,
+        "shares": device_ids,
+    },
+    devices.DeviceClass: {**_NAMED, "selectors": expressions},
+    devices.ResourceSlice: {
+        **_NAMED,
+        "pool": pool_name,
+        "scope": part,
+        "devices": parts,
+    },
+    devices.NodeScope: {"node": text, "selector": part},
+    devices.Device: {
+        "name": text,
+        "attributes": attributes,
+        "capacity": capacities,
+        "taints": parts,
+        "scope": part,
     },
     objects.ReplicaSet: _OWNER,
     objects.Job: {**_OWNER, "tries": part},

@@ -146,6 +146,7 @@ class _PodRow(Struct, frozen=True, gc=False, array_like=True, tag=1):
     condition_transitions: tuple[int | None, ...]
     resize_delta: int
     generation: int
+    made_claims: tuple[tuple[str, str], ...] = ()
 
 
 class _ObjectRow(Struct, frozen=True, gc=False, array_like=True, tag=2):
@@ -218,6 +219,7 @@ _FIELDS: Final[tuple[tuple[str, int | None, _Reader | None], ...]] = (
     ("condition_transitions", None, _reads(tuple[int | None, ...])),
     ("resize_delta", _RESIZE, None),
     ("generation", None, _reads(int)),
+    ("made_claims", None, _reads(tuple[tuple[str, str], ...])),
 )
 """The fields of a pod that may change: the kind of part of each, or how its value is read."""
 
@@ -336,6 +338,7 @@ class RowWriter:
             pod.condition_transitions,
             part(_RESIZE, pod.resize_delta),
             pod.generation,
+            pod.made_claims,
         )
         self._rows.append(row)
 
@@ -363,6 +366,7 @@ class RowWriter:
             and new.start_delay_s == old.start_delay_s
             and new.deletion_s == old.deletion_s
             and new.generation == old.generation
+            and new.made_claims == old.made_claims
         ):
             mask, values = 0, list[object]()
             status, times = new.status, new.condition_transitions
@@ -660,6 +664,7 @@ class RowReader:
             row.condition_transitions,
             parts[row.resize_delta],
             row.generation,
+            row.made_claims,
         )
         return pod
 

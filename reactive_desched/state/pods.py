@@ -167,6 +167,7 @@ def _is_same_to_indexes(old: Pod, new: Pod) -> bool:
         and old.deletion_s == new.deletion_s
         and old.resize_delta is new.resize_delta
         and old.pvc_names == new.pvc_names
+        and old.made_claims == new.made_claims
         and (
             old.status is new.status
             or (old.status.phase in TERMINAL_PHASES) == (new.status.phase in TERMINAL_PHASES)
@@ -190,9 +191,13 @@ def _differences(old: Pod, new: Pod) -> Iterator[Change]:
 
 
 def _status_differs(old: Pod, new: Pod) -> bool:
-    return (old.status is not new.status and old.status != new.status) or (
-        old.condition_transitions is not new.condition_transitions
-        and old.condition_transitions != new.condition_transitions
+    return (
+        (old.status is not new.status and old.status != new.status)
+        or (
+            old.condition_transitions is not new.condition_transitions
+            and old.condition_transitions != new.condition_transitions
+        )
+        or old.made_claims != new.made_claims
     )
 
 

@@ -25,6 +25,7 @@ from reactive_desched.state.kinds.pvc import PVC
 
 __all__ = [
     "CSI_NODES",
+    "DEVICE_RESOURCES",
     "JOBS",
     "MIGRATION_RESOURCES",
     "NAMESPACES",
@@ -75,9 +76,10 @@ WATCHED_KINDS: Final[Mapping[str, AnyWatchedKind]] = MappingProxyType(
 RESOURCES: Final = tuple(
     name
     for name, kind in WATCHED_KINDS.items()
-    if kind.purpose not in (Purpose.MIGRATION, Purpose.RESERVATIONS)
+    if kind.purpose not in (Purpose.MIGRATION, Purpose.RESERVATIONS, Purpose.DEVICES)
 )
-"""The kinds that previews and sweeps know: all but those of jobs, which only `run` carries out."""
+"""The kinds that previews and sweeps know: all but those of jobs, which only `run` carries out, and
+of devices, by which only it decides."""
 OPTIONAL_RESOURCES: Final = frozenset(name for name in RESOURCES if WATCHED_KINDS[name].optional)
 
 
@@ -90,6 +92,7 @@ STORAGE_RESOURCES: Final = resources_read_for(Purpose.NODE_FIT)
 OWNER_RESOURCES: Final = resources_read_for(Purpose.OWNERS)
 USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
 RESERVATION_RESOURCES: Final = resources_read_for(Purpose.RESERVATIONS)
+DEVICE_RESOURCES: Final = resources_read_for(Purpose.DEVICES)
 MIGRATION_RESOURCES: Final = resources_read_for(Purpose.MIGRATION)
 PLAN_RESOURCES: Final = frozenset(RESOURCES) - USAGE_RESOURCES
 """What a file for `plan` should hold: all but measured use, which few clusters have."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from reactive_desched.fit.filters import Diagnosis
 from reactive_desched.fit.scheduler import SchedulerNodeFit
@@ -11,6 +12,7 @@ from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES
 from reactive_desched.model.wakes import WakeOn
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node
@@ -25,7 +27,8 @@ class Place:
         self.now = 0.0
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
-        self.fit = SchedulerNodeFit(self.view, lambda: self.now)
+        profiles = replace(DEFAULT_PROFILES, watches_devices=True)
+        self.fit = SchedulerNodeFit(self.view, lambda: self.now, profiles)
         self.evictions: dict[str, Eviction] = {}
         self.put(*things)
 

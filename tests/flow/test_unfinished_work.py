@@ -8,14 +8,30 @@ import pytest
 import trio.testing
 from msgspec.structs import replace
 
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.fit.unschedulable import RETRY_AFTER_S
 from reactive_desched.gate.guards import Guards
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.model.devices import (
+    Device,
+    DeviceAllocation,
+    DeviceAlternatives,
+    DeviceClass,
+    DeviceId,
+    DeviceRequest,
+    NodeScope,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+)
 from reactive_desched.model.eviction_options import EvictionOptions
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.job_tries import FailureRule, JobTries
 from reactive_desched.model.objects import Annotations, ClusterObject, Job, OwnerReference, Pod
 from reactive_desched.model.outcomes import Denied
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES
+from reactive_desched.model.wakes import WakeOnDevices
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
@@ -369,6 +385,81 @@ def test_a_pod_with_a_claim_is_held_also_where_the_scheduler_made_it() -> None:
     made = replace(pod("llm", on="n1"), status=replace(pod("x").status, has_extended_claim=True))
 
     assert check(claims) == check(made) == "ClaimsDevices"
+
+
+def guards_that_fit(
+    *things: ClusterObject, denied: tuple[str, ...] = (), watches_devices: bool = True
+) -> Guards:
+    state = ClusterState()
+    for each in things:
+        state.upsert(each)
+    for resource in denied:
+        state.set_readable(resource, readable=False)
+    view = ClusterView(state, lambda: 10_000.0)
+    profiles = replace(DEFAULT_PROFILES, watches_devices=watches_devices)
+    fit = SchedulerNodeFit(view, lambda: 0.0, profiles)
+    workloads = Workloads(view, EvictionLedger(view), lambda: 0.0)
+    return Guards(view, settings(resourceClaims="fit"), workloads, node_fit=fit)
+
+
+USES = with_spec(pod("llm", on="n1"), has_resource_claims=True, resource_claims=(("gpu", "gpu"),))
+CLAIM = ResourceClaim("default", "gpu", users=(USES.uid,))
+NEEDS = replace(CLAIM, requests=(DeviceAlternatives("r", (DeviceRequest("gpu"),)),))
+TWO = (node("n1"), node("n2"), DeviceClass("gpu"))
+ON_N2 = ResourceSlice("s", pool=PoolName("d", "n2"), scope=NodeScope("n2"), devices=(Device("g"),))
+
+
+@pytest.mark.parametrize(
+    ("things", "more", "reason"),
+    [
+        pytest.param([CLAIM], {}, "", id="a claim of nothing"),
+        pytest.param([NEEDS], {}, "NoNodeForClaims", id="no device"),
+        pytest.param([NEEDS, ON_N2], {}, "", id="a device on another node"),
+        pytest.param([], {}, "NoNodeForClaims", id="no claim"),
+        pytest.param(
+            [NEEDS, ON_N2], {"denied": ("resourceslices",)}, "ClaimsDevices", id="not read"
+        ),
+        pytest.param(
+            [NEEDS, ON_N2], {"watches_devices": False}, "ClaimsDevices", id="another scheduler"
+        ),
+    ],
+)
+def test_node_fit_decides_about_claims_where_the_settings_say_so(
+    things: list[Any], more: dict[str, Any], reason: str
+) -> None:
+    guards = guards_that_fit(*TWO, USES, *things, **more)
+
+    decision = guards.check(Finding(USES, "Any", "why"), 0.0)
+
+    assert ("" if decision is None else decision.reason) == reason
+    if reason == "NoNodeForClaims":
+        assert decision is not None
+        assert WakeOnDevices() in decision.wake_on
+        assert decision.retry_at_s == RETRY_AFTER_S
+
+
+async def test_a_pod_leaves_once_a_device_is_free_elsewhere() -> None:
+    taken = ResourceClaim(
+        "default", "x", allocation=DeviceAllocation((DeviceId("d", "n2", "g"),)), users=("x",)
+    )
+    freed = replace(taken, resource_version=2, allocation=None, users=())
+    by_fit = settings(resourceClaims="fit")
+    async with controller(by_fit).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, DeviceClass("gpu"), ON_N2, USES, NEEDS, taken)
+        await anyio.sleep(60)
+        assert flow.evicted_names == []
+        flow.deliver(freed)
+        await anyio.sleep(60)
+        assert flow.evicted_names == ["llm"]
+
+
+def test_devices_for_extended_resources_are_not_judged() -> None:
+    made = replace(pod("llm", on="n1"), status=replace(pod("x").status, has_extended_claim=True))
+
+    decision = guards_that_fit(*TWO, made).check(Finding(made, "Any", "why"), 0.0)
+
+    assert decision is not None
+    assert decision.reason == "ClaimsDevices"
 
 
 HELD = [

@@ -9,7 +9,22 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.model.brakes import SavedBrakes, SavedPause
+from reactive_desched.model.devices import (
+    Attribute,
+    Device,
+    DeviceAllocation,
+    DeviceAlternatives,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceId,
+    DeviceRequest,
+    NodeScope,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+)
 from reactive_desched.model.health import HealthAnswer, Symptom
+from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
@@ -169,7 +184,26 @@ POD = replace(
     condition_transitions=(None, 4),
     resize_delta={"cpu": 5},
     generation=2,
+    made_claims=(("gpu", "web-gpu"),),
     resource_version=7,
+)
+
+
+GPU = DeviceId("d", "p", "g0")
+CLAIM = ResourceClaim(
+    "default",
+    "gpu",
+    requests=(DeviceAlternatives("r", (DeviceRequest("gpu", ("true",)),)),),
+    constraints=(DeviceConstraint(("r",), "d/numa"),),
+    allocation=DeviceAllocation((GPU,), NodeSelector(), (GPU,)),
+    users=("u",),
+)
+ATTRIBUTES: dict[str, Attribute] = {"model": "a", "numa": 1, "ecc": True, "fw": ("1.2.3",)}
+SLICE = ResourceSlice(
+    "s",
+    pool=PoolName("d", "p"),
+    scope=NodeScope("n1"),
+    devices=(Device("g0", ATTRIBUTES, {"memory": "1Gi"}, (Taint("a", "NoSchedule"),)),),
 )
 
 
@@ -179,6 +213,9 @@ POD = replace(
         ("pods", POD),
         ("nodes", node("n1", "gpu:NoSchedule")),
         ("csinodes", CSINode("n1", "u", 3, {"ebs": 25})),
+        ("resourceclaims", CLAIM),
+        ("resourceslices", SLICE),
+        ("deviceclasses", DeviceClass("gpu", selectors=("true",))),
     ],
 )
 def test_an_object_is_read_as_it_was_written(resource: str, obj: ClusterObject) -> None:
@@ -225,6 +262,7 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"node": "n2", "generation": 9},
     {"labels": {"app": "api"}, "annotations": Annotations(evict="false"), "owners": ()},
     {"spec": PodSpec(priority=5), "status": PodStatus("Failed"), "resize_delta": {}},
+    {"made_claims": (("gpu", "other"),)},
     {"pvc_names": ("a", "b"), "created_s": 5, "start_delay_s": None, "deletion_s": 1_800_000_001},
     {"condition_transitions": (1_800_000_000, 4)},
     {"condition_transitions": (None, None)},

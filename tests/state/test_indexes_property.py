@@ -16,6 +16,15 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
+from reactive_desched.model.devices import (
+    DeviceAllocation,
+    DeviceClass,
+    DeviceId,
+    NodeScope,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+)
 from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import parse_selector
@@ -240,6 +249,7 @@ budgets = st.builds(
     st.sampled_from(["app=web", "app=db", "app"]),
     st.integers(0, 1),
 )
+GPU = DeviceId("gpus", "p", "g0")
 OTHERS: list[ClusterObject] = [
     *(Namespace("shop", labels={"stage": stage}) for stage in ("live", "test")),
     *(ReplicaSet(f"rs-{name}", controller=OWNERS[0][0]) for name in "ab"),
@@ -260,6 +270,18 @@ OTHERS: list[ClusterObject] = [
         for name, use in (("n1", 1 << 30), ("n1", 9 << 30), ("n2", 1 << 30))
     ),
 ]
+OTHERS += [
+    ResourceClaim("default", name, allocation=allocation, users=users)
+    for name in ("c1", "c2")
+    for allocation in (None, DeviceAllocation((GPU,)), DeviceAllocation(shares=(GPU,)))
+    for users in ((), ("default/p1",))
+]
+OTHERS += [
+    ResourceSlice("s1", pool=PoolName("gpus", "p"), scope=scope)
+    for scope in (NodeScope("n1"), NodeScope("n2"), NodeScope(all_nodes=True), None)
+]
+OTHERS += [ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope("n1"))]
+OTHERS += [DeviceClass("gpu", selectors=selectors) for selectors in ((), ("true",))]
 others = st.sampled_from(OTHERS)
 moved = st.builds(
     lambda plugin, node, uids: MovedPods(plugin, node, dict.fromkeys(sorted(uids), 5.0)),

@@ -7,12 +7,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from reactive_desched.api.args import Count, Seconds, Section
+from reactive_desched.api.args import NEEDS_RESTART, Count, Seconds, Section
 from reactive_desched.model.node_marks import NodeMark, ReasonRules, TaintRule, find_mark
 from reactive_desched.model.objects import RESTARTS_ALWAYS, OwnerReference
 
 NodeMarkAction = Literal["leave", "drain"]
 GangAction = Literal["keep", "together"]
+ClaimAction = Literal["keep", "fit"]
 OwnerKind = Annotated[str, Field(min_length=1)]
 
 
@@ -187,6 +188,13 @@ class GuardSettings(Section):
         description="What becomes of pods that run together or not at all: `keep` leaves each of "
         "them, and `together` lets all pods of a gang leave where one of them has to and all gates "
         "let all of them go, one gang at a time; plugins that balance the cluster move none.",
+    )
+    resource_claims: Annotated[ClaimAction, NEEDS_RESTART] = Field(
+        default="keep",
+        description="What becomes of pods with ResourceClaims: `keep` leaves them where they are, "
+        "and `fit` lets those leave for which another node has free devices that suit, as the "
+        "kube-scheduler chooses them. It takes the rights of `deploy/devices`, and the package of "
+        "the extra `devices` for classes and claims with CEL expressions.",
     )
     disabled: tuple[GuardName, ...] = Field(
         default=(), description="Guards that are switched off, by name."

@@ -41,7 +41,6 @@ _NOT_FILTERS: Final = frozenset(
     {
         "DefaultBinder",
         "DefaultPreemption",
-        "DynamicResources",
         "GangScheduling",
         "ImageLocality",
         "NodeName",

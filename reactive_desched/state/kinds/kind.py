@@ -118,6 +118,8 @@ class Purpose(Enum):
     count against limits."""
     RESERVATIONS = "reservations"
     """Jobs of mode ReservationFirst, where the settings have koordinator keep their places."""
+    DEVICES = "devices"
+    """Node fit of pods with ResourceClaims, where the settings let it decide about them."""
 
 
 class LargeParts(Struct, frozen=True, kw_only=True):
@@ -202,4 +204,5 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
             Purpose.MEASURED_USE,
             Purpose.MIGRATION,
             Purpose.RESERVATIONS,
+            Purpose.DEVICES,
         )

@@ -39,7 +39,7 @@ from reactive_desched.state.kinds.kind import (
 )
 from reactive_desched.state.kinds.owners import bounded_owner
 from reactive_desched.state.kinds.pod_spec import Affinity, SpecReader, Volume, WirePodSpec
-from reactive_desched.state.kinds.pod_status import StatusReader, WirePodStatus
+from reactive_desched.state.kinds.pod_status import StatusReader, WirePodStatus, made_claims
 
 __all__ = ["POD"]
 
@@ -250,6 +250,7 @@ class PodReader:
             self._statuses.transitions(status.conditions, created_s),
             resize_delta,
             generation,
+            made_claims(status) if status.resource_claim_statuses else (),
         )
 
     def _volumes(self, volumes: Iterable[Volume]) -> tuple[tuple[str, ...], bool]:

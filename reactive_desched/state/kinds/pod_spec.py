@@ -136,6 +136,13 @@ class WorkloadReference(WireStruct, frozen=True, gc=False):
     pod_group_replica_key: str = ""
 
 
+class PodResourceClaim(WireStruct, frozen=True, gc=False):
+    """A claim by its name in the pod: a ResourceClaim, or one to be made from a template."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+
+
 class WirePodSpec(WireStruct, frozen=True, gc=False):
     """A pod's spec, split into the parts that are interned."""
 
@@ -149,7 +156,7 @@ class WirePodSpec(WireStruct, frozen=True, gc=False):
     topology_spread_constraints: Raw = EMPTY_LIST
     overhead: Raw = EMPTY_OBJECT
     resources: Raw = EMPTY_OBJECT
-    resource_claims: tuple[Presence, ...] = ()
+    resource_claims: Raw = EMPTY_LIST
     restart_policy: Raw = NULL
     host_network: bool = False
     host_users: bool | None = None
@@ -181,6 +188,7 @@ class SpecReader:
         self._decode_name: Final = Decoder(str | None).decode
         self._decode_group: Final = Decoder(SchedulingGroup | None).decode
         self._decode_rules: Final = Decoder(tuple[RestartRule, ...] | None).decode
+        self._decode_claims: Final = Decoder(tuple[PodResourceClaim, ...] | None).decode
         self._decode_workload: Final = Decoder(WorkloadReference | None).decode
         self._qos_cache: Final[LRUCache[bytes, str]] = LRUCache(QOS_CACHE_SIZE)
 
@@ -212,6 +220,7 @@ class SpecReader:
         shared, affinity = self._tables, self._decode_affinity(parts.affinity)
         terms, preferred = shared.pod_affinity_terms, shared.preferred_pod_terms
         spread, decode_preferred = parts.topology_spread_constraints, self._decode_preferred
+        claims = [(each.name, each.resource_claim_name) for each in self._claims(parts)]
         return PodSpec(
             tolerations=intern_field(
                 shared.tolerations, parts.tolerations, self._decode_tolerations
@@ -244,14 +253,21 @@ class SpecReader:
             qos_class=self._qos_class(parts, request_key),
             priority=self._decode_priority(parts.priority),
             has_local_storage=has_local_storage,
-            has_resource_claims=bool(parts.resource_claims),
+            has_resource_claims=bool(claims),
             images=tuple(sorted(self._images(parts))),
             scheduler_name=self._scheduler_name(parts.scheduler_name),
             restart_policy=self._restart_policy(parts.restart_policy),
             scheduling_group=self._scheduling_group(parts),
             required_features=tuple(self._required_features(parts)),
             never_preempts=_never_preempts(parts),
+            resource_claims=tuple(claims),
         )
+
+    def _claims(self, parts: WirePodSpec) -> Iterable[PodResourceClaim]:
+        if parts.resource_claims is EMPTY_LIST:
+            return ()
+        found: tuple[PodResourceClaim, ...] | None = self._decode_claims(parts.resource_claims)
+        return found or ()
 
     def _required_features(self, parts: WirePodSpec) -> Iterator[str]:
         """Yield the features that a node must declare, as the kube-scheduler infers them."""
@@ -514,7 +530,7 @@ def _spec_text(parts: WirePodSpec) -> bytes:
         parts.topology_spread_constraints,
         parts.overhead,
         parts.resources,
-        b"claims" if parts.resource_claims else b"",
+        parts.resource_claims,
         b"yields" if _never_preempts(parts) else b"",
         b"users" if _shares_network_with_own_users(parts) else b"",
         parts.restart_policy,

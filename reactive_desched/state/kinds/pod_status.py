@@ -10,7 +10,7 @@ from reactive_desched.model.objects import ContainerStatus, PodCondition, PodSta
 from reactive_desched.state.kinds.interning import DAY_S, EPOCH, ConditionTexts, InternTables
 from reactive_desched.state.kinds.kind import EMPTY_OBJECT, Presence, Timestamp, WireStruct
 
-__all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus"]
+__all__ = ["StatusReader", "WireContainerStatus", "WirePodStatus", "made_claims"]
 
 
 class Waiting(WireStruct, frozen=True, gc=False):
@@ -55,6 +55,13 @@ class WirePodCondition(WireStruct, frozen=True, gc=False):
     last_transition_time: Timestamp | None = None
 
 
+class PodResourceClaimStatus(WireStruct, frozen=True, gc=False):
+    """The ResourceClaim that was made for one of the pod's; none where it needs none."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+
+
 class WirePodStatus(WireStruct, frozen=True, gc=False):
     """A pod's status."""
 
@@ -68,6 +75,7 @@ class WirePodStatus(WireStruct, frozen=True, gc=False):
     ephemeral_container_statuses: tuple[WireContainerStatus, ...] = ()
     nominated_node_name: str = ""
     observed_generation: int = 0
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: Presence | None = None
     resize: str = ""  # before Kubernetes 1.33; since then a condition says it
     resources: Raw = EMPTY_OBJECT
@@ -184,6 +192,11 @@ class StatusReader:
         if max(filter(None, times), default=0) > _STARTED_WITHIN_S:
             return times
         return self._tables.transitions.intern(times)
+
+
+def made_claims(wire: WirePodStatus) -> tuple[tuple[str, str], ...]:
+    """Return the names of the ResourceClaims that were made, by those in the pod."""
+    return tuple([(each.name, each.resource_claim_name) for each in wire.resource_claim_statuses])
 
 
 def _container_texts(statuses: tuple[WireContainerStatus, ...]) -> ContainerTexts:

@@ -1,0 +1,444 @@
+"""Finds the nodes that a pod's ResourceClaims rule out, as the filter DynamicResources does.
+
+A claim that stays allocated binds the pod to the nodes of its allocation. What ends with the
+evicted pod, a claim from a template or one that no other pod uses, is allocated anew: on each node
+devices are sought that are free, suit class and request, and meet the constraints together.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from reactive_desched.fit.device_selectors import DeviceError, DeviceSelectors
+from reactive_desched.fit.node_sets import NodeSets
+from reactive_desched.model.devices import (
+    ALL_DEVICES,
+    EXACT_COUNT,
+    MAX_DEVICES_OF_CLAIM,
+    MAX_USERS_OF_CLAIM,
+    Attribute,
+    Device,
+    DeviceAlternatives,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceId,
+    DeviceRequest,
+    PoolName,
+    ResourceClaim,
+    claim_names,
+)
+from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.scheduler_profile import SchedulerProfiles
+from reactive_desched.model.scheduling import FitReason
+from reactive_desched.primitives.bits import slots_in
+from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.devices import Devices
+
+MAX_STEPS: Final = 5_000
+"""So many devices are tried on a node before it is taken not to fit: some twenty milliseconds. The
+kube-scheduler gives up after ten seconds."""
+
+MAX_QUESTIONS: Final = 16
+"""The answers of so many pods are kept; of others they are found again when next asked for."""
+
+MAX_REQUESTS: Final = 128
+"""A pod with more requests for devices is not judged: each is a level of the search."""
+
+CLAIM_NOT_FOUND: Final = FitReason("ClaimNotFound", "ResourceClaim {} of the pod is not there")
+CLAIM_IN_USE: Final = FitReason(
+    "ClaimInUse", "ResourceClaim {} is in use by as many pods as can be"
+)
+CLAIM_ELSEWHERE: Final = FitReason("ClaimElsewhere", "resourceclaim not available on the node")
+NO_DEVICES: Final = FitReason("NoDevices", "cannot allocate all claims")
+CLAIM_NOT_JUDGED: Final = FitReason("ClaimNotJudged", "node(s) were not judged: {}")
+
+
+class _Pool(Struct, frozen=True):
+    """The devices of a pool that a node can use; an incomplete or invalid one gives none."""
+
+    name: PoolName
+    devices: tuple[tuple[DeviceId, Device], ...] = ()
+    is_usable: bool = True
+
+
+class _Plan(Struct, frozen=True):
+    """The claims of a pod that bind it to nodes, and those that get new devices."""
+
+    kept: tuple[ResourceClaim, ...] = ()
+    fresh: tuple[ResourceClaim, ...] = ()
+
+
+class _Question(Struct, frozen=True):
+    """The claims of a pod, and what the answers of all nodes depend on besides.
+
+    `leaving` are the keys of the claims that are given up, `booked` the devices that are reserved
+    for other pods, and `seen` the revisions of devices and nodes. `verdicts` are the answers so
+    far, by slot.
+    """
+
+    plan: _Plan
+    leaving: frozenset[str]
+    booked: frozenset[DeviceId]
+    seen: tuple[int, ...]
+    verdicts: dict[int, FitReason | None] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """Return what equal questions have in common."""
+        return self.plan, self.leaving, self.booked, self.seen
+
+
+class DeviceFilter:
+    """The kube-scheduler's filter of devices."""
+
+    def __init__(self, nodes: NodeSets, view: ClusterView, profiles: SchedulerProfiles) -> None:
+        self._nodes = nodes
+        self._view = view
+        self._profiles = profiles
+        self._selectors = DeviceSelectors()
+        self._questions: OrderedDict[PodKey, _Question] = OrderedDict()
+
+    def judges(self, pod: Pod) -> bool:
+        """Say whether the pod has claims by which its scheduler rejects nodes."""
+        return self._profiles.judges_devices(pod.spec)
+
+    def prefilter(self, pod: Pod) -> FitReason | None:
+        """Return why every node rejects the pod for its claims, or None."""
+        if not self.judges(pod):
+            return None
+        for name in claim_names(pod):
+            claim = self._claim(pod, name)
+            if claim is None or (claim.is_terminating and claim.pod != pod.uid):
+                return CLAIM_NOT_FOUND.about(name or "(to be made)")
+            others = [user for user in claim.users if user != pod.uid]
+            if claim.allocation is not None and len(others) >= MAX_USERS_OF_CLAIM:
+                return CLAIM_IN_USE.about(name)
+        return None
+
+    def rejections(self, pod: Pod, among: int) -> list[tuple[FitReason, int]]:
+        """Return which of the slots reject the pod, by the reason.
+
+        An expression that fails on one device keeps the pod from every node, as it ends the
+        kube-scheduler's attempt.
+        """
+        if not among or not self.judges(pod):
+            return []
+        question, found = self._question(pod), dict[FitReason, int]()
+        for slot in slots_in(among):
+            if (reason := self._verdict(question, slot)) is not None:
+                if reason.code == CLAIM_NOT_JUDGED.code:
+                    return [(reason, among)]
+                found[reason] = found.get(reason, 0) | 1 << slot
+        return list(found.items())
+
+    def steps_of(self, pod: Pod) -> Iterator[None]:
+        """Find out about one node after the other; what is asked next has these answers at hand."""
+        if not self.judges(pod) or self.prefilter(pod) is not None:
+            return
+        question = self._question(pod)
+        for slot in slots_in(self._nodes.existing):
+            if slot not in question.verdicts:
+                self._verdict(question, slot)
+                yield
+
+    def closes_with(self, pod: Pod, slot: int, others: Sequence[Pod]) -> bool:
+        """Say whether the devices of a slot are too few once the others have theirs."""
+        if not self.judges(pod):
+            return False
+        question = self._question(pod)
+        claims = [claim for other in others for claim in self._plan(other).fresh]
+        claims += question.plan.fresh
+        try:
+            return self._allocate(question, claims, slot) is None
+        except DeviceError:
+            return True
+
+    def devices_for(self, pod: Pod, slot: int) -> tuple[DeviceId, ...]:
+        """Return the devices that the pod would get on a node."""
+        if not self.judges(pod):
+            return ()
+        question = self._question(pod)
+        try:
+            return tuple(self._allocate(question, question.plan.fresh, slot) or ())
+        except DeviceError:
+            return ()
+
+    # --- claims ---
+
+    def _claim(self, pod: Pod, name: str) -> ResourceClaim | None:
+        return self._view.store(ResourceClaim).get(f"{pod.namespace}/{name}")
+
+    def _plan(self, pod: Pod) -> _Plan:
+        kept: list[ResourceClaim] = []
+        fresh: list[ResourceClaim] = []
+        for name in claim_names(pod):
+            if (claim := self._claim(pod, name)) is not None:
+                is_free = claim.allocation is None or claim.ends_with(pod.uid)
+                (fresh if is_free else kept).append(claim)
+        return _Plan(tuple(kept), tuple(fresh))
+
+    def _question(self, pod: Pod) -> _Question:
+        """Return the question of a pod: the same as before, where nothing has changed."""
+        plan, devices, nodes = self._plan(pod), self._view.index(Devices), self._nodes
+        leaving = {claim.key for claim in plan.fresh}
+        for vacated in nodes.vacated.pods:
+            if vacated.spec.resource_claims:
+                leaving.update(claim.key for claim in self._plan(vacated).fresh)
+        question = _Question(
+            plan,
+            frozenset(leaving),
+            frozenset(nodes.reservations.devices_but_of(pod.uid)),
+            (id(devices), devices.revision, nodes.labels_revision),
+        )
+        known = self._questions.pop(pod.uid, None)
+        if known is None or known.asked != question.asked:
+            known = question
+        self._questions[pod.uid] = known
+        if len(self._questions) > MAX_QUESTIONS:
+            self._questions.popitem(last=False)
+        return known
+
+    def _verdict(self, question: _Question, slot: int) -> FitReason | None:
+        """Return why a node does not do for the claims, or None."""
+        if slot in question.verdicts:
+            return question.verdicts[slot]
+        found, node = None, self._nodes.node(slot)
+        if node is None or not _are_available(question.plan.kept, node):
+            found = CLAIM_ELSEWHERE
+        else:
+            try:
+                if self._allocate(question, question.plan.fresh, slot) is None:
+                    found = NO_DEVICES
+            except DeviceError as error:
+                found = CLAIM_NOT_JUDGED.about(str(error))
+        question.verdicts[slot] = found
+        return found
+
+    # --- devices ---
+
+    def _allocate(
+        self, question: _Question, claims: Sequence[ResourceClaim], slot: int
+    ) -> list[DeviceId] | None:
+        """Return devices for claims that have none; None where they lack."""
+        if not claims:
+            return []
+        if (node := self._nodes.node(slot)) is None:
+            return None
+        pools = [self._pool(name, node) for name in self._pool_names(node)]
+        holders_of = self._view.index(Devices).holders_of
+        free = {
+            device_id
+            for pool in pools
+            for device_id, device in pool.devices
+            if not (device.takes_counters or device.is_shared)
+            and device_id not in question.booked
+            and question.leaving.issuperset(holders_of(device_id))
+        }
+        return _Search(pools, free, self._selectors, self._view).run(claims)
+
+    def _pool_names(self, node: Node) -> Iterable[PoolName]:
+        near = self._view.index(Devices).slices_near(node.name)
+        return dict.fromkeys(each.pool for each in near if each.covers(node))
+
+    def _pool(self, name: PoolName, node: Node) -> _Pool:
+        """Return a pool in its newest generation, as far as the node can use it."""
+        slices = list(self._view.index(Devices).slices_of(name))
+        near = [each for each in slices if each.covers(node)]
+        newest = max(each.generation for each in near)
+        near = [each for each in near if each.generation == newest]
+        wanted = near[0].slices_of_pool
+        if len(near) != wanted:
+            if any(each.generation > newest for each in slices):
+                return _Pool(name)  # it is being replaced, by devices of other nodes
+            if sum(each.generation == newest for each in slices) != wanted:
+                return _Pool(name, is_usable=False)
+        names = [device.name for each in near for device in each.devices]
+        if len(set(names)) < len(names):
+            return _Pool(name, is_usable=False)
+        devices = (device for each in near for device in each.devices_for(node))
+        return _Pool(name, tuple((DeviceId(*name, device.name), device) for device in devices))
+
+
+def _are_available(claims: Iterable[ResourceClaim], node: Node) -> bool:
+    for claim in claims:
+        selector = None if claim.allocation is None else claim.allocation.node_selector
+        if selector is not None and not selector.matches(node.name, node.labels):
+            return False
+    return True
+
+
+class _Constraint:
+    """A constraint, and the values of the devices that were taken under it."""
+
+    def __init__(self, rule: DeviceConstraint) -> None:
+        self.rule = rule
+        self._attribute = rule.match_attribute or rule.distinct_attribute
+        self._values: list[Attribute] = []
+
+    def add(self, device: Device, driver: str) -> bool:
+        """Take a device, if it agrees with those before it."""
+        value = device.attribute(driver, self._attribute)
+        if value is None:
+            return False
+        alike = [(type(known), known) == (type(value), value) for known in self._values]
+        wanted = bool(self.rule.match_attribute)
+        if any(each is not wanted for each in alike):
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self) -> None:
+        """Give back the device that was taken last."""
+        self._values.pop()
+
+
+class _Task(Struct, frozen=True):
+    """One request of a claim, with the constraints of all of the claim."""
+
+    claim: int
+    request: DeviceAlternatives
+    constraints: tuple[_Constraint, ...]
+
+
+class _Search:
+    """Seeks devices for claims on one node: every way is tried, up to a number of steps."""
+
+    def __init__(
+        self,
+        pools: Sequence[_Pool],
+        free: set[DeviceId],
+        selectors: DeviceSelectors,
+        view: ClusterView,
+    ) -> None:
+        self._pools = pools
+        self._free = free
+        self._selectors = selectors
+        self._classes = view.store(DeviceClass)
+        self._taken: list[tuple[DeviceId, int]] = []
+        self._suitable: dict[DeviceRequest, list[tuple[DeviceId, Device]]] = {}
+        self._steps = 0
+
+    def run(self, claims: Sequence[ResourceClaim]) -> list[DeviceId] | None:
+        """Return the devices for all claims; None where they lack, or the search takes too long.
+
+        Raises DeviceError where a claim or class cannot be judged.
+        """
+        tasks: list[_Task] = []
+        for number, claim in enumerate(claims):
+            rules = tuple(map(_Constraint, claim.constraints))
+            if any(not (c.match_attribute or c.distinct_attribute) for c in claim.constraints):
+                raise DeviceError(f"ResourceClaim {claim.key} has a constraint of unknown kind")
+            tasks += (_Task(number, request, rules) for request in claim.requests)
+            for request in claim.requests:
+                for choice in request.choices:
+                    self._validate(claim, choice)
+        if len(tasks) > MAX_REQUESTS:
+            raise DeviceError(f"the pod has {len(tasks)} requests for devices")
+        return self._solve(tasks)
+
+    def _validate(self, claim: ResourceClaim, request: DeviceRequest) -> None:
+        whose = f"ResourceClaim {claim.key}"
+        if request.asks_capacity:
+            raise DeviceError(f"{whose} asks for a share of a device")
+        if request.mode == ALL_DEVICES:
+            if (pool := next((p for p in self._pools if not p.is_usable), None)) is not None:
+                named = "/".join(pool.name)
+                raise DeviceError(f"{whose} asks for all devices, and pool {named} is incomplete")
+            self._devices_for(request)
+        elif request.mode != EXACT_COUNT:
+            raise DeviceError(f"{whose} has a request of unknown mode {request.mode}")
+
+    def _solve(self, tasks: Sequence[_Task]) -> list[DeviceId] | None:
+        if not tasks:
+            return [device for device, _ in self._taken]
+        for _ in self._ways(tasks[0]):
+            if (found := self._solve(tasks[1:])) is not None:
+                return found
+            if self._steps > MAX_STEPS:
+                break
+        return None
+
+    def _ways(self, task: _Task) -> Iterator[None]:
+        """Take the devices of one request in one way after the other; give them back in between."""
+        for choice in task.request.choices:
+            suitable = self._devices_for(choice)
+            is_all = choice.mode == ALL_DEVICES
+            count = len(suitable) if is_all else choice.count
+            before = sum(claim == task.claim for _, claim in self._taken)
+            if (is_all and not count) or before + count > MAX_DEVICES_OF_CLAIM:
+                continue
+            yield from self._combinations(task, choice, suitable, count)
+
+    def _combinations(
+        self,
+        task: _Task,
+        choice: DeviceRequest,
+        suitable: Sequence[tuple[DeviceId, Device]],
+        count: int,
+    ) -> Iterator[None]:
+        if not count:
+            yield
+            return
+        for number, (device_id, device) in enumerate(suitable):
+            if len(suitable) - number < count:
+                return
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                return
+            if not self._may_take(task, choice, device_id, device):
+                continue
+            agreed = self._agree(task, choice, device_id, device)
+            if agreed is None:
+                if choice.mode == ALL_DEVICES:
+                    raise DeviceError("a constraint keeps a claim from having all devices")
+                continue
+            self._taken.append((device_id, task.claim))
+            yield from self._combinations(task, choice, suitable[number + 1 :], count - 1)
+            self._taken.pop()
+            for constraint in agreed:
+                constraint.remove()
+
+    def _may_take(
+        self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device
+    ) -> bool:
+        if choice.is_admin:
+            if (device_id, task.claim) in self._taken:
+                return False
+        elif device_id not in self._free or any(device_id == taken for taken, _ in self._taken):
+            return False
+        return not device.repels(choice)
+
+    def _agree(
+        self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device
+    ) -> list[_Constraint] | None:
+        """Take a device under its constraints; None where it breaks one."""
+        agreed: list[_Constraint] = []
+        sub = choice.name if len(task.request.choices) > 1 or choice.name else ""
+        for constraint in task.constraints:
+            if not constraint.rule.is_about(task.request.name, sub):
+                continue
+            if not constraint.add(device, device_id.driver):
+                for each in agreed:
+                    each.remove()
+                return None
+            agreed.append(constraint)
+        return agreed
+
+    def _devices_for(self, request: DeviceRequest) -> Sequence[tuple[DeviceId, Device]]:
+        """Return the devices that a request selects, free or not."""
+        found = self._suitable.get(request)
+        if found is None:
+            device_class = self._classes.get(request.device_class)
+            if device_class is None:
+                raise DeviceError(f"DeviceClass {request.device_class} is not there")
+            expressions = (*device_class.selectors, *request.selectors)
+            found = self._suitable[request] = [
+                (device_id, device)
+                for pool in self._pools
+                if pool.is_usable
+                for device_id, device in pool.devices
+                if all(self._selectors.matches(e, device_id.driver, device) for e in expressions)
+            ]
+        return found

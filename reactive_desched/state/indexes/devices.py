@@ -1,0 +1,106 @@
+"""The devices of every node, and which of them claims hold."""
+
+from collections.abc import Collection, Hashable, Iterator
+
+from reactive_desched.api.index import Cluster, Index
+from reactive_desched.model.changes import Change, DevicesChanged
+from reactive_desched.model.devices import (
+    DeviceClass,
+    DeviceId,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+)
+from reactive_desched.model.objects import ClusterObject
+from reactive_desched.primitives.groups import Groups
+
+
+class Devices(Index):
+    """The slices of each pool and node, and the claims that each device is allocated to."""
+
+    kinds = (ResourceClaim, ResourceSlice, DeviceClass)
+    announces = (DevicesChanged,)
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        self._claims = cluster.store(ResourceClaim)
+        self._slices = cluster.store(ResourceSlice)
+        self._of_pool = Groups[PoolName, str]()
+        self._local = Groups[str, str]()
+        self._shared: dict[str, None] = {}
+        self._holders = Groups[DeviceId, str]()
+        self.revision = 0
+        """How many objects have changed: answers of an equal one are still true."""
+        for each in self._slices:
+            self._add_slice(each)
+        for claim in self._claims:
+            self._add_claim(claim)
+
+    def slices_near(self, node: str) -> Iterator[ResourceSlice]:
+        """Yield the slices of a node, and those of no single node."""
+        return self._named([*self._local.of(node), *self._shared])
+
+    def slices_of(self, pool: PoolName) -> Iterator[ResourceSlice]:
+        """Yield the slices of a pool, of any generation."""
+        return self._named(self._of_pool.of(pool))
+
+    def holders_of(self, device: DeviceId) -> Collection[str]:
+        """Return the keys of the claims that a device, or a share of it, is allocated to."""
+        return self._holders.of(device)
+
+    def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> list[Change]:
+        """Follow a claim, slice or class."""
+        self.revision += 1
+        if isinstance(old, ResourceSlice):
+            self._remove_slice(old)
+        if isinstance(new, ResourceSlice):
+            self._add_slice(new)
+        if isinstance(old, ResourceClaim):
+            self._remove_claim(old)
+        if isinstance(new, ResourceClaim):
+            self._add_claim(new)
+        return [] if _only_takes(old, new) else [DevicesChanged()]
+
+    def answers(self) -> object:
+        """Return the slices by pool and node, and the holders of devices."""
+        groups = (self._of_pool.as_sets(), self._local.as_sets(), self._holders.as_sets())
+        return groups, set(self._shared)
+
+    def _named(self, names: Collection[str]) -> Iterator[ResourceSlice]:
+        return (found for name in names if (found := self._slices.get(name)) is not None)
+
+    def _add_slice(self, each: ResourceSlice) -> None:
+        self._of_pool.add(each.pool, each.name)
+        if each.scope is not None and each.scope.node:
+            self._local.add(each.scope.node, each.name)
+        else:
+            self._shared[each.name] = None
+
+    def _remove_slice(self, each: ResourceSlice) -> None:
+        self._of_pool.discard(each.pool, each.name)
+        if each.scope is not None and each.scope.node:
+            self._local.discard(each.scope.node, each.name)
+        else:
+            self._shared.pop(each.name, None)
+
+    def _add_claim(self, claim: ResourceClaim) -> None:
+        if claim.allocation is not None:
+            for device in (*claim.allocation.devices, *claim.allocation.shares):
+                self._holders.add(device, claim.key)
+
+    def _remove_claim(self, claim: ResourceClaim) -> None:
+        if claim.allocation is not None:
+            for device in (*claim.allocation.devices, *claim.allocation.shares):
+                self._holders.discard(device, claim.key)
+
+
+def _only_takes(old: ClusterObject | None, new: ClusterObject | None) -> bool:
+    """Say whether a claim has only got its devices, which helps no pod but its own."""
+    return (
+        isinstance(old, ResourceClaim)
+        and isinstance(new, ResourceClaim)
+        and old.uid == new.uid
+        and old.allocation is None
+        and new.allocation is not None
+        and not new.is_terminating
+    )

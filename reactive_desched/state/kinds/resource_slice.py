@@ -1,0 +1,153 @@
+"""ResourceSlices: the devices that drivers offer on nodes."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import field
+
+from reactive_desched.model.devices import (
+    Attribute,
+    Device,
+    NodeScope,
+    PoolName,
+    ResourceSlice,
+)
+from reactive_desched.model.node_affinity import NodeSelector
+from reactive_desched.model.taints import Taint
+from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
+from reactive_desched.state.kinds.kind import (
+    Metadata,
+    Presence,
+    Purpose,
+    WatchedKind,
+    WireStruct,
+)
+
+__all__ = ["RESOURCE_SLICE"]
+
+
+class WireAttribute(WireStruct, frozen=True, gc=False):
+    """A value of one of four types."""
+
+    bool_value: bool | None = field(name="bool", default=None)
+    int_value: int | None = field(name="int", default=None)
+    string: str | None = None
+    version: str | None = None
+
+
+class WireCapacity(WireStruct, frozen=True, gc=False):
+    """A quantity."""
+
+    value: str | int | float = ""
+
+
+class WireTaint(WireStruct, frozen=True, gc=False):
+    """A taint of a device."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class WireDevice(WireStruct, frozen=True, gc=False):
+    """A device of a slice."""
+
+    name: str = ""
+    attributes: Mapping[str, WireAttribute] = {}
+    capacity: Mapping[str, WireCapacity] = {}
+    taints: tuple[WireTaint, ...] = ()
+    node_name: str | None = None
+    all_nodes: bool | None = None
+    node_selector: NodeSelector | None = None
+    consumes_counters: tuple[Presence, ...] = ()
+    allow_multiple_allocations: bool | None = None
+
+
+class WirePool(WireStruct, frozen=True, gc=False):
+    """The pool that a slice is a part of."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class SliceSpec(WireStruct, frozen=True, gc=False):
+    """A ResourceSlice's spec."""
+
+    driver: str = ""
+    pool: WirePool = WirePool()
+    node_name: str | None = None
+    all_nodes: bool | None = None
+    node_selector: NodeSelector | None = None
+    per_device_node_selection: bool | None = None
+    devices: tuple[WireDevice, ...] | None = ()
+
+
+class WireResourceSlice(WireStruct, frozen=True, gc=False):
+    """A ResourceSlice's JSON."""
+
+    metadata: Metadata
+    spec: SliceSpec = SliceSpec()
+
+
+def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice]:
+    """Return a reader that shares names and values, which are alike on most nodes."""
+    text = tables.texts.intern
+
+    def read(wire: WireResourceSlice) -> ResourceSlice:
+        metadata, spec = wire.metadata, wire.spec
+        return ResourceSlice(
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=parse_resource_version(metadata.resource_version),
+            pool=PoolName(text(spec.driver), text(spec.pool.name)),
+            generation=spec.pool.generation,
+            slices_of_pool=spec.pool.resource_slice_count,
+            scope=None if spec.per_device_node_selection else _scope(spec),
+            devices=tuple(map(device, spec.devices or ())),
+        )
+
+    def device(wire: WireDevice) -> Device:
+        has_scope = wire.node_name or wire.all_nodes or wire.node_selector is not None
+        return Device(
+            name=text(wire.name),
+            attributes={
+                text(name): value
+                for name, each in wire.attributes.items()
+                if (value := value_of(each)) is not None
+            },
+            capacity={text(name): text(str(c.value)) for name, c in wire.capacity.items()},
+            taints=tuple(Taint(text(t.key), text(t.effect), text(t.value)) for t in wire.taints),
+            scope=_scope(wire) if has_scope else None,
+            takes_counters=bool(wire.consumes_counters),
+            is_shared=bool(wire.allow_multiple_allocations),
+        )
+
+    def value_of(wire: WireAttribute) -> Attribute | None:
+        if wire.bool_value is not None:
+            return wire.bool_value
+        if wire.int_value is not None:
+            return wire.int_value
+        if wire.version is not None:
+            return (text(wire.version),)
+        return None if wire.string is None else text(wire.string)
+
+    return read
+
+
+def _scope(wire: WireDevice | SliceSpec) -> NodeScope:
+    return NodeScope(wire.node_name or "", bool(wire.all_nodes), wire.node_selector)
+
+
+RESOURCE_SLICE: Final = WatchedKind(
+    kind="ResourceSlice",
+    resource="resourceslices",
+    api_version="resource.k8s.io/v1",
+    namespaced=False,
+    record=ResourceSlice,
+    wire=WireResourceSlice,
+    make_reader=_reader,
+    purpose=Purpose.DEVICES,
+    read_for="the devices that nodes have; watched only with `guards.resourceClaims: fit`",
+    if_forbidden="pods with ResourceClaims stay where they are",
+)

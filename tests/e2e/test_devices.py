@@ -1,0 +1,352 @@
+"""What we say of a pod's ResourceClaims is what the real kube-scheduler does, node by node."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.fit.scheduler import SchedulerNodeFit
+from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES
+from reactive_desched.state.cluster import ClusterState, ClusterView
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import DEVICE_RESOURCES, NODES, PODS, WATCHED_KINDS
+from tests.support.all_nodes import fitting_nodes
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.playground import OWNER, E2ENamespace
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+Object = dict[str, Any]  # a Kubernetes object as JSON
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+OUR_NODES = ("a1", "a2", "b1", "b2")
+API = "resource.k8s.io/v1"
+REFUSAL_LASTS_S = 12.0
+NOT_YET = "not created yet"  # as the scheduler says of a claim that is still to be made
+PROFILES = replace(DEFAULT_PROFILES, watches_devices=True)
+
+
+def gpu(name: str, model: str, memory: str, numa: int, **more: Any) -> Object:  # any JSON value
+    attributes = {"model": {"string": model}, "numa": {"int": numa}, "fw": {"version": "1.10.0"}}
+    return {
+        "name": name,
+        "attributes": attributes,
+        "capacity": {"memory": {"value": memory}},
+        **more,
+    }
+
+
+def plain(name: str, **more: Any) -> Object:  # any JSON value
+    return {"name": name, **more}
+
+
+def exactly(of: str = "gpu", name: str = "r", **more: Any) -> Object:  # any JSON value
+    return {"name": name, "exactly": {"deviceClassName": of, **more}}
+
+
+def where(expression: str) -> list[Object]:
+    return [{"cel": {"expression": expression}}]
+
+
+TOLERANT = [{"key": "maintenance", "operator": "Exists"}]
+TWO_TOLERANT = exactly(count=2, tolerations=TOLERANT)
+
+
+class Arena:
+    """Four nodes with devices, some of which two pods hold."""
+
+    def __init__(self, ours: E2ENamespace) -> None:
+        self.ours = ours
+        self.space = ours.namespace
+        self.kubectl = ours.kubectl
+        self.at_rest = 0
+
+    def driver(self, name: str) -> str:
+        return f"{name}.{self.space}.example.com"
+
+    def slice(
+        self, name: str, devices: list[Object], driver: str = "gpu", **spec: Any
+    ) -> Object:  # any JSON value
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1, **spec.pop("pool", {})}
+        return {
+            "apiVersion": API,
+            "kind": "ResourceSlice",
+            "metadata": {
+                "name": f"{self.space}-{name}-{pool['generation']}",
+                "labels": {OWNER: self.space},
+            },
+            "spec": {"driver": self.driver(driver), "pool": pool, "devices": devices, **spec},
+        }
+
+    def slices(self) -> Iterator[Object]:
+        at, in_a = (
+            self.ours.node,
+            {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]},
+        )
+        near_a = {"nodeSelectorTerms": [in_a]}
+        taint = {"key": "maintenance", "value": "yes", "effect": "NoSchedule"}
+        yield self.slice(
+            "a1",
+            [gpu("g0", "A100", "40Gi", 0), gpu("g1", "A100", "40Gi", 0)],
+            nodeName=at("a1"),
+        )
+        yield self.slice(
+            "a2",
+            [
+                gpu("g0", "H100", "80Gi", 0),
+                gpu("g1", "H100", "80Gi", 1),
+                gpu("g2", "H100", "80Gi", 1, taints=[taint]),
+            ],
+            nodeName=at("a2"),
+        )
+        yield self.slice(
+            "b1",
+            [gpu("g0", "A100", "80Gi", 0)],
+            nodeName=at("b1"),
+            pool={"resourceSliceCount": 2},
+        )
+        old = [gpu("g0", "A100", "80Gi", 0), gpu("g1", "A100", "80Gi", 0)]
+        yield self.slice("b2", old, nodeName=at("b2"))
+        new = [gpu("g0", "A100", "80Gi", 0)]
+        yield self.slice("b2", new, nodeName=at("b2"), pool={"generation": 2})
+        yield self.slice("net", [plain("n0")], "net", nodeSelector=near_a)
+        yield self.slice("any", [plain("u0")], "any", allNodes=True)
+        each = [plain("p0", nodeName=at("b1")), plain("p1", nodeSelector=near_a)]
+        yield self.slice("each", each, "each", perDeviceNodeSelection=True)
+
+    def classes(self) -> Iterator[Object]:
+        for name in ("gpu", "net", "any", "each"):
+            yield {
+                "apiVersion": API,
+                "kind": "DeviceClass",
+                "metadata": {"name": f"{self.space}-{name}", "labels": {OWNER: self.space}},
+                "spec": {"selectors": where(f'device.driver == "{self.driver(name)}"')},
+            }
+
+    def spec(self, claim: Object) -> Object:
+        """Return a claim's spec with the names of this arena."""
+        text = json.dumps({"devices": claim})
+        text = text.replace("DRIVER", self.driver("gpu"))
+        for name in ("gpu", "net", "any", "each"):
+            text = text.replace(
+                f'"deviceClassName": "{name}"', f'"deviceClassName": "{self.space}-{name}"'
+            )
+        loaded: Object = json.loads(text)
+        return loaded
+
+    def named_claim(self, name: str, claim: Object) -> Object:
+        return {
+            "apiVersion": API,
+            "kind": "ResourceClaim",
+            "metadata": {"namespace": self.space, "name": name},
+            "spec": self.spec(claim),
+        }
+
+    def template(self, name: str, claim: Object) -> Object:
+        return {
+            "apiVersion": API,
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"namespace": self.space, "name": name},
+            "spec": {"spec": self.spec(claim)},
+        }
+
+    def pod(self, name: str, node: str, **claims: Object) -> Object:
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": self.space, "name": name},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": [{"name": "main", "image": "example.invalid/nothing"}],
+                "resourceClaims": [{"name": key, **source} for key, source in claims.items()],
+                **({"nodeSelector": {HOST: self.ours.node(node)}} if node else {}),
+            },
+        }
+
+    def claims(self) -> list[Object]:
+        found: list[Object] = self.kubectl.get("resourceclaims", "-n", self.space)
+        return found
+
+    def wait_for_rest(self) -> None:
+        """Wait until the claims of deleted pods are gone, too."""
+        wait_until(
+            lambda: len(self.claims()) == self.at_rest,
+            within_s=60,
+            what="only residents have claims",
+        )
+
+    # --- both opinions ---
+
+    def ours_says(self, claims: list[Object]) -> set[str]:
+        """Ask our own filters, over what the API server shows."""
+        tables, state = InternTables(), ClusterState()
+        codecs = {name: ResourceCodec(kind, tables) for name, kind in WATCHED_KINDS.items()}
+        for resource in (NODES, PODS, *sorted(DEVICE_RESOURCES)):
+            for obj in self.kubectl.get(resource, "-A"):
+                state.upsert(codecs[resource].decode_object(json.dumps(obj).encode()))
+        uses = {}
+        for number, claim in enumerate(claims):
+            if isinstance(claim, dict):
+                made = self.named_claim(f"new-{number}", claim)
+                state.upsert(codecs["resourceclaims"].decode_object(json.dumps(made).encode()))
+                uses[f"c{number}"] = {"resourceClaimName": f"new-{number}"}
+            else:
+                uses[f"c{number}"] = {"resourceClaimName": claim}
+        new = self.pod("new", "", **uses)
+        new["metadata"]["uid"] = "new"
+        mover = codecs[PODS].decode_object(json.dumps(new).encode())
+        assert isinstance(mover, Pod)
+        fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0, PROFILES)
+        return {name for name in OUR_NODES if self.ours.node(name) in fitting_nodes(fit, mover)}
+
+    def theirs_says(self, claims: list[Object], target: str, *, likely: bool) -> bool:
+        """Let the real scheduler decide whether it puts a pod on one node."""
+        name, uses = f"p-{os.urandom(3).hex()}", {}
+        for number, claim in enumerate(claims):
+            if isinstance(claim, dict):
+                self.kubectl.apply(self.template(f"{name}-{number}", claim))
+                uses[f"c{number}"] = {"resourceClaimTemplateName": f"{name}-{number}"}
+            else:
+                uses[f"c{number}"] = {"resourceClaimName": claim}
+        self.kubectl.apply(self.pod(name, target, **uses))
+        verdicts: list[bool] = []
+        refused_until = time.monotonic() + (REFUSAL_LASTS_S if likely else 0)
+
+        def decided() -> bool:
+            (found,) = self.kubectl.get("pod", "-n", self.space, name)
+            conditions = found.get("status", {}).get("conditions", [])
+            refused = any(
+                c["type"] == "PodScheduled"
+                and c["status"] == "False"
+                and NOT_YET not in c["message"]
+                for c in conditions
+            )
+            lasts = time.monotonic() >= refused_until
+            if (refused and lasts) or "nodeName" in found["spec"]:
+                verdicts.append("nodeName" in found["spec"])
+            return bool(verdicts)
+
+        wait_until(decided, within_s=60, what=f"{name} is scheduled or refused")
+        self.kubectl.run("delete", "pod", "-n", self.space, name, "--grace-period=0", "--force")
+        return verdicts[0]
+
+
+@pytest.fixture(scope="module")
+def arena(control_plane: ControlPlane) -> Iterator[Arena]:
+    """Four nodes in two zones; one device of `a1` and one of `a2` are taken."""
+    kubectl = control_plane.kubectl()
+    with E2ENamespace(kubectl, f"dev-{os.urandom(2).hex()}") as ours:
+        here = Arena(ours)
+        kubectl.run("label", "ns", here.space, "resource.kubernetes.io/admin-access=true")
+        for name in OUR_NODES:
+            ours.add_nodes(name, **{ZONE: name[0]})
+        kubectl.apply(*here.classes(), *here.slices())
+        kubectl.apply(here.template("one", {"requests": [exactly()]}))
+        kubectl.apply(here.named_claim("shared", {"requests": [exactly()]}))
+        kubectl.apply(
+            here.pod("holder", "a1", own={"resourceClaimTemplateName": "one"}),
+            here.pod("sharer", "a2", own={"resourceClaimName": "shared"}),
+        )
+
+        def are_allocated() -> bool:
+            claims = here.claims()
+            held = [each for each in claims if each.get("status", {}).get("allocation")]
+            return len(held) == len(claims) == len(("holder", "sharer"))
+
+        wait_until(are_allocated, within_s=60, what="the residents have their devices")
+        here.at_rest = len(here.claims())
+        yield here
+        for kind in ("resourceslices", "deviceclasses"):
+            kubectl.run("delete", kind, "-l", f"{OWNER}={here.space}", "--wait=false")
+
+
+def one(*requests: Object, **more: Any) -> Object:  # any JSON value
+    return {"requests": list(requests), **more}
+
+
+def choices(*alternatives: Object) -> Object:
+    named = [{"name": f"s{n}", "deviceClassName": "gpu", **a} for n, a in enumerate(alternatives)]
+    return one({"name": "r", "firstAvailable": named})
+
+
+H100 = where('device.attributes["DRIVER"].model == "H100"')
+LARGE = where('device.capacity["DRIVER"].memory.compareTo(quantity("80Gi")) >= 0')
+NEW = where('device.attributes["DRIVER"].fw.isGreaterThan(semver("1.9.0"))')
+ABSENT = where('device.attributes["DRIVER"].nothing == 3')
+PERHAPS = where('device.attributes["DRIVER"].?nothing.orValue(3) == 3')
+ELSEWHERE = where('has(device.attributes["other.example.com"].model)')
+BOUND = where(
+    'cel.bind(gpu, device.attributes["DRIVER"], gpu.numa == 1 && gpu.model.lowerAscii() == "h100")'
+)
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        pytest.param([one(exactly())], {"a1", "a2", "b2"}, id="a device"),
+        pytest.param([one(exactly(count=2))], set(), id="two devices, as many as are free nowhere"),
+        pytest.param([one(TWO_TOLERANT)], {"a2"}, id="two devices, one with a taint"),
+        pytest.param([one(exactly(selectors=H100))], {"a2"}, id="of a model"),
+        pytest.param([one(exactly(selectors=LARGE))], {"a2", "b2"}, id="of a capacity"),
+        pytest.param([one(exactly(selectors=NEW))], {"a1", "a2", "b2"}, id="of a version"),
+        pytest.param([one(exactly(selectors=ABSENT))], set(), id="an attribute that is not there"),
+        pytest.param(
+            [one(exactly(selectors=PERHAPS))], {"a1", "a2", "b2"}, id="an optional attribute"
+        ),
+        pytest.param([one(exactly(selectors=ELSEWHERE))], set(), id="of a domain not there"),
+        pytest.param([one(exactly(selectors=BOUND))], {"a2"}, id="by a bound expression"),
+        pytest.param([one(exactly(allocationMode="All"))], {"b2"}, id="all devices"),
+        pytest.param(
+            [choices({"count": 2}, {"selectors": H100})], {"a2"}, id="the first that can be had"
+        ),
+        pytest.param(
+            [one(TWO_TOLERANT, constraints=[{"matchAttribute": "DRIVER/numa"}])],
+            {"a2"},
+            id="two that are near each other",
+        ),
+        pytest.param(
+            [one(TWO_TOLERANT, constraints=[{"matchAttribute": "DRIVER/nothing"}])],
+            set(),
+            id="two that have nothing in common",
+        ),
+        pytest.param(
+            [one(TWO_TOLERANT, constraints=[{"distinctAttribute": "DRIVER/numa"}])],
+            set(),
+            id="two that are to differ",
+        ),
+        pytest.param(
+            [one(exactly(count=2, adminAccess=True))], {"a1", "a2"}, id="to look after them"
+        ),
+        pytest.param([one(exactly("net"))], {"a1", "a2"}, id="a device of some nodes"),
+        pytest.param([one(exactly("any"))], set(OUR_NODES), id="a device of all nodes"),
+        pytest.param(
+            [one(exactly("each"))], {"a1", "a2", "b1"}, id="devices with nodes of their own"
+        ),
+        pytest.param(
+            [one(exactly("each", count=2))], set(), id="two with different nodes of their own"
+        ),
+        pytest.param([one(exactly()), one(exactly("any"))], {"a1", "a2", "b2"}, id="two claims"),
+        pytest.param(
+            [one(exactly()), one(exactly())], set(), id="two claims for what is there once"
+        ),
+        pytest.param(["shared"], {"a2"}, id="a claim that others use"),
+        pytest.param(["shared", one(exactly())], {"a2"}, id="and one more"),
+        pytest.param(["nothing"], set(), id="a claim that is not there"),
+        pytest.param([one(exactly("absent"))], set(), id="a class that is not there"),
+    ],
+)
+def test_devices_are_found_as_by_the_real_scheduler_on_every_node(
+    arena: Arena, claims: list[Any], expected: set[str]
+) -> None:
+    arena.wait_for_rest()
+    ours = arena.ours_says(claims)
+    real = {name for name in OUR_NODES if arena.theirs_says(claims, name, likely=name in ours)}
+
+    assert ours == real
+    assert real == expected

@@ -1,0 +1,337 @@
+"""Whether a pod finds devices for its ResourceClaims on the other nodes.
+
+tests/e2e/test_devices.py compares more of them with the real kube-scheduler, node by node.
+"""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.fit.device_selectors import DeviceError, DeviceSelectors
+from reactive_desched.fit.devices import CLAIM_NOT_FOUND, CLAIM_NOT_JUDGED
+from reactive_desched.model.devices import (
+    ALL_DEVICES,
+    Device,
+    DeviceAllocation,
+    DeviceAlternatives,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceId,
+    DeviceRequest,
+    NodeScope,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+)
+from reactive_desched.model.labels import EVERYTHING
+from reactive_desched.model.node_affinity import NodeSelector
+from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.taints import Taint, Toleration
+from reactive_desched.model.wakes import WakeOnDevices
+from reactive_desched.testing.builders import node, pod, term, with_spec
+from tests.fit.conftest import Place
+
+GPU = DeviceClass("gpu", selectors=('device.driver == "gpus"',))
+NODES = [node("n1"), node("n2", labels={"disk": "ssd"}), node("n3")]
+ONE = DeviceRequest("gpu")
+
+
+def gpus(name: str, *found: Device, **more: Any) -> ResourceSlice:  # any field of a slice
+    fields = {"pool": PoolName("gpus", name), "scope": NodeScope(name), **more}
+    return ResourceSlice(f"s-{name}", devices=found or (Device("g0"),), **fields)
+
+
+def asks(*requests: DeviceRequest, **more: Any) -> ResourceClaim:  # any field of a claim
+    wanted = tuple(DeviceAlternatives(f"r{n}", (each,)) for n, each in enumerate(requests))
+    return ResourceClaim("default", more.pop("name", "own"), requests=wanted, **more)
+
+
+def held(where: str, *names: str, **more: Any) -> DeviceAllocation:  # any field of it
+    taken = tuple(DeviceId("gpus", where, name) for name in names or ("g0",))
+    selector = NodeSelector((term(f"kubernetes.io/hostname={where}"),))
+    return DeviceAllocation(taken, **{"node_selector": selector, **more})
+
+
+def user(name: str = "mover", on: str = "n1", claims: tuple[str, ...] = ("own",)) -> Pod:
+    named = tuple((claim, claim) for claim in claims)
+    return with_spec(pod(name, on=on), resource_claims=named, has_resource_claims=True)
+
+
+MOVER = user()
+OWN = asks(ONE, allocation=held("n1"), users=(MOVER.uid,), pod=MOVER.uid)
+"""The claim of the mover, made for it from a template: it has the device of n1."""
+
+
+def fitting(*things: ClusterObject, mover: Pod = MOVER) -> set[str]:
+    return Place(*NODES, GPU, mover, *things).fitting(mover)
+
+
+@pytest.mark.parametrize(
+    ("things", "expected"),
+    [
+        pytest.param([OWN, gpus("n1"), gpus("n2")], {"n2"}, id="a free device"),
+        pytest.param([OWN, gpus("n1")], set(), id="none"),
+        pytest.param(
+            [OWN, gpus("n2"), asks(ONE, name="x", allocation=held("n2"), users=("y",))],
+            set(),
+            id="one of another claim",
+        ),
+        pytest.param(
+            [OWN, gpus("n2"), asks(ONE, name="x", allocation=held("n2", "g1"), users=("y",))],
+            {"n2"},
+            id="another one than that of another claim",
+        ),
+        pytest.param(
+            [asks(ONE, allocation=held("n2"), users=(MOVER.uid,)), gpus("n2"), gpus("n3")],
+            {"n2", "n3"},
+            id="a claim of its own that the last user's end deallocates",
+        ),
+        pytest.param(
+            [asks(ONE, allocation=held("any"), users=(MOVER.uid,)), gpus("any")],
+            set(),
+            id="no node has it",
+        ),
+        pytest.param(
+            [
+                replace(OWN, allocation=held("net", node_selector=None)),
+                gpus("net", scope=NodeScope(all_nodes=True)),
+            ],
+            {"n2", "n3"},
+            id="the device that the pod itself has, from any node",
+        ),
+        pytest.param(
+            [OWN, gpus("net", scope=NodeScope(selector=NodeSelector((term("disk=ssd"),))))],
+            {"n2"},
+            id="a device of some nodes",
+        ),
+        pytest.param(
+            [OWN, gpus("each", Device("g0", scope=NodeScope("n3")), scope=None)],
+            {"n3"},
+            id="a device with a node of its own",
+        ),
+        pytest.param([OWN, gpus("n2", slices_of_pool=2)], set(), id="an incomplete pool"),
+        pytest.param(
+            [
+                OWN,
+                gpus("n2", slices_of_pool=2),
+                replace(gpus("n2"), name="next", generation=2, scope=NodeScope("n3")),
+            ],
+            {"n3"},
+            id="a pool that moved to another node",
+        ),
+        pytest.param(
+            [OWN, gpus("n2", Device("g0", takes_counters=True))],
+            set(),
+            id="a part of a device, which is not known to be free",
+        ),
+        pytest.param(
+            [
+                asks(replace(ONE, tolerations=(Toleration("sick", "Exists"),)), pod=MOVER.uid),
+                gpus("n2", Device("g0", taints=(Taint("sick", "NoSchedule"),))),
+            ],
+            {"n2"},
+            id="a taint that is tolerated",
+        ),
+        pytest.param(
+            [OWN, gpus("n2", Device("g0", taints=(Taint("sick", "NoExecute"),)))],
+            set(),
+            id="a taint that is not",
+        ),
+        pytest.param(
+            [OWN, gpus("n2", Device("g0", taints=(Taint("sick", "None"),)))],
+            {"n2"},
+            id="a taint that says nothing",
+        ),
+    ],
+)
+def test_devices_are_free_on_nodes(things: list[ClusterObject], expected: set[str]) -> None:
+    assert fitting(*things) == expected
+
+
+def shared(*users: str) -> ResourceClaim:
+    return asks(ONE, allocation=held("n2"), users=users)
+
+
+def test_a_claim_that_other_pods_use_stays_where_it_is() -> None:
+    alone = fitting(shared(MOVER.uid), gpus("n2"), gpus("n3"))
+    with_another = fitting(shared(MOVER.uid, "other"), gpus("n2"), gpus("n3"))
+
+    assert (alone, with_another) == ({"n2", "n3"}, {"n2"})
+
+
+def test_a_claim_with_as_many_users_as_can_be_takes_no_more() -> None:
+    others = tuple(map(str, range(256)))
+    claim = asks(ONE, allocation=held("n2", node_selector=None), users=others)
+
+    assert fitting(claim) == set()
+    assert fitting(replace(claim, users=others[1:])) == {"n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        pytest.param([], id="none"),
+        pytest.param([replace(OWN, is_terminating=True, pod="")], id="one that is deleted"),
+    ],
+)
+def test_a_claim_that_is_not_there_keeps_the_pod_from_every_node(
+    things: list[ClusterObject],
+) -> None:
+    here = Place(*NODES, GPU, gpus("n2"), MOVER, *things)
+
+    assert list(here.why_not(MOVER)) == [CLAIM_NOT_FOUND.about("own").message]
+
+
+def test_claims_of_templates_are_found_by_the_status_of_the_pod() -> None:
+    templated = with_spec(MOVER, resource_claims=(("gpu", ""),))
+    things = (OWN, gpus("n2"))
+
+    assert fitting(*things, mover=templated) == set()
+    assert fitting(*things, mover=replace(templated, made_claims=(("gpu", "own"),))) == {"n2"}
+    assert fitting(*things, mover=replace(templated, made_claims=(("gpu", ""),))) == {"n2", "n3"}
+
+
+MIXED = gpus(
+    "n2",
+    Device("g0", {"numa": 0, "model": "a"}),
+    Device("g1", {"numa": 1, "model": "b"}),
+    Device("g2", {"numa": 1, "model": "b"}),
+)
+
+
+def alike(attribute: str, **more: Any) -> dict[str, Any]:  # fields of a constraint
+    return {"constraints": (DeviceConstraint(match_attribute=attribute, **more),)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "fits"),
+    [
+        pytest.param(asks(replace(ONE, count=3)), True, id="as many as there are"),
+        pytest.param(asks(replace(ONE, count=4)), False, id="more than there are"),
+        pytest.param(asks(replace(ONE, mode=ALL_DEVICES)), True, id="all"),
+        pytest.param(asks(ONE, replace(ONE, mode=ALL_DEVICES)), False, id="one, and all"),
+        pytest.param(asks(replace(ONE, count=2), **alike("gpus/numa")), True, id="two alike"),
+        pytest.param(asks(replace(ONE, count=3), **alike("gpus/numa")), False, id="three alike"),
+        pytest.param(asks(ONE, **alike("gpus/other")), False, id="by what they lack"),
+        pytest.param(asks(ONE, **alike("nics/numa")), False, id="by another driver's attribute"),
+        pytest.param(
+            asks(replace(ONE, count=2), ONE, **alike("gpus/numa", requests=("r0",))),
+            True,
+            id="two alike and any other, which takes a second try",
+        ),
+        pytest.param(
+            asks(
+                replace(ONE, count=2),
+                constraints=(DeviceConstraint(distinct_attribute="gpus/model"),),
+            ),
+            True,
+            id="two that differ",
+        ),
+        pytest.param(
+            asks(
+                replace(ONE, count=3),
+                constraints=(DeviceConstraint(distinct_attribute="gpus/model"),),
+            ),
+            False,
+            id="three that differ",
+        ),
+        pytest.param(
+            asks(replace(ONE, selectors=('device.attributes["gpus"].model == "a"',))),
+            True,
+            id="one that suits",
+        ),
+        pytest.param(
+            asks(replace(ONE, count=2, selectors=('device.attributes["gpus"].model == "a"',))),
+            False,
+            id="two of which one suits",
+        ),
+        pytest.param(asks(replace(ONE, device_class="none")), False, id="of a class not there"),
+        pytest.param(asks(replace(ONE, mode="Some")), False, id="in a way not known"),
+        pytest.param(
+            asks(ONE, constraints=(DeviceConstraint(),)), False, id="under a rule unknown"
+        ),
+        pytest.param(asks(replace(ONE, asks_capacity=True)), False, id="a share of one"),
+        pytest.param(asks(replace(ONE, count=33)), False, id="more than a claim may have"),
+    ],
+)
+def test_requests_and_constraints_are_met_together(claim: ResourceClaim, *, fits: bool) -> None:
+    assert (fitting(claim, MIXED) == {"n2"}) is fits
+
+
+def test_the_first_alternative_that_can_be_had_is_taken() -> None:
+    both = DeviceAlternatives("r", (replace(ONE, count=9, name="many"), replace(ONE, name="one")))
+    claim = ResourceClaim("default", "own", requests=(both,))
+
+    assert fitting(claim, MIXED) == {"n2"}
+    assert fitting(replace(claim, requests=(replace(both, choices=both.choices[:1]),))) == set()
+
+
+def test_who_looks_after_devices_may_have_those_of_others() -> None:
+    taken = asks(ONE, name="x", allocation=held("n2"), users=("y",))
+    admin = replace(ONE, is_admin=True)
+
+    assert fitting(asks(admin), gpus("n2"), taken) == {"n2"}
+    assert fitting(asks(replace(admin, count=2)), gpus("n2"), taken) == set()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ['device.attributes["gpus"].nothing == 1', "device.nothing(", "", '"text"', "unknown(device)"],
+)
+def test_an_expression_that_fails_keeps_the_pod_from_every_node(expression: str) -> None:
+    claim = asks(replace(ONE, selectors=(expression,)))
+    here = Place(*NODES, GPU, MOVER, claim, gpus("n2"), gpus("n3"))
+
+    (why,) = here.why_not(MOVER)
+    assert why.startswith(CLAIM_NOT_JUDGED.about("CEL expression").message)
+
+
+def test_without_the_library_no_expression_can_be_judged() -> None:
+    with pytest.raises(DeviceError) as caught:
+        DeviceSelectors(lambda: None).matches("true", "gpus", Device("g0"))
+
+    assert "reactive-desched[devices]" in str(caught.value)
+    assert fitting(replace(GPU, selectors=()), OWN, gpus("n2")) == {"n2"}
+
+
+def test_a_search_ends_after_so_many_steps() -> None:
+    same = tuple(Device(f"g{n:02}", {"numa": n}) for n in range(24))
+    near = asks(replace(ONE, count=12), **alike("gpus/numa"))
+    hard = asks(*[replace(ONE, count=6)] * 5)
+
+    assert fitting(near, gpus("n2", *same)) == set()
+    assert fitting(hard, gpus("n2", *same)) == set()
+
+
+def test_a_device_is_promised_to_one_pod_until_its_replacement_is_there() -> None:
+    second = user("second", claims=("theirs",))
+    theirs = asks(ONE, name="theirs", pod=second.uid)
+    here = Place(*NODES, GPU, gpus("n2"), OWN, theirs, MOVER, second)
+
+    assert here.let_go(MOVER) == "n2"
+    assert here.let_go(second) is None
+    here.end(MOVER, "refused")
+    assert here.let_go(second) == "n2"
+
+
+def test_a_device_of_the_network_is_promised_once_whatever_the_node() -> None:
+    second = user("second", claims=("theirs",))
+    theirs = asks(ONE, name="theirs", pod=second.uid)
+    net = gpus("net", scope=NodeScope(all_nodes=True))
+    here = Place(*NODES, GPU, net, replace(OWN, allocation=None), theirs, MOVER, second)
+
+    assert here.let_go(MOVER) is not None
+    assert here.let_go(second) is None
+
+
+def test_a_pod_without_devices_waits_for_them() -> None:
+    here = Place(*NODES, GPU, OWN, MOVER)
+
+    assert WakeOnDevices() in here.park(MOVER)
+    assert (
+        WakeOnDevices()
+        not in Place(*NODES, pod("x", on="n1"))
+        .fit.diagnose_other_nodes(pod("x", on="n1"), EVERYTHING)
+        .wake_on
+    )

@@ -1,0 +1,177 @@
+"""Claims, slices and classes of devices, as the API server tells them."""
+
+import json
+from typing import Any
+
+from reactive_desched.kube.codec import ResourceCodec
+from reactive_desched.model.devices import (
+    Attribute,
+    Device,
+    DeviceAllocation,
+    DeviceAlternatives,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceId,
+    DeviceRequest,
+    NodeScope,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+    claim_names,
+)
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.taints import Taint, Toleration
+from reactive_desched.state.kinds.interning import InternTables
+from reactive_desched.state.resources import PODS, WATCHED_KINDS
+
+METADATA = {"name": "x", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}
+ALWAYS = {"cel": {"expression": "true"}}
+
+
+def read(resource: str, **members: Any) -> Any:  # an object of any kind, of any JSON
+    codec = ResourceCodec(WATCHED_KINDS[resource], InternTables())
+    return codec.decode_object(json.dumps({"metadata": METADATA} | members).encode())
+
+
+def test_a_class_has_its_expressions() -> None:
+    unknown = {"rego": "allow"}
+
+    assert read("deviceclasses", spec={"selectors": [ALWAYS, unknown]}) == DeviceClass(
+        "x", "u1", 7, ("true", "")
+    )
+
+
+def test_a_claim_says_what_it_asks_for_and_has() -> None:
+    exactly = {
+        "deviceClassName": "gpu",
+        "selectors": [ALWAYS],
+        "allocationMode": "ExactCount",
+        "count": 2,
+        "tolerations": [{"key": "sick", "operator": "Exists"}],
+    }
+    either = [
+        {"name": "all", "deviceClassName": "gpu", "allocationMode": "All"},
+        {"name": "part", "deviceClassName": "gpu", "capacity": {"requests": {"memory": "1Gi"}}},
+    ]
+    device = {"driver": "d", "pool": "p"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "pod-a", "controller": True}
+    found = read(
+        "resourceclaims",
+        metadata=METADATA | {"ownerReferences": [owner]},
+        spec={
+            "devices": {
+                "requests": [
+                    {"name": "a", "exactly": exactly},
+                    {"name": "b", "firstAvailable": either},
+                    {"name": "c", "exactly": {"deviceClassName": "gpu", "adminAccess": True}},
+                ],
+                "constraints": [
+                    {"requests": ["a"], "matchAttribute": "d/numa"},
+                    {"distinctAttribute": "d/model"},
+                ],
+            }
+        },
+        status={
+            "allocation": {
+                "devices": {
+                    "results": [
+                        device | {"device": "g0"},
+                        device | {"device": "g1", "adminAccess": True},
+                        device | {"device": "g2", "shareID": "s"},
+                    ]
+                }
+            },
+            "reservedFor": [{"resource": "pods", "name": "a", "uid": "pod-a"}],
+        },
+    )
+
+    tolerant = (Toleration("sick", "Exists"),)
+    assert found == ResourceClaim(
+        "shop",
+        "x",
+        "u1",
+        7,
+        (
+            DeviceAlternatives(
+                "a", (DeviceRequest("gpu", ("true",), count=2, tolerations=tolerant),)
+            ),
+            DeviceAlternatives(
+                "b",
+                (
+                    DeviceRequest("gpu", mode="All", name="all"),
+                    DeviceRequest("gpu", asks_capacity=True, name="part"),
+                ),
+            ),
+            DeviceAlternatives("c", (DeviceRequest("gpu", is_admin=True),)),
+        ),
+        (DeviceConstraint(("a",), "d/numa"), DeviceConstraint((), "", "d/model")),
+        DeviceAllocation((DeviceId("d", "p", "g0"),), shares=(DeviceId("d", "p", "g2"),)),
+        ("pod-a",),
+        "pod-a",
+    )
+    assert not found.is_terminating
+
+
+def test_a_claim_that_is_deleted_says_so() -> None:
+    leaving = METADATA | {"deletionTimestamp": "1970-01-01T00:00:09Z"}
+
+    assert read("resourceclaims", metadata=leaving).is_terminating
+
+
+def test_a_slice_has_its_devices_and_their_nodes() -> None:
+    devices = [
+        {
+            "name": "g0",
+            "attributes": {
+                "model": {"string": "a"},
+                "other.example.com/numa": {"int": 1},
+                "ecc": {"bool": False},
+                "fw": {"version": "1.2.3"},
+                "list": {"strings": ["a"]},
+            },
+            "capacity": {"memory": {"value": "40Gi"}},
+            "taints": [
+                {"key": "sick", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+            ],
+        },
+        {"name": "g1", "consumesCounters": [{"counterSet": "c", "counters": {}}], "allNodes": True},
+        {"name": "g2", "allowMultipleAllocations": True, "nodeName": "n2"},
+    ]
+    pool = {"name": "p", "generation": 3, "resourceSliceCount": 2}
+    spec = {"driver": "d", "pool": pool, "devices": devices}
+    attributes: dict[str, Attribute] = {
+        "model": "a",
+        "other.example.com/numa": 1,
+        "ecc": False,
+        "fw": ("1.2.3",),
+    }
+    found = (
+        Device("g0", attributes, {"memory": "40Gi"}, (Taint("sick", "NoSchedule"),)),
+        Device("g1", takes_counters=True, scope=NodeScope(all_nodes=True)),
+        Device("g2", is_shared=True, scope=NodeScope("n2")),
+    )
+    expected = ResourceSlice("x", "u1", 7, PoolName("d", "p"), 3, 2, NodeScope("n1"), found)
+
+    assert read("resourceslices", spec=spec | {"nodeName": "n1"}) == expected
+    each = read("resourceslices", spec=spec | {"perDeviceNodeSelection": True})
+    assert (each.scope, each.devices) == (None, found)
+    without = read("resourceslices", spec={"driver": "d", "pool": pool, "allNodes": True})
+    assert (without.scope, without.devices) == (NodeScope(all_nodes=True), ())
+
+
+def test_a_pod_names_its_claims() -> None:
+    claims = [
+        {"name": "own", "resourceClaimName": "shared"},
+        {"name": "made", "resourceClaimTemplateName": "t"},
+        {"name": "unneeded", "resourceClaimTemplateName": "t"},
+        {"name": "awaited", "resourceClaimTemplateName": "t"},
+    ]
+    made = [{"name": "made", "resourceClaimName": "made-x1"}, {"name": "unneeded"}]
+    found = read(PODS, spec={"resourceClaims": claims}, status={"resourceClaimStatuses": made})
+
+    assert isinstance(found, Pod)
+    assert list(claim_names(found)) == ["shared", "made-x1", ""]
+    assert found.has_resource_claims
+    others = [claims[0] | {"resourceClaimName": "other"}]
+    other = read(PODS, spec={"resourceClaims": others})
+    assert list(claim_names(other)) == ["other"]
