@@ -68,9 +68,7 @@ _POD_REASONS: Final = frozenset(
         SPREAD_LABEL_MISSING,
     }
 )
-_NODE_REASONS: Final = frozenset(
-    {VOLUME_NODE_CONFLICT, VOLUME_ZONE_CONFLICT, CLAIM_ELSEWHERE, NO_DEVICES}
-)
+_NODE_REASONS: Final = frozenset({VOLUME_NODE_CONFLICT, VOLUME_ZONE_CONFLICT, CLAIM_ELSEWHERE})
 _LEFT_BEHIND: Final = frozenset({TOO_MANY_VOLUMES, NO_DEVICES})
 """Reasons that may end when anything leaves a node that has had room for the pod before."""
 

@@ -335,3 +335,38 @@ def test_a_pod_without_devices_waits_for_them() -> None:
         .fit.diagnose_other_nodes(pod("x", on="n1"), EVERYTHING)
         .wake_on
     )
+
+
+def test_a_label_by_which_a_node_gets_devices_wakes_the_pod() -> None:
+    near = NodeScope(selector=NodeSelector((term("disk=fast"),)))
+    here = Place(*NODES, GPU, OWN, MOVER, gpus("net", scope=near))
+    here.park(MOVER)
+
+    here.put(node("n3", labels={"disk": "fast"}))
+
+    assert [hint.wake for hint in here.all_hints()] != []
+    assert here.fitting(MOVER) == {"n3"}
+
+
+def test_a_device_that_is_no_longer_promised_wakes_the_pod() -> None:
+    second = user("second", claims=("theirs",))
+    theirs = asks(ONE, name="theirs", pod=second.uid)
+    here = Place(*NODES, GPU, gpus("n2"), OWN, theirs, MOVER, second)
+    assert here.let_go(MOVER) == "n2"
+    here.park(second)
+
+    here.end(MOVER, "refused")
+
+    assert [hint.wake for hint in here.all_hints()] != []
+
+
+def test_a_label_by_which_a_node_has_the_devices_of_a_shared_claim_wakes_the_pod() -> None:
+    near = NodeSelector((term("disk=fast"),))
+    claim = asks(ONE, allocation=held("net", node_selector=near), users=(MOVER.uid, "other"))
+    here = Place(*NODES, GPU, claim, MOVER)
+    here.park(MOVER)
+
+    here.put(node("n3", labels={"disk": "fast"}))
+
+    assert [hint.wake for hint in here.all_hints()] != []
+    assert here.fitting(MOVER) == {"n3"}

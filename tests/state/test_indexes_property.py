@@ -370,6 +370,16 @@ LOADED: list[tuple[str, Any]] = [
     ("load", [P1, P3, P9, replace(P1, labels=LABELS[1])]),
     ("ask", None),
 ]
+CLAIMED: list[tuple[str, Any]] = [
+    ("upsert", ResourceClaim("default", "c1", allocation=DeviceAllocation((GPU,)))),
+    ("upsert", ResourceSlice("s1", pool=PoolName("gpus", "p"), scope=NodeScope("n1"))),
+    ("ask", None),
+    ("upsert", ResourceClaim("default", "c1")),
+    ("upsert", ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope(all_nodes=True))),
+    ("ask", None),
+    ("upsert", ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope("n2"))),
+    ("ask", None),
+]
 RELABELED = [
     *START,
     ("upsert", Namespace("shop", labels={"stage": "test"})),
@@ -415,7 +425,7 @@ rest = st.lists(
 )
 steps = st.builds(
     lambda start, then: [*start, *then],
-    st.sampled_from([[], START, RELABELED, REZONED, SPREAD, MEASURED, LOADED, RESIZED]),
+    st.sampled_from([[], START, RELABELED, REZONED, SPREAD, MEASURED, LOADED, RESIZED, CLAIMED]),
     rest,
 )
 
