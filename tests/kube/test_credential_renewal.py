@@ -13,7 +13,7 @@ from typing import Any  # kubeconfig files are free-form
 import anyio
 import pytest
 
-from reactive_desched.errors import ConfigError
+from reactive_desched.errors import ConfigError, Unreachable
 from reactive_desched.kube.auth.client_config import ClientConfigLoader
 from reactive_desched.kube.auth.credentials import Credentials
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles, KubeConfigOptions
@@ -254,6 +254,26 @@ async def test_requests_go_on_with_the_new_certificate_and_connections_of_the_ol
             before = set(api.connections)
             assert (await session.request("GET", FakeCodec.path)).ok
             assert set(api.connections) - before
+
+
+async def test_an_authority_that_is_exchanged_after_its_server_is_read_when_that_is_not_trusted(
+    tmp_path: Path, authority: CertificateAuthority, clock: ManualClock
+) -> None:
+    plugin, successor = Plugin(tmp_path), CertificateAuthority()
+    ca_file = authority.write(tmp_path / "ca.pem")
+    tls = successor.server_context(tmp_path, "127.0.0.1")
+    async with ScriptedApi(FakeCodec.path).serving(tls) as api:
+        cluster = {"server": api.url, "certificate-authority": str(ca_file)}
+        options = KubeConfigOptions(kubeconfig=str(kubeconfig(tmp_path, plugin.user, **cluster)))
+        async with open_session(options, clock=clock) as session:
+            with pytest.raises(Unreachable):
+                await session.request("GET", FakeCodec.path)
+            await wait_until(lambda: clock.pending_waits_s == [5.0])
+            successor.write(ca_file)
+            clock.advance(5)
+            await wait_until(lambda: clock.pending_waits_s == [60.0])
+            assert (await session.request("GET", FakeCodec.path)).ok
+    assert plugin.runs == 1
 
 
 def test_nothing_is_needed_of_the_folder_of_temporary_files(

@@ -41,12 +41,13 @@ def _ignore(_: str | None) -> None:
 
 
 class Credentials:
-    """The current `config`; a worker thread reads it again every minute and after a 401.
+    """The current `config`; a worker thread reads it again every minute and when it fails.
 
     This covers everything that rotates: mounted tokens, token files, certificates and keys on
-    disk, exec plugins and OIDC tokens, which are renewed before they end. A 401 triggers at most
-    one reload in five seconds; requests do not wait for it. It makes a plugin run again, too, at
-    once for the first, and then at growing intervals of up to five minutes while 401s keep coming.
+    disk, exec plugins and OIDC tokens, which are renewed before they end. A 401, or a server whose
+    certificate is not trusted, triggers at most one reload in five seconds; requests do not wait
+    for it. A 401 makes a plugin run again, too, at once for the first, and then at growing
+    intervals of up to five minutes while 401s keep coming.
     A reload that fails keeps the old credentials and sets `last_error`; so does a kubeconfig that
     leads to another cluster now, whose credentials are left alone, and an API server that does not
     accept new ones either. `on_change` is called with each new `last_error`, and None at its end.
@@ -63,7 +64,7 @@ class Credentials:
         self._clock = clock
         self._on_change = on_change
         self._loaded_at = float("-inf")
-        self._invalidated = False
+        self._invalidated = self._is_refresh_wanted = False
         self._rejections = self._failures = 0
         self._rejected_at = self._forced_at = float("-inf")
         self._is_accepted = True
@@ -109,6 +110,17 @@ class Credentials:
         if rejected.headers != self.config.headers or rejected.tls is not self.config.tls:
             return
         self._is_accepted, self._invalidated = False, True
+        self._want_refresh()
+
+    def note_distrust(self) -> None:
+        """Make the worker thread read the files again: the server's certificate is not trusted.
+
+        Its authority may have been exchanged. No plugin runs for it.
+        """
+        self._want_refresh()
+
+    def _want_refresh(self) -> None:
+        self._is_refresh_wanted = True
         self._refresh_wanted.notify()
 
     def accept(self) -> None:
@@ -116,12 +128,13 @@ class Credentials:
         self._is_accepted = True
 
     async def refresh_forever(self) -> None:
-        """Read the credentials every minute, and soon after `invalidate`, until cancelled."""
+        """Read the credentials every minute, and soon where that is wanted, until cancelled."""
         while True:
             await self._wait_for_refresh()
             wait_s = self._loaded_at + _MIN_RELOAD_INTERVAL_S - self._clock.now()
-            if self._invalidated and wait_s > 0:
+            if self._is_refresh_wanted and wait_s > 0:
                 await self._clock.sleep(wait_s)
+            self._is_refresh_wanted = False
             is_rejected, self._invalidated = self._invalidated and self._may_force(), False
             await self._reload(is_rejected=is_rejected)
 
@@ -151,7 +164,7 @@ class Credentials:
 
         async with anyio.create_task_group() as either:
             either.start_soon(until_due)
-            if not self._invalidated:
+            if not self._is_refresh_wanted:
                 await self._refresh_wanted.wait()
             either.cancel_scope.cancel()
 

@@ -328,6 +328,8 @@ class Session:
         self, method: str, path: str, error: Exception, *, is_partial: bool = False
     ) -> Unreachable:
         self.cluster.doubt()
+        if isinstance(error, aiohttp.ClientSSLError):
+            self.credentials.note_distrust()
         return Unreachable(
             f"{method} {path}",
             describe_error(error, self.credentials.config.proxy),
