@@ -71,7 +71,8 @@ def main(url: str, place: Path) -> None:
                 print(event["time"], event["type"], event["subject"], flush=True)  # noqa: T201 - what it is for
             why = "the server ended the stream"
         except urllib.error.HTTPError as error:
-            why = f"{error.code} {error.reason}"
+            with error:
+                why = f"{error.code} {error.reason}"
         except (OSError, http.client.HTTPException) as error:
             why = str(error)
         sys.stderr.write(f"{why}: trying again\n")

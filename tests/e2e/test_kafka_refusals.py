@@ -209,6 +209,27 @@ async def test_events_that_are_too_large_are_dead_letters_and_all_others_arrive(
         assert f"record {min(letters)} is missing" in verifier.printed[0]
 
 
+async def test_a_topic_that_takes_smaller_messages_from_now_on_gets_each_event_that_is_small_enough(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    """What the topic limits is a batch: one of small events must not be given up as a whole."""
+    broker.admin.create_topic(topic, max_message_bytes="1000000")
+    async with journal_to_kafka(tmp_path / "journal", in_the_clear(broker, topic)) as ours:
+        await ours.append(ours.events(200))
+        await ours.drained(60)
+        broker.admin.set_topic(topic, max_message_bytes="6000")
+        for event in ours.events(400):
+            await ours.append([event])
+            if event.type == FINDING_MADE and len(ours.recorded) % 7 == 0:
+                await ours.append([with_a_long_reason(event, 20_000)])
+        await ours.drained(60)
+
+        lines = {entry.seq: entry.raw.decode() for entry in ours.recorded}
+        long = {seq for seq, line in lines.items() if "x" * 20_000 in line}
+        assert {letter.sequence for letter in ours.dead_letters} == long != set()
+        assert set(await arrived(broker, topic)) == lines.keys() - long
+
+
 async def test_a_token_proves_who_we_are_and_one_that_expired_is_named(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -299,7 +320,7 @@ async def test_the_broker_takes_every_compression(
 async def test_events_whose_time_a_topic_does_not_take_are_dead_letters_and_all_others_arrive(
     broker: KafkaBroker, topic: str, tmp_path: Path, limits: dict[str, str]
 ) -> None:
-    broker.admin.create_topic(topic, partitions=2, **limits)
+    broker.admin.create_topic(topic, partitions=2, replicas=1, **limits)
     clock = ShiftedClock()
     async with journal_to_kafka(tmp_path, in_the_clear(broker, topic), clock) as ours:
         await ours.append(ours.events(30))

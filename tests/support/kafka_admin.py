@@ -42,10 +42,16 @@ class KafkaAdmin:
         except KafkaException:
             return False
 
-    def create_topic(self, name: str, partitions: int = 3, **settings: str) -> None:
+    def brokers(self) -> int:
+        """Return how many brokers the cluster has now."""
+        return len(self._client.list_topics(timeout=30).brokers)
+
+    def create_topic(
+        self, name: str, partitions: int = 3, replicas: int = 1, **settings: str
+    ) -> None:
         """Make a topic that can be written to at once; settings have underscores for dots."""
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        topic = NewTopic(name, partitions, 1, config=config)
+        topic = NewTopic(name, partitions, replicas, config=config)
         _await_futures(self._client.create_topics([topic]).values())
         what = f"the partitions of {name} have leaders"
         wait_until(lambda: self.has_leader(name, partitions), within_s=_WITHIN_S, what=what)

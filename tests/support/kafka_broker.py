@@ -7,7 +7,8 @@ TLS, where a certificate says who somebody is, and where it advertises a name th
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -75,13 +76,16 @@ class ServerTls:
 class KafkaBroker:
     """A broker as a context manager; `folder` keeps its data and log, `users` their passwords.
 
-    Killed and started again, it finds its data and its ports.
+    Killed and started again, it finds its data and its ports. Brokers of one cluster have other
+    numbers, and share `voters`, the address of each controller by the number of its broker.
     """
 
     tools: KafkaTools
     folder: Path
     users: Mapping[str, str] = field(default_factory=dict)
     tls: ServerTls | None = None
+    number: int = 1
+    voters: dict[int, str] = field(default_factory=dict)
     admin: KafkaAdmin = field(init=False)
     _ports: dict[str, int] = field(init=False)
     _component: ChildProcess = field(init=False)
@@ -89,6 +93,7 @@ class KafkaBroker:
     def __post_init__(self) -> None:
         names = ("plain", "controller", "sasl", *_ENCRYPTED, "misnamed")
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
+        self.voters[self.number] = f"127.0.0.1:{self._ports['controller']}"
         self.admin = KafkaAdmin(self.address)
         argv = self.tools.argv("kafka.Kafka", str(self._settings_file))
         self._component = ChildProcess("kafka", argv, self.folder / "kafka.log")
@@ -96,9 +101,8 @@ class KafkaBroker:
     def __enter__(self) -> Self:
         """Make the data folder, start, and wait until it serves."""
         try:
-            self._settings_file.write_text(self._settings())
-            self._format()
-            self.start()
+            self.launch_first()
+            self.await_serving()
         except BaseException:
             self.kill()
             raise
@@ -138,9 +142,19 @@ class KafkaBroker:
         """Where a certificate says who somebody is; only with `tls`. Its name is localhost."""
         return f"localhost:{self._ports['mutual_tls']}"
 
+    def launch_first(self) -> None:
+        """Make the data folder and start, and wait for nothing."""
+        self._settings_file.write_text(self._settings())
+        self._format()
+        self._component.start()
+
     def start(self, within_s: float = 60) -> None:
         """Start it where it was before and wait until it serves."""
         self._component.start()
+        self.await_serving(within_s)
+
+    def await_serving(self, within_s: float = 60) -> None:
+        """Wait until it serves."""
         wait_until(self._is_serving, within_s=within_s, what="the Kafka broker serves")
 
     def ensure_running(self) -> None:
@@ -230,8 +244,10 @@ class KafkaBroker:
         )
         return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._ports['controller']}",
+            "node.id": str(self.number),
+            "controller.quorum.voters": ",".join(
+                f"{number}@{address}" for number, address in self.voters.items()
+            ),
             "controller.listener.names": "CONTROLLER",
             "listeners": ",".join(listeners.values()),
             "advertised.listeners": ",".join(advertised),
@@ -247,7 +263,7 @@ class KafkaBroker:
             # A broker that was killed is let in again only when its old session has ended.
             "broker.heartbeat.interval.ms": "500",
             "broker.session.timeout.ms": "2000",
-            # One broker is all there is.
+            # One broker may be all there is.
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
@@ -271,3 +287,24 @@ class KafkaBroker:
 
 def _one_line(pem: str) -> str:
     return pem.strip().replace("\n", "\\n")
+
+
+@contextmanager
+def kafka_cluster(tools: KafkaTools, folder: Path, brokers: int) -> Iterator[list[KafkaBroker]]:
+    """Serve a cluster of so many brokers, each a controller, too, while the block lasts."""
+    voters: dict[int, str] = {}
+    with ExitStack() as ending:
+        made = []
+        for number in range(1, brokers + 1):
+            own = folder / f"broker-{number}"
+            own.mkdir()
+            made.append(KafkaBroker(tools, own, number=number, voters=voters))
+        for each in made:
+            ending.callback(each.kill)
+            each.launch_first()
+        for each in made:
+            each.await_serving(120)
+        wait_until(
+            lambda: made[0].admin.brokers() == brokers, within_s=60, what="all brokers are there"
+        )
+        yield made

@@ -162,8 +162,9 @@ def measured_use_line(page: str) -> str | None:
     try:
         with urllib.request.urlopen(page, timeout=60) as reply:
             text = reply.read().decode()
-    except urllib.error.HTTPError:
-        return None
+    except urllib.error.HTTPError as error:
+        with error:
+            return None
     (line,) = (line for line in text.splitlines() if "measured-use" in line)
     return str(line)
 

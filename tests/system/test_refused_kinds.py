@@ -70,7 +70,8 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
     assert set(RESOURCES_TO_SYNC) <= set(re.findall(r"[a-z]+", line))
     with pytest.raises(urllib.error.HTTPError) as answer:
         urllib.request.urlopen(f"{url}/readyz?verbose", timeout=30)
-    text = answer.value.read().decode()
+    with answer.value as refusal:
+        text = refusal.read().decode()
     assert not re.search(r"\[\+\]sync-", text)
     assert text.count("403") == len(RESOURCES_TO_SYNC)
     assert text.count("; grant {apiGroups: ") == len({*RESOURCES_TO_SYNC} - {"priorityclasses"})
