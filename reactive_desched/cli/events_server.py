@@ -19,13 +19,14 @@ from reactive_desched.cli.controller_client import (
     os_error_text,
     split_address,
 )
-from reactive_desched.cli.proxied_request import cut_off_on_error, proxy_failure
+from reactive_desched.cli.proxied_request import cut_off_on_error
 from reactive_desched.cli.record_filters import FilterValues
 from reactive_desched.cli.sse import ServerSentEvent, SseReader
 from reactive_desched.errors import ConfigError, StreamFailed
 from reactive_desched.journal.records import JournalRecord, parse_header, recorded_at
 from reactive_desched.journal.start_position import parse_id
 from reactive_desched.journal.summary import EventFilter
+from reactive_desched.primitives.http_failures import proxy_failure
 
 
 class TailOptions(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import aiohttp
 
 from reactive_desched.errors import ControllerUnavailable
+from reactive_desched.primitives.http_failures import proxy_failure
 from reactive_desched.primitives.proxies import Proxy
 
 
@@ -19,15 +20,6 @@ class ProxiedResponse(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-def proxy_failure(error: Exception, proxy: Proxy) -> str:
-    """Say what of the proxy failed, and what to do; empty where the proxy is not at fault."""
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return proxy.refusal(error.status, error.headers.items() if error.headers else ())
-    if isinstance(error, aiohttp.ClientConnectorError) and error.host == proxy.host:
-        return f"no connection to {proxy}: {error.strerror or type(error).__name__}"
-    return ""
 
 
 @asynccontextmanager

@@ -38,6 +38,13 @@ class QueueingFilter(GateFilter, Protocol):
         ...
 
 
+def _explain(gate_filter: GateFilter, finding: Finding, now: float) -> Defer | Refuse | None:
+    """Ask a filter, and leave its queue, if it has one, as it is."""
+    if isinstance(gate_filter, QueueingFilter):
+        return gate_filter.explain(finding, now)
+    return gate_filter.check(finding, now)
+
+
 class UnlessCleanUp:
     """Asks a filter only of a pod whose eviction ends work, or brings another pod.
 
@@ -148,8 +155,7 @@ class Gate:
         for each in self.filters:
             if each.name in left_out:
                 continue
-            ask = each.explain if isinstance(each, QueueingFilter) else each.check
-            if (decision := ask(finding, now)) is not None:
+            if (decision := _explain(each, finding, now)) is not None:
                 return decision
         return None
 
@@ -166,8 +172,7 @@ class Gate:
         """
         waits: Defer | Refuse | None = None
         for each in self.filters:
-            ask = each.explain if isinstance(each, QueueingFilter) else each.check
-            if (decision := ask(finding, now)) is None:
+            if (decision := _explain(each, finding, now)) is None:
                 continue
             if each.name not in TURNS:
                 return decision
@@ -183,8 +188,7 @@ class Gate:
         if gangs is not None:
             finding = gangs.widened(finding)
         for each in self.filters:
-            ask = each.explain if isinstance(each, QueueingFilter) else each.check
-            yield each.name, ask(finding, now)
+            yield each.name, _explain(each, finding, now)
         if self._move_sets is not None and finding.move_set is not None:
             yield MOVE_SET_GATE, self._move_sets.explain(finding, now)
         if gangs is not None and finding.gang is not None:

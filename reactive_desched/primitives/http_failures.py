@@ -12,7 +12,13 @@ import aiohttp
 from reactive_desched.primitives.proxies import Proxy
 from reactive_desched.primitives.shortage import lacking
 
-__all__ = ["CONNECTION_ERRORS", "check_proxy_login", "describe_error", "proxy_refusal"]
+__all__ = [
+    "CONNECTION_ERRORS",
+    "check_proxy_login",
+    "describe_error",
+    "proxy_failure",
+    "proxy_refusal",
+]
 
 CONNECTION_ERRORS: Final = (aiohttp.ClientError, OSError)
 """What aiohttp raises when a connection fails; OSError covers time-outs."""
@@ -24,14 +30,19 @@ def describe_error(error: Exception, proxy: Proxy | None = None) -> str:
         return "its address is no URL"  # the error quotes it, and it may hold a password
     if proxy is None:
         return _describe(error, "")
+    if isinstance(error, aiohttp.InvalidURL):
+        return f"{proxy} cannot be used: write http://HOST:PORT"
+    return proxy_failure(error, proxy) or f"{_describe(error, '')}, through {proxy}"
+
+
+def proxy_failure(error: Exception, proxy: Proxy) -> str:
+    """Say what of the proxy failed, and what to do; empty where the proxy is not at fault."""
     match error:
         case aiohttp.ClientHttpProxyError():
             return proxy.refusal(error.status, error.headers.items() if error.headers else ())
-        case aiohttp.InvalidURL():
-            return f"{proxy} cannot be used: write http://HOST:PORT"
         case aiohttp.ClientConnectorError() if error.host == proxy.host:
             return f"{_describe(error, 'proxy')}; {proxy.source} names it"
-    return f"{_describe(error, '')}, through {proxy}"
+    return ""
 
 
 def check_proxy_login(reply: aiohttp.ClientResponse, proxy: Proxy | None) -> None:

@@ -87,7 +87,7 @@ async def test_a_proxy_that_is_away_is_named(behind: Behind, golden: Golden) -> 
     async with HttpProxy().serving() as proxy:
         pass
     told = await refusal(behind.sink(HTTPS_PROXY=proxy.url.replace("//", f"//me:{SECRET}@")))
-    assert told == golden(proxy=proxy.url)
+    assert told == golden(place=proxy.url.removeprefix("http://"))
 
 
 async def test_a_proxy_that_cannot_be_used_is_refused(behind: Behind, golden: Golden) -> None:

@@ -14,6 +14,7 @@ from reactive_desched._version import __version__
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.disk import DiskThread
 from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.http_failures import proxy_failure
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 from reactive_desched.sinks.webhook.responses import WebhookResponse
 
@@ -156,15 +157,10 @@ class WebhookClient:
 
     def _error_text(self, error: Exception) -> str:
         """Describe an error without any text of the request, which may hold secrets."""
-        if (proxy := self._proxy) is not None:
-            if isinstance(error, aiohttp.ClientHttpProxyError):
-                return proxy.refusal(error.status, error.headers.items() if error.headers else ())
-            if isinstance(error, aiohttp.ClientConnectorError) and error.host == proxy.host:
-                number = error.errno or 0
-                cause = os.strerror(number) if number > 0 else error.strerror
-                return f"no connection to {proxy}: {cause or type(error).__name__}"
-        described = self._describe(error)
-        return described if proxy is None else f"{described}, through {proxy}"
+        if self._proxy is None:
+            return self._describe(error)
+        failure = proxy_failure(error, self._proxy)
+        return failure or f"{self._describe(error)}, through {self._proxy}"
 
     def _describe(self, error: Exception) -> str:
         match error:
