@@ -411,6 +411,7 @@ RESIZED = [
     ("upsert", replace(P1, resize_delta=RESIZE)),
     ("ask", None),
     ("upsert", P1),
+    *CLAIMED,
 ]
 rest = st.lists(
     updates
@@ -425,7 +426,7 @@ rest = st.lists(
 )
 steps = st.builds(
     lambda start, then: [*start, *then],
-    st.sampled_from([[], START, RELABELED, REZONED, SPREAD, MEASURED, LOADED, RESIZED, CLAIMED]),
+    st.sampled_from([[], START, RELABELED, REZONED, SPREAD, MEASURED, LOADED, RESIZED]),
     rest,
 )
 
