@@ -119,7 +119,8 @@ def standing_items(
 
 
 def _brakes_held(controller: Controller, at: Instant) -> BrakesHeld:
-    return BrakesHeld(at, controller.pauses.saved_brakes(), controller.pauses.pause_file())
+    pauses = controller.pauses
+    return BrakesHeld(at, pauses.saved_brakes(), pauses.pause_file(), pauses.storm_ends)
 
 
 async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: InputNotes) -> None:

@@ -1,7 +1,7 @@
 """All brakes of a controller: they filter findings, stop everything, and say what they do."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
 
@@ -125,13 +125,19 @@ class Brakes:
         self.health.reconfigure(settings.health, now)
         self._due = _NOW
 
-    def restore(self, saved: SavedBrakes) -> None:
-        """Restore the brakes that an earlier process saved."""
+    @property
+    def storm_ends(self) -> tuple[float, ...]:
+        """Return when each storm that is saved ends if it stays quiet, in monotonic seconds."""
+        ends = self.storm.ends
+        return tuple(ends[scope] for scope in _storms_of(self.saved))
+
+    def restore(self, saved: SavedBrakes, storm_ends: Sequence[float]) -> None:
+        """Restore the brakes that an earlier process saved; a storm ends when it is known to."""
         now = self._clock()
         if saved.pause is not None:
             self.pause.restore(saved.pause, now, self._view.now_s)
         if storms := _storms_of(saved):
-            self.storm.restore(storms, now)
+            self.storm.restore(storms, now, dict(zip(storms, storm_ends, strict=False)))
             self._since_s[STORM] = saved.storm_since_s or self._view.now_s
         self._due = _NOW
 

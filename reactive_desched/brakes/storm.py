@@ -297,10 +297,16 @@ class StormBrake:
             self._forget(scope)
             yield BrakeNotice(STORM, scope, engaged=False, message=message, by=by)
 
-    def restore(self, messages: Mapping[str, str], now: float) -> None:
-        """Restore the storms of an earlier process; the quiet time begins again."""
+    @property
+    def ends(self) -> Mapping[str, float]:
+        """Return, by its scope, when each storm ends if it stays quiet, in monotonic seconds."""
+        return {scope: each.busy_until for scope, each in self._storms.items()}
+
+    def restore(self, messages: Mapping[str, str], now: float, ends: Mapping[str, float]) -> None:
+        """Restore the storms of an earlier process; the quiet time of one without an end begins."""
         until = now if self._settings is None else self._busy_until(now, self._settings)
-        self._storms.update({scope: _Storm(text, until) for scope, text in messages.items()})
+        for scope, text in messages.items():
+            self._storms[scope] = _Storm(text, ends.get(scope, until))
 
     def _busy_until(self, now: float, settings: StormBrakeSettings) -> float:
         return now + (settings.release_after_s or 0.0)

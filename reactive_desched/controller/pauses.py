@@ -1,6 +1,6 @@
 """Follows everything that pauses evictions: suspend, recorder, leadership, brakes and commands."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -127,11 +127,19 @@ class EvictionPauses:
         self.check()
         self._work_available.notify()
 
-    def restore(self, saved: SavedBrakes) -> None:
-        """Go on with what an earlier process saved; call it before any work."""
-        self._brakes.restore(saved)
+    def restore(self, saved: SavedBrakes, storm_ends: Sequence[float] = ()) -> None:
+        """Go on with what an earlier process saved; call it before any work.
+
+        The quiet time after a storm begins again, unless it is known when that ends.
+        """
+        self._brakes.restore(saved, storm_ends)
         self._gates.answers.restore(saved.answers, self._clock(), self._brakes.wall_s)
         self.check()
+
+    @property
+    def storm_ends(self) -> tuple[float, ...]:
+        """Return when each storm that is saved ends if it stays quiet, in monotonic seconds."""
+        return self._brakes.storm_ends
 
     def saved_brakes(self) -> SavedBrakes:
         """Return the state of the brakes that is saved for a restart."""

@@ -446,7 +446,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "uid": uid,
         "response": part,
     },
-    items.BrakesHeld: {**_ITEM, "saved": part, "pause_file": words},
+    items.BrakesHeld: {**_ITEM, "saved": part, "pause_file": words, "storm_ends": keep},
     brakes.SavedBrakes: {"pause": part, "storm": words, "answers": parts, "storms": parts},
     brakes.SavedStorm: {"namespace": text, "message": words},
     approvals.SavedAnswer: {"answer": part, "proposals": keep},

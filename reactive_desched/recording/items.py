@@ -147,11 +147,13 @@ class PauseSet(Item, frozen=True, gc=False):
 class BrakesHeld(Item, frozen=True, gc=False):
     """The pause of a person and the storm that hold from now on, as they would outlive a restart.
 
-    `pause_file` is the text of the pause file, empty where there is none.
+    `pause_file` is the text of the pause file, empty where there is none. `storm_ends` has of
+    each storm, that of the cluster first, when it ends if it stays quiet, in monotonic seconds.
     """
 
     saved: SavedBrakes = SavedBrakes()
     pause_file: str = ""
+    storm_ends: tuple[float, ...] = ()
 
 
 class HealthAnswered(Item, frozen=True, gc=False):

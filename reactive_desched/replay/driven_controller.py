@@ -242,7 +242,7 @@ class DrivenController:
                 self._hold(item)
 
     def _hold(self, item: BrakesHeld) -> None:
-        self.controller.pauses.restore(item.saved)
+        self.controller.pauses.restore(item.saved, item.storm_ends)
         self._take(item)
 
     def start_in_midst(self, standing: Iterable[Item], evaluates_from_s: float) -> None:

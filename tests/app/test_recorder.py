@@ -7,6 +7,8 @@ import pytest
 
 from reactive_desched.app.input_notes import InputNotes
 from reactive_desched.app.recorder import RecordingDisk, standing_items
+from reactive_desched.model.brakes import SavedBrakes
+from reactive_desched.policy.settings.brakes import BrakeSettings
 from reactive_desched.recording.items import (
     BrakesHeld,
     ConfigurationInForce,
@@ -23,8 +25,10 @@ AT = Instant(5.0, 3.0)
 
 
 async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause() -> None:
-    controller = ControllerBench().controller
+    controller = ControllerBench(brakes=BrakeSettings()).controller
     configuration = make_configuration(())
+    ends = (anyio.current_time() + 900.0,)
+    controller.pauses.restore(SavedBrakes(storm="8 pods were found"), ends)
     controller.pauses.pause("ann", "upgrade", None)
     controller.pauses.set_pause_file("a change")
     notes = InputNotes()
@@ -40,7 +44,7 @@ async def test_a_picture_has_the_configuration_the_term_brakes_and_every_pause()
     assert items[ProcessBegan, ""] == ProcessBegan(AT, evaluates_from_s=2.0, has_job_steps=True)
     assert items[TermChanged, ""] == TermChanged(AT, leads=True, identity="host-1")
     held = items[BrakesHeld, ""]
-    assert held == BrakesHeld(AT, controller.pauses.saved_brakes(), "a change")
+    assert held == BrakesHeld(AT, controller.pauses.saved_brakes(), "a change", ends)
     assert isinstance(held, BrakesHeld)
     assert held.saved.pause is not None
     assert held.saved.pause.by == "ann"

@@ -117,7 +117,9 @@ ITEMS: tuple[Item, ...] = (
     HealthAnswered(later(6), "x", HealthAnswer("x", problem="connection refused")),
     OrderGiven(later(7), "pause", "ann", {"reason": "a change"}),
     TermChanged(later(8), leads=True, identity="a"),
-    BrakesHeld(later(8), SavedBrakes(SavedPause("ann", "a change", 5.0), "a storm", 6.0), "true"),
+    BrakesHeld(
+        later(8), SavedBrakes(SavedPause("ann", "a change", 5.0), "a storm", 6.0), "true", (7.5,)
+    ),
     PodLookedUp(later(9), "shop", "web-1", PodNotFound()),
     PodLookedUp(
         later(9), "shop", "web-1", PodFound("uid", True, "reason", 5, annotations={"a": "b"})

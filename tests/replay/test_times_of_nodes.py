@@ -1,15 +1,21 @@
-"""A replay that begins in the midst of a process counts from when that process saw its nodes."""
+"""A replay that begins in the midst of a process counts from when that process saw its nodes.
+
+So it does with what else the process had begun to count before its recording.
+"""
 
 from pathlib import Path
 
 import anyio
+import pytest
 from msgspec.structs import replace
 
 from reactive_desched.eviction.recorder import NullRecorder
+from reactive_desched.model.brakes import SavedBrakes, SavedStorm
 from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.taints import Taint
-from reactive_desched.recording.items import Item
+from reactive_desched.policy.settings.brakes import BrakeSettings, StormBrakeSettings
+from reactive_desched.recording.items import BrakesHeld, Instant, Item
 from reactive_desched.recording.reader import read_items, recording_paths
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
 from reactive_desched.replay.lives import lives
@@ -71,3 +77,29 @@ def test_the_times_of_a_node_are_those_of_the_recorded_process(tmp_path: Path) -
     assert seen.taints == {Taint("gpu", "NoSchedule"): 20}
     assert seen.labels == {"disk": (20, None)}
     assert (seen.known_since, seen.created, seen.ready_since) == (10, 10, 30)
+
+
+@pytest.mark.parametrize(
+    "saved", [SavedBrakes(storm="8 pods"), SavedBrakes(storms=(SavedStorm("shop", "8 pods"),))]
+)
+@pytest.mark.parametrize("ends_s", [77.5, None])
+def test_a_storm_of_a_picture_ends_when_that_of_the_recorded_process_did(
+    ends_s: float | None, saved: SavedBrakes
+) -> None:
+    """Its quiet time began before the recording, or the process had it from an earlier one."""
+    began, ends = Instant(1e9, 50.0), () if ends_s is None else (ends_s,)
+    driven = DrivenController(
+        make_configuration((), brakes=BrakeSettings()),
+        RecordedClock(began),
+        NullRecorder(),
+        Observer(),
+        Picture((), {}, (), (), (BrakesHeld(began, saved, "", ends),)),
+        lambda *_: NothingElse(),
+    )
+    pauses = driven.controller.pauses
+    due_s = ends_s or 50.0 + (StormBrakeSettings().release_after_s or 0.0)
+
+    driven.pass_to(due_s - 0.001)
+    assert pauses.storm_ends == (due_s,)
+    driven.pass_to(due_s)
+    assert pauses.storm_ends == ()
