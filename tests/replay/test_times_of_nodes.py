@@ -102,4 +102,4 @@ def test_a_storm_of_a_picture_ends_when_that_of_the_recorded_process_did(
     driven.pass_to(due_s - 0.001)
     assert pauses.storm_ends == (due_s,)
     driven.pass_to(due_s)
-    assert pauses.storm_ends == ()
+    assert not pauses.storm_ends
