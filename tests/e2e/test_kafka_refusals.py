@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any  # an answer of a token endpoint is JSON
 
 import anyio
 import msgspec
@@ -19,7 +20,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_group import read_group
 from tests.support.relaying import JournalToKafka, journal_to_kafka
 from tests.support.tls_handshake import check_strictly
-from tests.support.token_endpoint import unsigned_token
+from tests.support.token_endpoint import token_endpoint, unsigned_token
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120), pytest.mark.anyio]
 
@@ -275,6 +276,44 @@ async def test_a_token_that_expires_while_events_are_sent_is_read_anew_and_loses
         assert file.read_text() not in f"{refused} {ours.log.lines}"
         assert ours.dead_letters == []
         assert await arrived(broker, topic) == recorded(ours)
+
+
+@pytest.mark.timeout(300)  # it waits for a slow endpoint again and again
+async def test_an_endpoint_that_is_slower_than_the_life_of_its_tokens_delays_events_and_loses_none(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    broker.admin.create_topic(topic)
+    broker.admin.allow(USER, topic)
+    (tmp_path / "secret").write_text("canary")
+
+    def slowly() -> dict[str, Any]:
+        time.sleep(6)
+        token = unsigned_token(USER, time.time(), lifetime_s=4)
+        return {"access_token": token, "expires_in": 4}
+
+    with token_endpoint() as endpoint:
+        endpoint.answer = slowly
+        oidc = {
+            "tokenEndpointUrl": endpoint.url,
+            "clientId": "descheduler",
+            "clientSecretFile": str(tmp_path / "secret"),
+        }
+        settings = KafkaSettings.model_validate(
+            {
+                "brokers": [broker.sasl_address],
+                "topic": topic,
+                "sasl": {"mechanism": "OAUTHBEARER", "oidc": oidc},
+            }
+        )
+        async with journal_to_kafka(tmp_path / "journal", settings) as ours:
+            for _ in range(5):
+                await ours.append(ours.events(20))
+                await anyio.sleep(5)
+            await ours.drained(120)
+
+            assert len(endpoint.forms) > 2, "sessions ended, and began with another token"
+            assert ours.dead_letters == []
+            assert set(await arrived(broker, topic)) == set(recorded(ours))
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])

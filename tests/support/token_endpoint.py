@@ -13,7 +13,10 @@ __all__ = ["TokenEndpoint", "token_endpoint", "unsigned_token"]
 
 
 class TokenEndpoint:
-    """What it answers next, and the requests that it had: their login and their form."""
+    """What it answers next, and the requests that it had: their login and their form.
+
+    `answer` may make one for each request, perhaps slowly.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -33,7 +36,8 @@ def token_endpoint() -> Iterator[TokenEndpoint]:
             endpoint.forms.append(parse_qs(self.rfile.read(length).decode()))
             login = self.headers["authorization"].removeprefix("Basic ")
             endpoint.logins.append(base64.b64decode(login).decode())
-            body = json.dumps(endpoint.answer).encode()
+            answer = endpoint.answer() if callable(endpoint.answer) else endpoint.answer
+            body = json.dumps(answer).encode()
             self.send_response(endpoint.status)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
