@@ -43,6 +43,7 @@ from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.wakes import awaited
 from reactive_desched.moves.memory import RememberedMove
+from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.text.times import format_second, utc_time
 
@@ -550,7 +551,7 @@ def _other_rejections(gate: Gate | JobGate, pod: Pod, named: str) -> Iterator[Ga
 def _remark(gate: Gate | JobGate, name: str, finding: Finding) -> str:
     """Say which annotation lets a pod pass a gate, where one does."""
     filters = (each for each in gate.filters if isinstance(each, EvictorFilters | Guards))
-    return next((each.remark(finding) for each in filters if each.name == name), "")
+    return shown(next((each.remark(finding) for each in filters if each.name == name), ""))
 
 
 def _subjects(

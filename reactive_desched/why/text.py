@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from reactive_desched.primitives.bounded_text import escaped
 from reactive_desched.text.ages import format_age, left_until
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.layout import TextLayout, align, hanging_indent, titled
@@ -18,6 +19,7 @@ Answer = Mapping[str, Any]
 
 def answer_lines(answer: Answer, now: datetime, layout: TextLayout) -> Iterator[str]:
     """Yield the lines of an answer about a pod, a node or a workload."""
+    answer = _printable(answer)
     text = _Text(now, layout)
     if "plugins" in answer:
         yield from text.pod(answer)
@@ -25,6 +27,19 @@ def answer_lines(answer: Answer, now: datetime, layout: TextLayout) -> Iterator[
         yield from text.node(answer)
     else:
         yield from text.owner(answer)
+
+
+def _printable(value: Any) -> Any:
+    """Return an answer, or a part of one, in whose texts a terminal finds no command."""
+    match value:
+        case str():
+            return escaped(value)
+        case Mapping():
+            return {key: _printable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_printable(each) for each in value]
+        case _:
+            return value
 
 
 class _Text:
