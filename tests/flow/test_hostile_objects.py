@@ -1,7 +1,7 @@
 """Whatever an object of a watched kind holds, the process goes on, and the next object counts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -10,15 +10,28 @@ import trio.testing
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import Malformed
 from reactive_desched.journal.event_builder import who_payload, why_payload
 from reactive_desched.kube.codec import make_codecs
 from reactive_desched.model.evaluation import DecisionContext
+from reactive_desched.plugins.consolidate_nodes import (
+    ConsolidateNodesArgs,
+    ConsolidateNodesPlugin,
+)
 from reactive_desched.plugins.duplicates import DuplicatesArgs, DuplicatesPlugin
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
+from reactive_desched.plugins.high_node_utilization import (
+    HighNodeUtilizationArgs,
+    HighNodeUtilizationPlugin,
+)
 from reactive_desched.plugins.inter_pod_anti_affinity import (
     InterPodAntiAffinityArgs,
     InterPodAntiAffinityPlugin,
+)
+from reactive_desched.plugins.make_room_for_pending import (
+    MakeRoomForPendingArgs,
+    MakeRoomForPendingPlugin,
 )
 from reactive_desched.plugins.node_affinity import REQUIRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
@@ -264,16 +277,16 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(member, (*at, key))
 
 
-PLACES: Final = {resource: list(places(obj)) for resource, obj in VALID.items()}
-
-
 @st.composite
-def hostile_objects(draw: st.DrawFn) -> tuple[str, JSON]:
-    """Draw an object of any kind, one or two members of which hold what nobody expects."""
-    resource = draw(st.sampled_from(sorted(VALID)))
-    obj = deepcopy(VALID[resource])
+def hostile_objects(
+    draw: st.DrawFn, valid: Sequence[tuple[str, JSON]] = tuple(VALID.items())
+) -> tuple[str, JSON]:
+    """Draw one of these objects, one or two members of which hold what nobody expects."""
+    resource, made = draw(st.sampled_from(valid))
+    obj = deepcopy(made)
+    ways = list(places(made))
     for _ in range(draw(st.integers(1, 2))):
-        *way, last = draw(st.sampled_from(PLACES[resource]))
+        *way, last = draw(st.sampled_from(ways))
         holder: Any = obj
         try:
             for key in way:
@@ -284,21 +297,56 @@ def hostile_objects(draw: st.DrawFn) -> tuple[str, JSON]:
     return resource, obj
 
 
-async def _run(hostile: list[tuple[str, JSON]]) -> list[str]:
-    plugins = (
-        NodeTaintsPlugin(NodeTaintsArgs()),
-        NodeAffinityPlugin(NodeAffinityArgs.model_validate({"nodeAffinityType": (REQUIRED,)})),
-        InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs()),
-        TopologySpreadPlugin(TopologySpreadArgs()),
-        DuplicatesPlugin(DuplicatesArgs()),
-        FailedPodsPlugin(FailedPodsArgs()),
-        TooManyRestartsPlugin(TooManyRestartsArgs(pod_restart_threshold=5)),
-    )
+def waiting(name: str) -> JSON:
+    """Return a pod for which the scheduler finds no node."""
+    pod: JSON = deepcopy(VALID["pods"])
+    pod["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+    del pod["metadata"]["annotations"]["scheduling.volcano.sh/group-name"]
+    del pod["metadata"]["annotations"]["pod-group-name"]
+    pod["spec"] = {each: pod["spec"][each] for each in ("containers", "tolerations", "priority")}
+    said = {"reason": "Unschedulable", "message": "m", "lastTransitionTime": TIME}
+    unscheduled = {"type": "PodScheduled", "status": "False", **said}
+    pod["status"] = {"phase": "Pending", "conditions": [unscheduled], "nominatedNodeName": "n2"}
+    return pod
+
+
+CONCERNED_BY_SETS: Final = (
+    ("pods", waiting("waits")),
+    ("pods", waiting("waits-too")),
+    ("pods", VALID["pods"]),
+    ("nodes", VALID["nodes"]),
+    ("reservations", VALID["reservations"]),
+    ("podmigrationjobs", VALID["podmigrationjobs"]),
+)
+"""Pods that wait, one of a gang, and what takes or keeps places."""
+
+RULES: Final = (
+    NodeTaintsPlugin(NodeTaintsArgs()),
+    NodeAffinityPlugin(NodeAffinityArgs.model_validate({"nodeAffinityType": (REQUIRED,)})),
+    InterPodAntiAffinityPlugin(InterPodAntiAffinityArgs()),
+    TopologySpreadPlugin(TopologySpreadArgs()),
+    DuplicatesPlugin(DuplicatesArgs()),
+    FailedPodsPlugin(FailedPodsArgs()),
+    TooManyRestartsPlugin(TooManyRestartsArgs(pod_restart_threshold=5)),
+)
+SETS: Final = (
+    NodeTaintsPlugin(NodeTaintsArgs()),
+    MakeRoomForPendingPlugin(MakeRoomForPendingArgs(wait=1.0)),
+    ConsolidateNodesPlugin(ConsolidateNodesArgs()),
+    HighNodeUtilizationPlugin(HighNodeUtilizationArgs.model_validate({"thresholds": {"cpu": 50}})),
+)
+
+
+async def _run(
+    hostile: list[tuple[str, JSON]],
+    plugins: Sequence[AnyPlugin] = RULES,
+    guards: GuardSettings = GuardSettings(),  # noqa: B008 -- frozen
+) -> list[str]:
     args = DefaultEvictorArgs.model_validate({"nodeFit": True})
     flow = FakeEdgesController(
         *plugins,
         evictor_args=args,
-        guards=GuardSettings(),
+        guards=guards,
         migration=MigrationJobSettings.model_validate({"schedulerNames": ("s",)}),
     )
     recorded = RowWriter()
@@ -345,5 +393,19 @@ def test_whatever_objects_hold_the_process_goes_on_and_the_next_object_counts(
     clock = trio.testing.MockClock(autojump_threshold=0)
 
     evicted = anyio.run(_run, hostile, backend="trio", backend_options={"clock": clock})
+
+    assert "web" in evicted
+
+
+@given(st.lists(hostile_objects(CONCERNED_BY_SETS), min_size=1, max_size=4))
+def test_whatever_objects_hold_plans_of_several_moves_go_on_and_others_leave(
+    hostile: list[tuple[str, JSON]],
+) -> None:
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    together = GuardSettings.model_validate({"gangs": "together"})
+
+    evicted = anyio.run(
+        _run, hostile, SETS, together, backend="trio", backend_options={"clock": clock}
+    )
 
     assert "web" in evicted
