@@ -176,10 +176,11 @@ class PendingBrake:
         uids: Collection[PodKey] = self._counted
         if scope != CLUSTER:
             uids = self._of.get(namespace_of(scope), ())
-        count, after_s = len(uids), self._settings.after_s
+        count = len(uids)
         text = (
             f"{format_count(count, 'pod')}{pods_of(scope)} {agree(count, 'has', 'have')} been "
-            f"unschedulable for {after_s:g} s or longer, and {tolerated} are tolerated"
+            f"unschedulable for {self._settings.after_s:g} s or longer, and {tolerated} are "
+            "tolerated"
         )
         longest = next((uid for uid in uids if self._view.pod(uid) is not None), None)
         return text if longest is None else f"{text}; {self._view.pod(longest)} has waited longest"
