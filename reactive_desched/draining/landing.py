@@ -7,7 +7,7 @@ soft taints and preferred node affinity.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from math import frexp
 from operator import itemgetter
 from typing import Final
@@ -44,6 +44,7 @@ class Landing:
         self._rivals = rivals[-MAX_RIVALS:]
         self._packs = packs
         self._moved: dict[str, Counter[str]] = {}
+        self._turns: list[WorkloadTurns] = []
         self._waits: dict[str, str] = {}
 
     def has_turn(self, decision: Decision, source: str) -> bool:
@@ -54,11 +55,11 @@ class Landing:
         """
         return bool(decision.turn) and self._waits.setdefault(decision.turn, source) == source
 
-    def turn(self, pod: Pod, destinations: Mapping[str, object]) -> int:
-        """Return how many pods of the same workload are on nodes that take pods by now."""
-        if (uid := _controller_uid(pod)) is None:
-            return 0
-        return sum(n for node, n in self._counts(uid).items() if node in destinations)
+    def turns(self, destinations: Container[str]) -> "WorkloadTurns":
+        """Return what counts the pods of each workload on these nodes, which take pods."""
+        turns = WorkloadTurns(destinations, self._counts)
+        self._turns.append(turns)
+        return turns
 
     def count_leaving(self, pod: Pod, to: str = "") -> None:
         """Count a pod that leaves its node, for another one where that is known."""
@@ -67,6 +68,8 @@ class Landing:
             moved[pod.node] -= 1
             if to:
                 moved[to] += 1
+            for turns in self._turns:
+                turns.count_leaving(uid, pod.node, to)
 
     def _counts(self, controller_uid: str) -> dict[str, int]:
         """Count the pods of a controller on each node, as the plan has moved them."""
@@ -107,6 +110,41 @@ class Landing:
             info = None if name == pod.node else self._places.node_info(name)
             if info is not None and _admits(info.node, pod) and _fits(info, pod):
                 yield name
+
+
+class WorkloadTurns:
+    """How many pods of each workload are on the nodes that take pods, as the plan has moved them.
+
+    They are counted once, when the plan comes to the first pod of the workload.
+    """
+
+    def __init__(
+        self, destinations: Container[str], counts: Callable[[str], Mapping[str, int]]
+    ) -> None:
+        self._destinations = destinations
+        self._counts = counts
+        self._turns: dict[str, int] = {}
+
+    def of(self, pod: Pod) -> Generator[None, None, int]:
+        """Return how many pods of a pod's workload are on nodes that take pods by now.
+
+        The first time it looks at one of the nodes of the workload in each step.
+        """
+        if (uid := _controller_uid(pod)) is None:
+            return 0
+        if (turn := self._turns.get(uid)) is None:
+            turn = 0
+            for node, number in self._counts(uid).items():
+                if node in self._destinations:
+                    turn += number
+                yield
+            self._turns[uid] = turn
+        return turn
+
+    def count_leaving(self, uid: str, node: str, to: str) -> None:
+        """Count a pod of a workload that leaves a node, for another one if it has a name."""
+        if uid in self._turns:
+            self._turns[uid] += (to in self._destinations) - (node in self._destinations)
 
 
 class Pull:
@@ -215,21 +253,21 @@ class Pull:
 def in_turn(
     pods: Iterable[Pod],
     importance: Callable[[Pod], Sequence[object]],
-    landing: Landing,
-    destinations: Mapping[str, object],
-) -> list[Pod]:
+    turns: WorkloadTurns,
+) -> Generator[None, None, list[Pod]]:
     """Return pods in their order, but those of equal `importance` by workloads in turn.
 
     A workload's pods on the destinations count: one of which a pod moved comes after the others.
+    It looks at a pod, or at a node of a workload that is new to the plan, in each step.
     """
-    turns: Counter[str] = Counter()
+    before: Counter[str] = Counter()
     keyed: list[tuple[tuple[object, ...], Pod]] = []
     for pod in pods:
         workload = _controller_uid(pod) or pod.uid
-        if workload not in turns:
-            turns[workload] = landing.turn(pod, destinations)
-        keyed.append(((*importance(pod), turns[workload]), pod))
-        turns[workload] += 1
+        turn = yield from turns.of(pod)
+        keyed.append(((*importance(pod), turn + before[workload]), pod))
+        before[workload] += 1
+        yield
     return [pod for _, pod in sorted(keyed, key=itemgetter(0))]
 
 

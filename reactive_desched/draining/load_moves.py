@@ -103,6 +103,7 @@ class LoadMoves:
         self._level = level
         self._targets = {target.load.name: target for target in targets}
         self._target_names = frozenset(self._targets)
+        self._turns = None if running.landing is None else running.landing.turns(self._targets)
         self._room = room
 
     def plan(self, sources: Sequence[LoadedNode]) -> Plan:
@@ -237,14 +238,14 @@ class LoadMoves:
         if self._args.node_fit and not self._needs_place_when_leaving:
             candidates = yield from self._placed(candidates, source)
         candidates.sort(key=partial(self._order, source, self._excess(source)))
-        if self._landing is not None:
+        if self._turns is not None:
             excess = self._excess(source)
-            candidates = in_turn(
+            ordered = in_turn(
                 candidates,
                 lambda pod: (*eviction_order(pod), size_class(self._relief(pod, source, excess))),
-                self._landing,
-                self._targets,
+                self._turns,
             )
+            candidates = yield from with_pauses(ordered)
         return _Candidates(source, candidates, bool(leaving))
 
     def _placed(

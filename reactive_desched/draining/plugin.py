@@ -51,6 +51,7 @@ from reactive_desched.model.findings import (
     RequeueAfter,
     YieldPoint,
     pauses_between,
+    with_pauses,
 )
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
@@ -384,7 +385,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         What `room` admits and which namespaces are spent is looked up for each pod in turn.
         """
         removable = [pod for pod in source.pods if view.evictable(pod) and self.may_leave(pod)]
-        ordered = room.in_order(removable, source.excess)
+        ordered = yield from with_pauses(room.in_order(removable, source.excess))
         yield YieldPoint()
         for pod in ordered:
             amounts = room.used_by(pod)

@@ -4,9 +4,11 @@
 each pod a destination of its own, and subtracts the capacity that earlier plans have promised.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from enum import Enum, auto
-from heapq import heappop, heappush, nsmallest
+from heapq import nsmallest
+from itertools import islice
 from typing import Final
 
 from reactive_desched.api.plugin import View
@@ -24,6 +26,9 @@ from reactive_desched.state.indexes.node_utilization import NodeUtilization
 MAX_TRIED: Final = 64
 """So many of the emptiest destinations are tried for a pod; if none of them takes it, it stays."""
 
+MAX_REFUSED: Final = 1_000
+"""So many sizes of pods are known to fit on none; with one more, all are looked at again. Where use
+is measured no two pods have the same."""
 
 TRIED_PER_STEP: Final = 16
 """After so many of them other tasks of the event loop run: some 0.5 ms."""
@@ -56,13 +61,13 @@ class SharedRoom:
         self._importance = pod_importance(view.prefers_no_eviction)
         self._uses = dict(pool.destinations())
         self._left: dict[str, int] = {}
-        self._taints: set[tuple[Taint, ...]] = set()
-        self._tolerated: dict[Tolerations, bool] = {}
+        self._taints: dict[tuple[Taint, ...], int] = {}
+        self._tolerated: dict[Tolerations, frozenset[int]] = {}
 
     def count(self) -> Iterator[NodeUse]:
         """Count what each destination has left; yield it then, since there may be thousands."""
         for use in self._uses.values():
-            self._taints.add(use.node.taints)
+            self._count_taints(use)
             add_resources(self._left, left_on(use, self.thresholds))
             yield use
 
@@ -98,26 +103,34 @@ class SharedRoom:
         """Return what a pod uses; None if that is not known."""
         return self.pool.used_by(pod)
 
-    def in_order(self, pods: Iterable[Pod], excess: ResourceList) -> list[Pod]:
+    def in_order(
+        self, pods: Iterable[Pod], excess: ResourceList
+    ) -> Generator[None, None, list[Pod]]:
         """Return the pods of a source in the order in which they leave: least important first.
 
         `excess` is what the source uses above what is allowed there.
         """
         del excess
+        yield from ()
         return sorted(pods, key=self._importance)
 
     def admits(self, pod: Pod, amounts: ResourceList) -> Generator[YieldPoint, None, Admission]:
         """Say whether a destination takes the pod, by its taints."""
         del amounts
         yield from ()
-        return Admission.YES if self._is_tolerated(pod) else Admission.NO
+        return Admission.YES if self._tolerated_by(pod) else Admission.NO
 
-    def _is_tolerated(self, pod: Pod) -> bool:
+    def _count_taints(self, use: NodeUse) -> int:
+        """Return the number of the taints of a destination: the same for those of equal ones."""
+        return self._taints.setdefault(use.node.taints, len(self._taints))
+
+    def _tolerated_by(self, pod: Pod) -> frozenset[int]:
+        """Return the numbers of the taints that a pod tolerates, of those of the destinations."""
         tolerations = pod.spec.tolerations
-        found = self._tolerated.get(tolerations)
-        if found is None:
-            found = any(tolerates(tolerations, taints) for taints in self._taints)
-            self._tolerated[tolerations] = found
+        if (found := self._tolerated.get(tolerations)) is None:
+            found = self._tolerated[tolerations] = frozenset(
+                number for taints, number in self._taints.items() if tolerates(tolerations, taints)
+            )
         return found
 
     def relieves(self, amounts: ResourceList, excess: ResourceList) -> bool:
@@ -157,7 +170,11 @@ class BookedRoom(SharedRoom):
             name: amounts for name, amounts in view.reserved_by_node().items() if name in names
         }
         self._landing = Landing(view, sources, packs=pool.rule.packs)
+        self._turns = self._landing.turns(self._uses)
         self._used: dict[str, dict[str, int]] = {}
+        self._room: dict[str, ResourceList] = {}
+        self._taints_of: dict[str, int] = {}
+        self._refused: set[tuple[frozenset[int], tuple[tuple[str, int], ...]]] = set()
         self._fullness: dict[str, float] = {}
         self._emptiest: list[tuple[float, str]] = []
         self._admitted = ""
@@ -177,7 +194,8 @@ class BookedRoom(SharedRoom):
                 counted = {r: amount for r, amount in promised.items() if r in self._left}
                 subtract(self._left, counted)
                 self._book(use.name, counted)
-            heappush(self._emptiest, (_fullness(use.percent), use.name))
+            self._taints_of[use.name] = self._count_taints(use)
+            insort(self._emptiest, self._place(use.name))
             yield use
 
     @property
@@ -209,11 +227,11 @@ class BookedRoom(SharedRoom):
 
     def _emptiest_full(self) -> list[str]:
         """Name those of them where it is most likely that the kube-scheduler overfills them."""
+        return nsmallest(MAX_RIVALS, self._full(), key=self._place)
 
-        def fullness(name: str) -> tuple[float, str]:
-            return self._fullness.get(name, _fullness(self._uses[name].percent)), name
-
-        return nsmallest(MAX_RIVALS, self._full(), key=fullness)
+    def _place(self, name: str) -> tuple[float, str]:
+        """Return the place of a destination among all, the emptiest first."""
+        return self._fullness.get(name, _fullness(self._uses[name].percent)), name
 
     def begin(self, source: NodeUse) -> tuple[dict[str, int], list[Pod]]:
         """Return what is used of a source by the pods that stay, and these pods."""
@@ -237,7 +255,9 @@ class BookedRoom(SharedRoom):
         """Return what a pod uses; None for one that came after the last sample of its node."""
         return None if self.pool.came_later(pod) else self.pool.used_by(pod)
 
-    def in_order(self, pods: Iterable[Pod], excess: ResourceList) -> list[Pod]:
+    def in_order(
+        self, pods: Iterable[Pod], excess: ResourceList
+    ) -> Generator[None, None, list[Pod]]:
         """Return the pods of a source, least important first, of equals those that relieve it most.
 
         So few have to leave. Of pods about as large those of its workloads come in turn, and of a
@@ -250,11 +270,12 @@ class BookedRoom(SharedRoom):
             return -self._relief(pod, excess), namespace, -ordinal_of(pod), name
 
         ordered = sorted(pods, key=key)
-        return in_turn(
-            ordered,
-            lambda pod: (*importance(pod)[:-2], size_class(self._relief(pod, excess))),
-            self._landing,
-            self._uses,
+        return (
+            yield from in_turn(
+                ordered,
+                lambda pod: (*importance(pod)[:-2], size_class(self._relief(pod, excess))),
+                self._turns,
+            )
         )
 
     def relieves(self, amounts: ResourceList, excess: ResourceList) -> bool:
@@ -273,32 +294,36 @@ class BookedRoom(SharedRoom):
     def admits(self, pod: Pod, amounts: ResourceList) -> Generator[YieldPoint, None, Admission]:
         """Say whether a destination takes the pod and stays within what is allowed there.
 
-        It is one to which the replacement would go, if there is such a one.
+        It is one to which the replacement would go, if there is such a one. That takes long, and is
+        asked only for a pod that one of them takes. Of pods that use as much and tolerate the same
+        taints only the first is looked at until one moves, where that fits on none.
         """
-        if not self._is_tolerated(pod):
+        tolerated, key = self._tolerated_by(pod), tuple(amounts.items())
+        if not tolerated or (tolerated, key) in self._refused:
             return Admission.NO
-        tried: list[tuple[float, str]] = []
         self._admitted, self._amounts = "", amounts
-        pull = yield from with_pauses(self._landing.pull_on(pod, self._emptiest_full()))
-        second_best = ""
-        while self._emptiest and len(tried) < MAX_TRIED and not self._admitted:
-            fullness, name = heappop(self._emptiest)
-            if (now := self._fullness.get(name, fullness)) != fullness:
-                heappush(self._emptiest, (now, name))
+        pull, first, asked = None, "", 0
+        for name in [name for _, name in islice(self._emptiest, MAX_TRIED)]:
+            is_tolerated = self._taints_of[name] in tolerated
+            if not (is_tolerated and self._has_room(self._uses[name], amounts)):
                 continue
-            tried.append((fullness, name))
-            if self._fits_on(self._uses[name], pod, amounts):
-                if pull is None or not pull.comes_back(name):
-                    self._admitted = name
-                second_best = second_best or name
-            if len(tried) % TRIED_PER_STEP == 0:
+            if not first:
+                first = name
+                pull = yield from with_pauses(self._landing.pull_on(pod, self._emptiest_full()))
+            if pull is None or not pull.comes_back(name):
+                self._admitted = name
+                return Admission.YES
+            asked += 1
+            if asked % TRIED_PER_STEP == 0:
                 yield YieldPoint()
-        for entry in tried:
-            heappush(self._emptiest, entry)
-        if self._admitted:
-            return Admission.YES
-        self._admitted = second_best
-        return Admission.COMES_BACK if second_best else Admission.NO
+        yield YieldPoint()
+        if not first:
+            if len(self._refused) == MAX_REFUSED:
+                self._refused.clear()
+            self._refused.add((tolerated, key))
+            return Admission.NO
+        self._admitted = first
+        return Admission.COMES_BACK
 
     def take(self, pod: Pod, amounts: ResourceList) -> None:
         """Book the pod on the destination found for it."""
@@ -306,16 +331,18 @@ class BookedRoom(SharedRoom):
         self._book(self._admitted, amounts)
         self._landing.count_leaving(pod, self._admitted)
 
-    def _fits_on(self, use: NodeUse, pod: Pod, amounts: ResourceList) -> bool:
-        if not tolerates(pod.spec.tolerations, use.node.taints):
-            return False
-        return self._has_room(use, amounts)
-
     def _has_room(self, use: NodeUse, amounts: ResourceList) -> bool:
-        used, allowed = self._used_on(use), self.allowed_on(use)
-        return all(
-            used.get(r, 0) + amount <= allowed.get(r, 0) for r, amount in amounts.items() if amount
-        )
+        """Say whether a destination stays within what is allowed there with so much more."""
+        if (room := self._room.get(use.name)) is None:
+            used, allowed = self._used_on(use), self.allowed_on(use)
+            room = self._room[use.name] = {
+                resource: allowed.get(resource, 0) - used.get(resource, 0)
+                for resource in used.keys() | allowed.keys()
+            }
+        for resource, amount in amounts.items():
+            if amount and amount > room.get(resource, 0):
+                return False
+        return True
 
     def _used_on(self, use: NodeUse) -> dict[str, int]:
         used = self._used.get(use.name)
@@ -328,8 +355,14 @@ class BookedRoom(SharedRoom):
         use = self._uses[name]
         used = self._used_on(use)
         add_resources(used, amounts)
-        percent = percentages(used, use.node, use.percent)
-        self._fullness[name] = _fullness(percent)
+        self._room.pop(name, None)
+        self._refused.clear()
+        at = bisect_left(self._emptiest, self._place(name))
+        is_counted = at < len(self._emptiest) and self._emptiest[at][1] == name
+        self._fullness[name] = _fullness(percentages(used, use.node, use.percent))
+        if is_counted:
+            del self._emptiest[at]
+            insort(self._emptiest, self._place(name))
         self._near_full.add(name)
 
 

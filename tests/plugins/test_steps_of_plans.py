@@ -38,9 +38,9 @@ FEW = 3
 """After so many findings a plan does nothing new."""
 
 
-def cluster(crowded: int = 4, sparse: int = 1) -> Iterator[ClusterObject]:
+def cluster(crowded: int = 4, sparse: int = 1, nodes: int = NODES) -> Iterator[ClusterObject]:
     """Yield nodes of which every other one has many pods, all of one large workload."""
-    for number in range(NODES):
+    for number in range(nodes):
         name, pods = f"n{number:04}", sparse if number % 2 else crowded
         yield node(name, zone="abc"[number % 3], allocatable={"cpu": "10", "pods": "110"})
         mine = [
@@ -75,12 +75,12 @@ def around_the_mean() -> Any:
     )
 
 
-def low() -> Any:
+def low(target: int = 60) -> Any:
     return plugin_from_policy(
         LowNodeUtilizationPlugin,
         LowNodeUtilizationArgs,
         thresholds={"cpu": 30},
-        targetThresholds={"cpu": 60},
+        targetThresholds={"cpu": target},
     )
 
 
@@ -92,7 +92,13 @@ def high() -> Any:
 
 def most_calls(plan: Any) -> tuple[int, int]:
     """Have each finding deferred; return the most calls of one step, and how many were found."""
-    counted = most = found = 0
+    most, _, found = calls(plan)
+    return most, found
+
+
+def calls(plan: Any) -> tuple[int, int, int]:
+    """Have each finding deferred; return the most calls of a step, all calls, and the findings."""
+    counted = most = total = found = 0
 
     def count(_frame: object, event: str, _arg: object) -> None:
         nonlocal counted
@@ -105,16 +111,16 @@ def most_calls(plan: Any) -> tuple[int, int]:
         try:
             opinion = plan.send(answer)
         except StopIteration:
-            return max(most, counted), found
+            return max(most, counted), total + counted, found
         finally:
             sys.setprofile(None)
-        most = max(most, counted)
+        most, total = max(most, counted), total + counted
         answer = None
         if isinstance(opinion, Finding):
             found += 1
             if found == FEW:
                 plan.close()
-                return most, found
+                return most, total, found
             answer = TOTAL_LIMIT_REACHED.defer(opinion, "no more", retry_at_s=1.0)
 
 
@@ -133,6 +139,23 @@ def test_no_step_of_a_plan_looks_closely_at_every_node(
 
     assert found
     assert most < MOST_CALLS
+
+
+def calls_of_a_plan_without_moves(nodes: int) -> int:
+    plugin, state = low(target=35), ClusterState()
+    state.keep_indexes(plugin.required_indexes)
+    for each in cluster(nodes=nodes):
+        state.upsert(each)
+    view = build_view(state, wall_clock=lambda: 1.0)
+    _, total, found = calls(plugin.balance(next(iter(plugin.subjects(Resynced(), view))), view))
+    assert not found
+    return total
+
+
+def test_twice_the_nodes_with_no_room_for_a_pod_are_twice_the_work() -> None:
+    once, twice = calls_of_a_plan_without_moves(NODES // 2), calls_of_a_plan_without_moves(NODES)
+
+    assert twice < 2.2 * once
 
 
 def test_no_step_of_a_plan_of_a_spread_looks_closely_at_every_domain() -> None:
