@@ -104,11 +104,10 @@ class BlockedFindings(Generic[K, G, C]):
 
     def affected_by(self, change: Change) -> list[K]:
         """Return the findings that this change may unblock."""
-        return [
-            key
-            for wake_type in self._wake_types.get(type(change), ())
-            for key in self._by_wake.members(wake_type.fulfilled_by(change))
-        ]
+        found: list[K] = []
+        for wake_type in self._wake_types.get(type(change), ()):
+            found += self._by_wake.members(wake_type.fulfilled_by(change))
+        return found
 
     def waiting_for(self, wake: WakeOn) -> list[K]:
         """Return the findings that wait for this, longest blocked first."""

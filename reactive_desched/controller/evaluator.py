@@ -60,6 +60,7 @@ from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 from reactive_desched.primitives.long_answers import (
+    PORTION,
     AnswerTakesLong,
     InPortions,
     LongAnswers,
@@ -213,6 +214,7 @@ class Evaluator:
         self._under_way: _EvaluationUnderWay | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
         self._capacity_trigger: ChangeTrigger | None = None
+        self._has_outdated = False
 
     @property
     def instances(self) -> tuple[PluginInstance, ...]:
@@ -318,8 +320,7 @@ class Evaluator:
             if kind in self._subscriptions.by_kind:
                 self._enqueue_subjects(change, ChangeTrigger(change, now, version), now)
             if kind in self._blocked.awaited_kinds:
-                for key in self._blocked.affected_by(change):
-                    self._unblock(key, ChangeTrigger(change, now, version), now)
+                self._unblock(ChangeTrigger(change, now, version), now)
         if changes:
             self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
         may_change_later |= self._capacity_trigger is not None
@@ -338,6 +339,7 @@ class Evaluator:
         while (
             self._under_way is not None
             or self._queue.enqueue_portion(now)
+            or self._follows_evictability(now)
             or self._follows_capacity(now)
             or self._begin_due(now)
         ):
@@ -353,7 +355,7 @@ class Evaluator:
         """Return when there is work again; `now` or earlier means at once."""
         if self._under_way is not None or self._resyncs or self._queue.has_portions:
             return now
-        if self._capacity_trigger is not None:
+        if self._capacity_trigger is not None or self._has_outdated:
             return now
         earliest = self._timers.next_due()
         due = self._queue.next_due()
@@ -449,7 +451,15 @@ class Evaluator:
             may_change_later = True
             for change in view.apply_changes(changes):
                 self._enqueue_subjects(change, ChangeTrigger(change, now), now, view)
+        self._has_outdated = may_change_later and any(view.has_outdated for view in self._views)
         return may_change_later
+
+    def _follows_evictability(self, now: float) -> bool:
+        """Take one more portion of the pods that a change of their protection concerns."""
+        if not self._has_outdated:
+            return False
+        self._update_evictability((), now)
+        return True
 
     @calls_foreign_code
     def _enqueue_subjects(
@@ -651,12 +661,28 @@ class Evaluator:
             self._resyncs.pop(0)
         return None
 
-    def _unblock(self, key: FindingKey, trigger: ChangeTrigger, now: float) -> None:
-        if isinstance(trigger.change, PdbChanged):
-            blocked = self._blocked.decision_of(key)
-            assert blocked is not None
-            self._backoff.pdb_changed(blocked.finding.pod.uid, now)
-        self._queue.enqueue(key[:2], now, trigger)
+    def _unblock(self, trigger: ChangeTrigger, now: float) -> None:
+        """Enqueue the blocked findings that a change may unblock: of very many, in portions."""
+        if not (keys := self._blocked.affected_by(trigger.change)):
+            return
+        found = self._unblocked(keys, trigger.change, now)
+        if len(keys) > PORTION:
+            self._queue.enqueue_in_portions(found, now, trigger)
+            return
+        for key in next(found):
+            self._queue.enqueue(key, now, trigger)
+
+    def _unblocked(self, keys: Sequence[FindingKey], change: Change, now: float) -> Portions:
+        """Yield the subjects of these findings, those left out that are not blocked any more."""
+        for portion in portions(keys):
+            subjects: list[SubjectKey] = []
+            for key in portion:
+                if (decision := self._blocked.decision_of(key)) is None:
+                    continue
+                if isinstance(change, PdbChanged):
+                    self._backoff.pdb_changed(decision.finding.pod.uid, now)
+                subjects.append(key[:2])
+            yield subjects
 
     def _follow_capacity(self, trigger: ChangeTrigger, now: float) -> None:
         """Take a step of finding what may fit by now, and enqueue that; work is left for more."""

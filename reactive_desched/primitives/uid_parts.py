@@ -54,6 +54,14 @@ class KeysInPortions(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         return chain.from_iterable(self._portions)
 
+    def in_steps(self) -> Iterator[K]:
+        """Yield all keys, also where some are added or discarded meanwhile.
+
+        Those may be left out, or come twice.
+        """
+        for portion in tuple(self._portions):
+            yield from tuple(portion)
+
     def add(self, key: K) -> None:
         """Add a key, or leave it where it is."""
         free = None

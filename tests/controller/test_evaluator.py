@@ -9,10 +9,13 @@ from reactive_desched.model.changes import (
     NodeTaintsChanged,
     PodBound,
     PodMetadataChanged,
+    PriorityClassChanged,
 )
 from reactive_desched.model.decisions import Evict
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.model.wakes import WakeOnPriorityClass
+from reactive_desched.primitives.long_answers import PORTION
 from reactive_desched.primitives.timers import DebounceConfig
 from reactive_desched.state.indexes.owners import WakeOnOwner
 from reactive_desched.testing.builders import pod
@@ -218,3 +221,26 @@ def test_portions_for_plugins_that_were_replaced_are_dropped(make_bench: MakeBen
 
     assert bench.looked() == []
     assert plugin.judged == [NodeSubject("n1"), NodeSubject("n2")]
+
+
+def test_the_findings_that_a_change_unblocks_are_woken_in_portions(make_bench: MakeBench) -> None:
+    many = [pod(f"p{number:03}", on="n1") for number in range(3 * PORTION)]
+    bench = make_bench()
+    for each in many:
+        bench.state.upsert(each)
+        bench.plugin.wrong.add(each.name)
+        bench.gate.refuse(each.name, WakeOnPriorityClass())
+    bench.evaluator.resync(0)
+    bench.work(0)
+    bench.looked()
+
+    assert bench.evaluator.apply_changes([PriorityClassChanged("high")], 1)
+    woken = [bench.evaluator.queued]
+    while bench.evaluator.next_due(1) == 1 and not bench.looked():
+        before = bench.evaluator.queued
+        bench.evaluations += bench.evaluator.process_due(1, lambda: True)
+        woken.append(max(0, bench.evaluator.queued - before))
+    bench.work(1)
+
+    assert max(woken) <= PORTION
+    assert len(bench.evaluations) == 2 * len(many)

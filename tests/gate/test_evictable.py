@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reactive_desched.gate.controller_rules import controller_rules
 from reactive_desched.gate.evictor import EVICTABLE, EvictorFilters
 from reactive_desched.gate.filters import UPSTREAM_RULES, EvictorRules, pod_filters
-from reactive_desched.gate.profile_view import EvictableIndex
+from reactive_desched.gate.profile_view import EVALUATED_PER_STEP, EvictableIndex
 from reactive_desched.model.changes import PodEvictabilityChanged
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
@@ -102,6 +102,11 @@ class Cluster:
         return [found for uid in self.view.pods() if (found := self.view.pod(uid)) is not None]
 
     def _follow(self, changes: Iterable[Any]) -> None:  # a list of Change
+        self.take_portion(changes)
+        while self.index.has_outdated:
+            self.take_portion()
+
+    def take_portion(self, changes: Iterable[Any] = ()) -> None:
         for change in self.index.apply_changes(changes):
             assert isinstance(change, PodEvictabilityChanged)
             assert change.pod.uid in self.announced, "nothing asked about this pod"
@@ -109,6 +114,74 @@ class Cluster:
 
 
 WEB = pod("web", on="n1")
+
+
+CROWD = [pod(f"web-{number:03}", on="n1", priority=5) for number in range(90)]
+
+
+def evaluated_by(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that fills with the pods whose filters are evaluated from now on."""
+    evaluated, evaluate = list[str](), cluster.filters.evictable_from_s
+
+    def note(each: Pod) -> float:
+        evaluated.append(each.uid)
+        return evaluate(each)
+
+    monkeypatch.setattr(cluster.filters, "evictable_from_s", note)
+    return evaluated
+
+
+def test_a_priority_class_has_every_pod_evaluated_once_in_portions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster({"priorityThreshold": {"name": "high"}})
+    cluster.put(*CROWD)
+    assert not any(cluster.ask().values())
+    evaluated, portions = evaluated_by(cluster, monkeypatch), list[int]()
+
+    cluster.take_portion(cluster.state.upsert(PriorityClass("high", value=10)))
+    portions.append(len(evaluated))
+    while cluster.index.has_outdated:
+        before = len(evaluated)
+        cluster.take_portion()
+        portions.append(len(evaluated) - before)
+
+    assert sorted(evaluated) == [each.uid for each in CROWD]
+    assert max(portions) <= EVALUATED_PER_STEP
+    assert all(cluster.announced.values())
+
+
+def test_a_pod_that_waits_for_its_portion_is_answered_as_the_cluster_is() -> None:
+    cluster = Cluster({"priorityThreshold": {"name": "high"}})
+    cluster.put(*CROWD)
+    cluster.ask()
+
+    cluster.take_portion(cluster.state.upsert(PriorityClass("high", value=10)))
+    assert cluster.index.has_outdated
+    assert all(cluster.index.allows(each) for each in CROWD)
+    cluster.take_portion(cluster.state.upsert(PriorityClass("high", value=1)))
+    assert cluster.index.has_outdated
+    assert not any(cluster.index.allows(each) for each in CROWD)
+
+    while cluster.index.has_outdated:
+        cluster.take_portion()
+    assert not any(cluster.announced.values())
+
+
+def test_pods_that_time_lets_go_are_evaluated_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster({"minPodAge": "60s"})
+    cluster.put(*(msgspec.structs.replace(each, start_delay_s=90) for each in CROWD))
+    assert not any(cluster.ask().values())
+    evaluated = evaluated_by(cluster, monkeypatch)
+
+    cluster.now_s += 60
+    cluster.take_portion()
+    assert len(evaluated) <= EVALUATED_PER_STEP
+    while cluster.index.has_outdated:
+        cluster.take_portion()
+
+    assert len(evaluated) == len(CROWD)
+    assert all(cluster.announced.values())
 
 
 def test_nothing_is_kept_of_pods_that_no_plugin_asks_about() -> None:
