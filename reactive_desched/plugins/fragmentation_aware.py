@@ -3,7 +3,7 @@
 Names, defaults and steps are those of koordinator's FragmentationAware.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import sqrt
 from typing import Final
 
@@ -38,15 +38,19 @@ from reactive_desched.model.changes import (
     PodTerminating,
     Resynced,
 )
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.findings import Finding, with_pauses
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.resources import CPU, MEMORY, PODS, ResourceList, add_resources
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.utilization import ALL
 from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.long_answers import at_once
 
 MAX_DEVIATION: Final = 0.5
 """The largest standard deviation of shares: half of them 0, and the others 1."""
+
+PODS_PER_STEP: Final = 25
+"""After so many pods that are looked at closely other tasks of the event loop run."""
 
 _ONE_AT_A_TIME: Final = 1
 """How many pods may leave a node in a window of the limits: each changes what the next would do."""
@@ -191,7 +195,8 @@ class FragmentationAwarePlugin(BalancePlugin[str, FragmentationAwareArgs]):
         Whether a pod fits elsewhere is left to node fit, which looks again when that changes. What
         leaves already does not count.
         """
-        found = self._candidates(subject, view, lambda pod: not view.is_leaving(pod))
+        candidates = self._candidates(subject, view, lambda pod: not view.is_leaving(pod))
+        found = yield from with_pauses(candidates, PODS_PER_STEP)
         selected = self.args.node_selector is not None
         targets = self._names(view) if found and selected else None
         for each in found:
@@ -202,7 +207,7 @@ class FragmentationAwarePlugin(BalancePlugin[str, FragmentationAwareArgs]):
         """Evict the best pod that fits elsewhere from every node, as koordinator does."""
         names = self._names(view)
         for subject in list(self.subjects(Resynced(), view)):
-            for each in self._candidates(subject, view, lambda _: True):
+            for each in at_once(self._candidates(subject, view, lambda _: True)):
                 if not self.args.node_fit or view.find_node_among(each.pod, names) is not None:
                     yield self._finding(each, names)
                     break
@@ -222,8 +227,11 @@ class FragmentationAwarePlugin(BalancePlugin[str, FragmentationAwareArgs]):
 
     def _candidates(
         self, subject: str, view: View, counts: Callable[[Pod], bool]
-    ) -> list[Candidate]:
-        """Return the pods whose leaving helps enough, the best first; none of an even node."""
+    ) -> Generator[None, None, list[Candidate]]:
+        """Return the pods whose leaving helps enough, the best first; none of an even node.
+
+        It looks closely at one pod in each step.
+        """
         node_and_pods = None if self._is_off else view.pods_of(NodeSubject(subject))
         if node_and_pods is None or not self.args.selects(node_and_pods[0]):
             return []
@@ -232,8 +240,11 @@ class FragmentationAwarePlugin(BalancePlugin[str, FragmentationAwareArgs]):
         before = shares.deviation()
         if before <= self.args.imbalance_threshold:
             return []
-        leaving = (pod for pod in pods if self.args.covers(pod) and view.evictable(pod))
-        weighed = [Candidate(pod, before, shares.deviation(_held(pod))) for pod in leaving]
+        weighed: list[Candidate] = []
+        for pod in pods:
+            if self.args.covers(pod) and view.evictable(pod):
+                weighed.append(Candidate(pod, before, shares.deviation(_held(pod))))
+            yield
         least = self.args.min_improvement_threshold
         return sorted((each for each in weighed if each.gain > least), key=_rank)
 

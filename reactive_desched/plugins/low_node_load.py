@@ -27,7 +27,7 @@ from reactive_desched.model.node_load import (
 )
 from reactive_desched.model.node_table import NodeTable
 from reactive_desched.model.objects import Pod
-from reactive_desched.primitives.long_answers import portions
+from reactive_desched.primitives.long_answers import PORTION, portions
 from reactive_desched.state.indexes.node_loads import (
     SOURCES,
     LoadedNode,
@@ -159,7 +159,7 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
             left_out = () if pool.takes_every_node else tuple(handled)
             classes = yield from with_pauses(loads.count_classes(fresh_after_s, left_out))
             yield YieldPoint()
-            if classes.of(*SOURCES) or pool.rule.deviation:
+            if classes.has(*SOURCES) or pool.rule.deviation:
                 yield from _until_too_old(loads, fresh_after_s)
             handled.update((yield from self._balance_pool(pool, classes, look)))
 
@@ -167,14 +167,13 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         self, pool: LoadPool, classes: PoolClasses, look: LoadView
     ) -> Generator[Finding | RequeueAfter | YieldPoint, Decision, Sequence[str]]:
         """Plan one pool; return the overloaded nodes that it has dealt with."""
-        high, prod_high = map(classes.of, SOURCES)
+        found: list[list[LoadedNode]] = []
+        for each in (*SOURCES, *TARGETS):
+            nodes = yield from with_pauses(classes.find(each), every=1)
+            found.append(nodes)
+        high, prod_high, low, both_low, prod_low = found
         sources = yield from with_pauses(pool.confirmed(Level.NODE, high, look))
         prod_sources = yield from with_pauses(pool.confirmed(Level.PROD, prod_high, look))
-        targets: list[list[LoadedNode]] = []
-        for each in TARGETS:
-            yield YieldPoint()
-            targets.append(classes.of(each))
-        low, both_low, prod_low = targets
         with_room = len(low) + len(both_low) + len(prod_low)
         if not (with_room and (sources or prod_sources)):
             return ()
@@ -184,10 +183,11 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
                 yield YieldPoint()
         if not self.args.number_of_nodes < with_room < classes.selected:
             return ()
-        low, both_low, prod_low = (
-            [look.with_reserved(node) for node in nodes] for nodes in (low, both_low, prod_low)
-        )
-        yield YieldPoint()
+        for nodes in (low, both_low, prod_low):
+            for at, node in enumerate(nodes):
+                nodes[at] = look.with_reserved(node)
+                if at % PORTION == 0:
+                    yield YieldPoint()
         rivals = [each.load.name for each in (*sources, *prod_sources)]
         rule, running = pool.rule, RunningLoads(self.name, self.args, pool, look, rivals)
         room = yield from with_pauses(room_of(rule, Level.NODE, [*low, *both_low]))

@@ -335,9 +335,11 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
 
     def _companion(self, group: SpreadGroup, view: View) -> "_Steps[Companion]":
         domains = yield from self._occupied_domains(group, view)
-        sizes = dict.fromkeys(view.index(SpreadGroups).domains(group), 0)
-        sizes |= {domain.value: domain.size for domain in domains.values()}
-        yield YieldPoint()
+        sizes: dict[str, int] = {}
+        for names in portions([*view.index(SpreadGroups).domains(group), *domains]):
+            for name in names:
+                sizes[name] = domains[name].size if name in domains else 0
+            yield YieldPoint()
         for value, _, number in (yield from self._on_absent_nodes(group, view)):
             sizes[value] = sizes.get(value, 0) + number
 

@@ -43,7 +43,7 @@ class UidParts(Generic[V]):
 
 
 class KeysInPortions(Generic[K]):
-    """A set of keys in dictionaries of at most 10,000, each filled before the next one."""
+    """A set of keys in dictionaries of at most 10,000."""
 
     def __init__(self) -> None:
         self._portions: list[dict[K, None]] = []
@@ -63,17 +63,14 @@ class KeysInPortions(Generic[K]):
             yield from tuple(portion)
 
     def add(self, key: K) -> None:
-        """Add a key, or leave it where it is."""
-        free = None
-        for portion in self._portions:
-            if key in portion:
-                return
-            if free is None and len(portion) < _MOST:
-                free = portion
-        if free is None:
-            free = {}
-            self._portions.append(free)
-        free[key] = None
+        """Add a key that is not here yet."""
+        for portion in reversed(self._portions):
+            if len(portion) < _MOST:
+                break
+        else:
+            portion = {}
+            self._portions.append(portion)
+        portion[key] = None
 
     def discard(self, key: K) -> None:
         """Take out a key, if it is here."""

@@ -29,7 +29,7 @@ from reactive_desched.model.node_load import (
 from reactive_desched.model.objects import ClusterObject, Pod
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.usage import NodeMetric
-from reactive_desched.primitives.long_answers import at_once
+from reactive_desched.primitives.long_answers import at_once, sorted_portions
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces, changes_domains
 
 SOURCES: Final = (LoadClass.HIGH, LoadClass.PROD_HIGH)
@@ -63,10 +63,22 @@ class PoolClasses(Struct, frozen=True):
     by_class: Mapping[LoadClass, Collection[LoadedNode]]
     means: Means | None = None
 
+    def has(self, *classes: LoadClass) -> bool:
+        """Say whether there is a node of one of these classes."""
+        return any(self.by_class.get(of) for of in classes)
+
     def of(self, *classes: LoadClass) -> list[LoadedNode]:
         """Return the nodes of some classes, by name."""
+        return at_once(self.find(*classes))
+
+    def find(self, *classes: LoadClass) -> Generator[None, None, list[LoadedNode]]:
+        """Return the same, a portion of the nodes in each step."""
         found = [each for of in classes for each in self.by_class.get(of, ())]
-        return sorted(found, key=lambda each: each.load.name)
+        ordered: list[LoadedNode] = []
+        for portion in sorted_portions(found, lambda each: each.load.name):
+            ordered += portion
+            yield
+        return ordered
 
 
 class NodeLoads(Index):
@@ -117,22 +129,23 @@ class NodeLoads(Index):
         """Return the same, a node in each step, as the nodes are when all have caught up."""
         yield from self.catch_up()
         left_out = {name for name in without if name in self._selected}
-        selected = len(self._selected) - len(left_out)
-        left_out.update(
-            name
-            for name, loaded in self._loaded.items()
-            if loaded.load.sampled_s <= sampled_after_s
-        )
-        kept = [each for name, each in self._loaded.items() if name not in left_out]
+        selected, means = len(self._selected) - len(left_out), None
+        kept: list[LoadedNode] = []
+        for each in tuple(self._loaded.values()):
+            load = each.load
+            if load.sampled_s > sampled_after_s and load.name not in left_out:
+                kept.append(each)
+            yield
         if self._rule.deviation:
-            loads = [each.load for each in kept]
-            means = yield from mean_use(self._rule, loads)
-            kept = []
-            for load in loads:
-                kept.append(self._classified(load, ceilings(self._rule, load, means)))
-                yield
-            return PoolClasses(selected, _grouped(kept), means)
-        return PoolClasses(selected, _grouped(kept))
+            means = yield from mean_use(self._rule, [each.load for each in kept])
+        by_class: dict[LoadClass, list[LoadedNode]] = {}
+        for each in kept:
+            by_now = each
+            if means is not None:
+                by_now = self._classified(each.load, ceilings(self._rule, each.load, means))
+            by_class.setdefault(by_now.load_class, []).append(by_now)
+            yield
+        return PoolClasses(selected, by_class, means)
 
     def catch_up(self) -> Iterator[None]:
         """Update the classes of nodes whose use changed, one node per step.
@@ -339,10 +352,3 @@ class NodeLoads(Index):
 
 def _requests(pod: Pod | None) -> ResourceList | None:
     return None if pod is None else pod.held
-
-
-def _grouped(classes: Iterable[LoadedNode]) -> dict[LoadClass, list[LoadedNode]]:
-    by_class: dict[LoadClass, list[LoadedNode]] = {}
-    for loaded in classes:
-        by_class.setdefault(loaded.load_class, []).append(loaded)
-    return by_class
