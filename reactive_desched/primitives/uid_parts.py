@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 V = TypeVar("V")
 K = TypeVar("K", bound=Hashable)
 
-_MOST: Final = 10_000
+_MOST: Final = 2_000
 
 
 class UidParts(Generic[V]):
@@ -43,7 +43,7 @@ class UidParts(Generic[V]):
 
 
 class KeysInPortions(Generic[K]):
-    """A set of keys in dictionaries of at most 10,000."""
+    """A set of keys in dictionaries of at most 2,000: so many are copied in 0.2 ms, or 1 ms from cold memory."""
 
     def __init__(self) -> None:
         self._portions: list[dict[K, None]] = []

@@ -13,6 +13,10 @@ from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
+from reactive_desched.plugins.fragmentation_aware import (
+    FragmentationAwareArgs,
+    FragmentationAwarePlugin,
+)
 from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
     HighNodeUtilizationPlugin,
@@ -23,7 +27,9 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationPlugin,
 )
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.primitives.long_answers import PORTION
 from reactive_desched.state.cluster import ClusterState
+from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import build_view, plugin_from_policy
 from reactive_desched.testing.topology_spread import WEB, spread_constraint, with_spread
@@ -156,6 +162,37 @@ def test_twice_the_nodes_with_no_room_for_a_pod_are_twice_the_work() -> None:
     once, twice = calls_of_a_plan_without_moves(NODES // 2), calls_of_a_plan_without_moves(NODES)
 
     assert twice < 2.2 * once
+
+
+def test_no_step_of_a_plan_looks_closely_at_every_pod_of_a_node() -> None:
+    plugin = plugin_from_policy(
+        FragmentationAwarePlugin, FragmentationAwareArgs, imbalanceThreshold=0.1
+    )
+    state = ClusterState()
+    state.upsert(node("n1", allocatable={"cpu": "100", "memory": "100Gi", "pods": "500"}))
+    for number in range(400):
+        state.upsert(pod(f"p{number}", on="n1", requests={"cpu": "200m"}))
+    view = build_view(state, wall_clock=lambda: 1.0)
+
+    most, total, _ = calls(plugin.balance("n1", view))
+
+    assert most < total / 2
+
+
+def test_the_nodes_of_a_pool_are_classed_and_ordered_in_steps() -> None:
+    rule = next(each for each in by_use().required_indexes if each[0] is NodeLoads)
+    state = ClusterState()
+    state.keep_indexes(by_use().required_indexes)
+    for each in cluster():
+        state.upsert(each)
+    loads = build_view(state, wall_clock=lambda: 1.0).index(*rule)
+    steps = list(loads.count_classes(-1.0))
+    classes = loads.classes(-1.0)
+    found = classes.find(*classes.by_class)
+
+    assert len(steps) >= NODES
+    assert len(list(found)) >= NODES / PORTION
+    assert [each.load.name for each in classes.of(*classes.by_class)] == sorted(loads.selected)
 
 
 def test_no_step_of_a_plan_of_a_spread_looks_closely_at_every_domain() -> None:

@@ -51,11 +51,11 @@ def test_keys_in_steps_may_come_and_go_meanwhile() -> None:
 
 def test_room_that_is_left_in_a_portion_is_used_before_a_new_one() -> None:
     keys = KeysInPortions[int]()
-    for number in range(25_000):
-        keys.add(number)
     for number in range(5_000):
-        keys.discard(number)
-    for number in range(30_000, 40_000):
         keys.add(number)
-    assert sorted(keys) == [*range(5_000, 25_000), *range(30_000, 40_000)]
-    assert [len(portion) for portion in keys._portions] == [10_000, 10_000, 10_000]
+    for number in range(1_000):
+        keys.discard(number)
+    for number in range(6_000, 8_000):
+        keys.add(number)
+    assert sorted(keys) == [*range(1_000, 5_000), *range(6_000, 8_000)]
+    assert [len(portion) for portion in keys._portions] == [2_000, 2_000, 2_000]
