@@ -1,6 +1,5 @@
 """Keeps which nodes have a label, for the labels that selectors read."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -21,16 +20,17 @@ _SLOTS_PER_VALUE: Final = 5
 class _LabelColumn:
     """The slots by their value of one label, current up to a cursor into the changes.
 
-    The set of a value is built when it is first read: of thousands of host names few ever are.
+    The set of a value, and that of all slots with the label, is built when it is first read: of
+    thousands of host names few ever are.
     """
 
-    __slots__ = ("_sets", "_slots", "_values", "cursor", "present")
+    __slots__ = ("_present", "_sets", "_slots", "_values", "cursor")
 
     def __init__(self) -> None:
         self._values: list[str | None] = []
         self._slots: dict[str, list[int]] = {}
         self._sets: dict[str, int] = {}
-        self.present = 0
+        self._present: int | None = 0
         self.cursor = -1
 
     def __len__(self) -> int:
@@ -41,6 +41,13 @@ class _LabelColumn:
 
     def __contains__(self, value: object) -> bool:
         return value in self._slots
+
+    @property
+    def present(self) -> int:
+        """The slots that have the label."""
+        if self._present is None:
+            self._present = bits.of_flags([value is not None for value in self._values])
+        return self._present
 
     def slots_with(self, value: str) -> int:
         """Return the slots with a value."""
@@ -68,12 +75,14 @@ class _LabelColumn:
 
     def rebuild(self, values: list[str | None]) -> None:
         """Read the label of all slots."""
-        slots: defaultdict[str, list[int]] = defaultdict(list)
+        slots: dict[str, list[int]] = {}
         for slot, value in enumerate(values):
             if value is not None:
-                slots[value].append(slot)
-        self._values, self._slots, self._sets = values, dict(slots), {}
-        self.present = bits.of_flags([value is not None for value in values])
+                if value in slots:
+                    slots[value].append(slot)
+                else:
+                    slots[value] = [slot]
+        self._values, self._slots, self._sets, self._present = values, slots, {}, None
 
     def update(self, slot: int, value: str | None) -> None:
         """Read the label of one slot."""
@@ -82,7 +91,8 @@ class _LabelColumn:
         if value == before:
             return
         self._values[slot] = value
-        self.present = bits.with_bit(self.present, slot, present=value is not None)
+        if self._present is not None:
+            self._present = bits.with_bit(self._present, slot, present=value is not None)
         if before is not None:
             self._remove(slot, before)
         if value is not None:
@@ -194,7 +204,7 @@ class NodeLabels:
     def _refresh(self, key: str, found: _LabelColumn) -> None:
         changed = self._changes.since(found.cursor)
         if changed is None:
-            found.rebuild([_labels_of(node).get(key) for node in self._nodes])
+            found.rebuild([None if node is None else node.labels.get(key) for node in self._nodes])
         else:
             for slot in changed:
                 found.update(slot, _labels_of(self._nodes[slot]).get(key))
