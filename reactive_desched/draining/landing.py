@@ -113,7 +113,7 @@ class Landing:
 
 
 class WorkloadTurns:
-    """How many pods of each workload are on the nodes that take pods, as the plan has moved them.
+    """Counts the pods of each workload on the nodes that take pods, as the plan has moved them.
 
     They are counted once, when the plan comes to the first pod of the workload.
     """
