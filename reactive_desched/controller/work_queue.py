@@ -8,6 +8,7 @@ each time: a pod whose eviction did.
 
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -33,7 +34,7 @@ from reactive_desched.primitives.timers import DebounceConfig, DebounceQueue
 from reactive_desched.telemetry.metrics import Metric, gauge
 
 MAX_OBJECTS: Final = 10_000
-"""Objects whose changes are counted; at the bound the one that changed longest ago is forgotten."""
+"""Nodes, and pods, whose changes are counted; the one that changed longest ago is forgotten."""
 
 FLAPPING_FIELDS: Final = {
     NodeTaintsChanged: "taints",
@@ -70,38 +71,44 @@ class FlappingObject(Struct, frozen=True):
 class FlapDetector:
     """Counts the changes of each field of each node, and of each pod's labels.
 
-    Times are monotonic seconds. At most the last `changes` times of 10,000 objects are kept.
+    Times are monotonic seconds. At most the last `changes` times of 10,000 nodes and of 10,000 pods
+    are kept: who relabels many pods has no node forgotten.
     """
 
     def __init__(self, config: FlappingConfig) -> None:
         self._config = config
-        self._times: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._of_nodes: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._of_pods: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
 
     def record(self, change: Change, now: float) -> None:
         """Count one change of the cluster, if it is of a kind that can flap."""
         if (field := FLAPPING_FIELDS.get(type(change))) is None or not self._config.changes:
             return
-        key = change.object_name, field
-        times = self._times.pop(key, None)
+        key, kept = (change.object_name, field), self._kept(change)
+        times = kept.pop(key, None)
         if times is None:
             times = deque(maxlen=self._config.changes)
-            if len(self._times) >= MAX_OBJECTS:
-                self._times.popitem(last=False)
+            if len(kept) >= MAX_OBJECTS:
+                kept.popitem(last=False)
         times.append(now)
-        self._times[key] = times
+        kept[key] = times
 
     def is_flapping(self, change: Change, now: float) -> bool:
         """Say whether the object of this change has changed too often of late."""
         if (field := FLAPPING_FIELDS.get(type(change))) is None:
             return False
-        times = self._times.get((change.object_name, field))
+        times = self._kept(change).get((change.object_name, field))
         return times is not None and self._flaps(times, now)
 
     def flapping(self, now: float) -> Iterator[FlappingObject]:
         """Yield the objects that flap now, those that changed last at the end."""
-        for (name, field), times in self._times.items():
-            if self._flaps(times, now):
-                yield FlappingObject(name, field, len(times))
+        kept = chain(self._of_nodes.items(), self._of_pods.items())
+        flapping = [each for each in kept if self._flaps(each[1], now)]
+        for (name, field), times in sorted(flapping, key=lambda each: each[1][-1]):
+            yield FlappingObject(name, field, len(times))
+
+    def _kept(self, change: Change) -> OrderedDict[tuple[str, str], deque[float]]:
+        return self._of_pods if isinstance(change, PodLabelsChanged) else self._of_nodes
 
     def _flaps(self, times: deque[float], now: float) -> bool:
         return len(times) == self._config.changes and times[0] > now - self._config.per_s

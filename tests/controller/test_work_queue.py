@@ -46,6 +46,16 @@ def test_an_object_flaps_when_one_field_changed_so_often_within_the_time() -> No
     assert list(detector.flapping(61)) == []
 
 
+def test_pods_whose_labels_change_have_no_node_forgotten() -> None:
+    detector = FlapDetector(FLAPS)
+    record(detector, TAINTED, 0, 1, 2, 3)
+
+    for number in range(MAX_OBJECTS + 1):
+        detector.record(PodLabelsChanged(pod(f"web{number}", on="n1")), 4)
+
+    assert detector.is_flapping(TAINTED, 5)
+
+
 def test_each_object_and_each_field_is_counted_for_itself() -> None:
     detector = FlapDetector(FLAPS)
     record(detector, TAINTED, 0, 1, 2)
