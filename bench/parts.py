@@ -117,7 +117,7 @@ def measure_watch(bench: Bench) -> Results:
 
 def measure_judging(bench: Bench) -> Results:
     """Judge one change, then everything; run the polling peer beside it."""
-    with bench.progress("judging, polling"), bench.controller("judge") as ours:
+    with bench.progress("judging, polling"), bench.controller("judge", "--holds") as ours:
         results = {
             "one_change": ours.ask("one_change"),
             "full_pass": ours.ask("full_pass"),
