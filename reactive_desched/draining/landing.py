@@ -16,6 +16,7 @@ from reactive_desched.api.index import NodeInfo
 from reactive_desched.api.plugin import View
 from reactive_desched.model import node_scores
 from reactive_desched.model.decisions import Decision, Refuse
+from reactive_desched.model.findings import RequeueAfter
 from reactive_desched.model.node_affinity import preferred_weight
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import HOSTNAME_LABEL, Node, Pod, controller_of
@@ -27,6 +28,15 @@ from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 MAX_RIVALS: Final = 4
 """So many of the other nodes that give pods away are looked at for each pod."""
+
+RESERVED_RECHECK_S: Final = 60.0
+"""When a plan is made anew for which room was reserved: that it expires is no change."""
+
+
+def recheck_of_reserved(view: View) -> Iterator[RequeueAfter]:
+    """Ask for another look while capacity is reserved for replacements of evicted pods."""
+    if view.reserved_by_node():
+        yield RequeueAfter(RESERVED_RECHECK_S)
 
 
 class Landing:

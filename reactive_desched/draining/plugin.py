@@ -24,6 +24,7 @@ from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilter
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import ArgsT, View
 from reactive_desched.draining.landing import (
+    RESERVED_RECHECK_S,
     explain_no_relief,
     explain_return,
     waits_or_leaves,
@@ -68,9 +69,6 @@ from reactive_desched.state.indexes.node_utilization import (
     NodeUtilizationChanged,
 )
 from reactive_desched.state.indexes.replica_places import ReplicaPlaces
-
-RESERVED_RECHECK_S: Final = 60.0
-"""A plan that ended while capacity was reserved for replacements is made anew after so long."""
 
 NodePlan = Generator[Finding | RequeueAfter | YieldPoint, Decision, str]
 """The plan for one node; it returns the scope whose limit ended it, if one did."""

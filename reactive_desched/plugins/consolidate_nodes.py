@@ -28,7 +28,7 @@ from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.draining.emptiable_nodes import EmptiableNodes, EmptyingRules
 from reactive_desched.draining.emptying import Emptied, Giver, plan_emptying
-from reactive_desched.draining.landing import waits_or_leaves
+from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leaves
 from reactive_desched.model.changes import (
     Change,
     CSINodeChanged,
@@ -238,6 +238,7 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
             yield YieldPoint()
             if giver is not None and giver.pods:
                 givers.append(giver)
+        yield from recheck_of_reserved(view)
         if isfinite(nodes.settled_in_s):
             yield RequeueAfter(nodes.settled_in_s)
         if not givers:

@@ -11,6 +11,7 @@ from typing import Final
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.plugin import View
+from reactive_desched.draining.landing import RESERVED_RECHECK_S
 from reactive_desched.draining.load_args import LowNodeLoadArgs
 from reactive_desched.draining.load_moves import LoadMoves, RunningLoads, room_of
 from reactive_desched.draining.load_obstacles import LoadObstacles
@@ -39,10 +40,6 @@ from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 EVERY_POOL: Final = "every pool"
 """The one subject: a node that one pool has handled is left out by the next."""
-
-
-RESERVED_RECHECK_S: Final = 60.0
-"""When a plan is made anew for which room was reserved: that it expires is no change."""
 
 
 class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):

@@ -12,7 +12,7 @@ from reactive_desched.api.index import Cluster
 from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.api.tried_moves import MoveTrial
-from reactive_desched.draining.landing import waits_or_leaves
+from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leaves
 from reactive_desched.draining.making_room import Room
 from reactive_desched.draining.pending_rooms import NoRoom, PendingRooms, RoomRules
 from reactive_desched.model.changes import (
@@ -160,6 +160,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         waiting = yield from self._waiting(view)
         if not waiting:
             return
+        yield from recheck_of_reserved(view)
         trial = yield from with_pauses(view.try_moves(), every=1)
         rooms = PendingRooms(view, self.args.rules, trial)
         yield from with_pauses(rooms.begin(), every=1)

@@ -144,6 +144,22 @@ C = web("c", "n2", "2", owner=None)  # nothing would make it anew: n2 is not emp
 NODES = small("n1"), small("n2")
 
 
+async def test_a_place_that_is_kept_for_no_one_ends_and_another_node_is_emptied() -> None:
+    """The pods of n1 and n3 fit on n2 alone, which has room for one of them at a time."""
+    a, b = web("a", "n1", "1"), web("b", "n3", "1")
+    controller = Consolidating()
+    nodes = small("n1", cpu="1"), small("n2"), small("n3", cpu="1")
+    controller.sync_and_resume(*nodes, a, b, web("kept", "n2", "2500m", owner=None))
+    async with controller.following():
+        [first] = controller.evicted_names
+        controller.delete(a if first == "a" else b)
+        await anyio.sleep(60)
+        assert controller.evicted_names == [first]
+        await anyio.sleep(240)
+
+    assert {*controller.evicted_names} == {"a", "b"}
+
+
 async def test_the_node_has_its_taint_before_the_first_pod_leaves_and_keeps_it_when_empty() -> None:
     controller = Consolidating()
     controller.evictor.slow_s = 0.1

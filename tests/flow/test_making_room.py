@@ -122,6 +122,24 @@ CLUSTER = (*NODES, A, B, KEPT1, KEPT2)
 """n1 has 2 CPUs free, and 3 once both have moved, for which there is room on n2."""
 
 
+async def test_a_place_that_is_kept_for_no_one_ends_and_the_pod_that_waits_gets_it() -> None:
+    """`late` fits on n3 once `m` has moved, for which the replacements of a and b leave no room."""
+    others = small("n3"), web("m", "n3", "1"), web("k3", "n3", "1500m", owner=None)
+    controller = MakingRoom()
+    controller.sync_and_resume(*CLUSTER, *others, waits())
+    async with controller.following():
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        controller.delete(controller.now("a"))
+        controller.delete(controller.now("b"))
+        controller.update("big", node="n1")
+        controller.deliver(waits("late", "2500m"))
+        await anyio.sleep(60)
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        await anyio.sleep(180)
+
+    assert sorted(controller.evicted_names) == ["a", "b", "m"]
+
+
 async def test_the_pod_is_nominated_before_the_first_one_leaves_and_until_it_is_bound() -> None:
     controller = MakingRoom()
     controller.sync_and_resume(*CLUSTER, waits())
