@@ -24,6 +24,7 @@ from reactive_desched.model.evictor_table import EVICTORS
 from reactive_desched.text.ages import format_duration
 from reactive_desched.text.counts import agree, and_more, format_count
 from reactive_desched.text.times import format_time
+from reactive_desched.text.workloads import name_of_key
 
 MODE_LIVE: Final = "live"
 MODE_DRY_RUN: Final = "dry_run"
@@ -625,7 +626,7 @@ class FutileCleared(EventData, frozen=True, gc=False, kw_only=True, rename="came
     def describe(self) -> str:
         """Return who cleared the memory of whom, and why."""
         why = f": {self.message}" if self.message else ""
-        owner = self.owner or format_count(self.cleared, "owner")
+        owner = name_of_key(self.owner) or format_count(self.cleared, "owner")
         return f"{self.by} cleared the memory of {owner}{why}"
 
 

@@ -3,6 +3,7 @@
 from reactive_desched.api.event import EventData, Who
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.primitives.bounded_text import printable
+from reactive_desched.text.workloads import workload_name
 
 
 def describe_event(event: AnyEvent) -> str:
@@ -11,8 +12,9 @@ def describe_event(event: AnyEvent) -> str:
 
 
 def format_owners(pod: Who) -> str:
-    """Return the chain of owners as KIND/NAME, the pod's own controller first."""
-    return printable(", ".join(f"{one.kind}/{one.name}" for one in pod.owners)) or "none"
+    """Return the chain of owners, the pod's own controller first."""
+    names = (workload_name(one.kind, pod.namespace, one.name) for one in pod.owners)
+    return printable(", ".join(names)) or "none"
 
 
 def cluster_of(source: str) -> str:

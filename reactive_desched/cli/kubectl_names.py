@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.text.workloads import workload_key
 
 _SHORT_NAMES: Final = {
     "Pod": ("po",),
@@ -73,7 +74,7 @@ def _question(kind: str, name: str, namespace: str | None) -> dict[str, str]:
     namespace, _, rest = name.partition("/")
     if not rest:
         raise ConfigError(f"say the namespace of {kind}/{name}: -n NAMESPACE")
-    return {"owner": f"{namespace}/{kind}/{rest}"}
+    return {"owner": workload_key(kind, namespace, rest)}
 
 
 def hint_for(words: Sequence[str]) -> str:

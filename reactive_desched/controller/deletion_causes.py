@@ -114,14 +114,15 @@ class DeletionCauses:
             return deletion.ended(NAMESPACE_GONE)
         if not deletion.owners:
             return deletion.ended(DELETED, "it has no owner", is_explained=False)
-        own, top = deletion.owners[0], deletion.owners[-1]
+        own, top = (each.named(pod.namespace) for each in (deletion.owners[0], deletion.owners[-1]))
         for each in deletion.owners:
             if self._is_owner_gone(each):
-                return deletion.ended(OWNER_GONE, str(each))
-        workload = self._view.workload(top.uid)
+                return deletion.ended(OWNER_GONE, each.named(pod.namespace))
+        uid = deletion.owners[-1].uid
+        workload = self._view.workload(uid)
         if workload is None or len(deletion.owners) > _KNOWN_DEPTH:
             return deletion.ended(DELETED, f"whether {own} gave it up is not known")
-        if rollout := workload.rollout or self._recent_rollout(top.uid, now):
+        if rollout := workload.rollout or self._recent_rollout(uid, now):
             return deletion.ended(ROLLED_OUT, f"{top}: {rollout}")
         numbers = f"{top} wants {workload.replicas} and has {deletion.others} without it"
         if deletion.others >= workload.replicas:

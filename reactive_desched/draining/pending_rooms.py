@@ -200,7 +200,7 @@ class PendingRooms:
 def why_left_alone(pod: Pod) -> NoRoom | None:
     """Say why nothing is moved for a pod, by the pod alone."""
     if (gang := gang_of(pod)) is not None:
-        return NoRoom(f"it is one of gang {gang}, which would need room for all of its pods")
+        return NoRoom(f"it is one of {gang.title}, which would need room for all of its pods")
     if pod.has_resource_claims:
         return NoRoom("it claims devices, and which of them are free is not looked at")
     return None

@@ -57,7 +57,7 @@ def carriers(pod: Pod, view: ClusterView) -> Iterator[Carrier]:
                 found.clear()
             found[owner.uid] = known
     for owner in chain:
-        name = f"{owner.kind} {pod.namespace}/{owner.name}"
+        name = owner.named(pod.namespace)
         yield Carrier("workload", name, found.get(owner.uid), WakeOnWorkload(owner.uid))
     namespace = view.store(Namespace).get(pod.namespace)
     wake = WakeOnNamespace(pod.namespace)

@@ -337,7 +337,7 @@ def local_storage(pod: Pod, _: ClusterView) -> Rejection | None:
 def daemon_set_pod(pod: Pod, _: ClusterView) -> Rejection | None:
     """Reject pods of a DaemonSet, which would recreate them on the same node."""
     owner = next((owner for owner in pod.owners if owner.kind == "DaemonSet"), None)
-    return None if owner is None else (DAEMON_SET_POD, f"DaemonSet {owner.name} owns the pod")
+    return None if owner is None else (DAEMON_SET_POD, f"{owner.named(pod.namespace)} owns the pod")
 
 
 def has_pvc(pod: Pod, _: ClusterView) -> Rejection | None:
@@ -424,7 +424,7 @@ def too_few_replicas(
         replicas, words = rule.count(pod, view, in_flight)
         if replicas >= minimum:
             return None
-        message = f"{owner.kind} {owner.name} {words}, and minReplicas is {minimum}"
+        message = f"{owner.named(pod.namespace)} {words}, and minReplicas is {minimum}"
         return TOO_FEW_REPLICAS, message
 
     return check

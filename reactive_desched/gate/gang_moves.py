@@ -128,7 +128,7 @@ class GangMoves:
             return finding
         move = GangMove(gang, (finding.pod.uid, *others))
         pods = format_count(len(move.pods), "pod")
-        message = f"{finding.message}; all {pods} of {gang.system} gang {gang} leave together"
+        message = f"{finding.message}; all {pods} of {gang.title} leave together"
         details = {**finding.details, "gang": str(gang), "gangPods": len(move.pods)}
         return replace(finding, message=message, details=details, gang=move)
 
@@ -139,7 +139,7 @@ class GangMoves:
         for uid in finding.gang.pods[1:]:
             pod = self._view.pod(uid)
             if pod is not None and not pod.is_terminating and self._ledger.current(uid) is None:
-                message = f"leaves with {first.namespace}/{first.name}, as {finding.message}"
+                message = f"leaves with {first.namespace}/{first.name}: {finding.message}"
                 yield Finding(
                     pod,
                     finding.plugin,
@@ -170,7 +170,7 @@ class GangMoves:
         gang, wakes = finding.gang.gang, (WakeOnPod(finding.pod.uid),)
         if (count := len(finding.gang.pods)) > MAX_GANG_PODS:
             message = (
-                f"{gang.system} gang {gang} has {count} pods, and no gang of more than "
+                f"{gang.title} has {count} pods, and no gang of more than "
                 f"{MAX_GANG_PODS} is moved; the annotation of one pod lets that pod go"
             )
             return GANG_TOO_LARGE.refuse(finding, message, (*wakes, WakeOnGang(gang)))
@@ -182,7 +182,7 @@ class GangMoves:
             self._moving = None
             return None
         waiting = format_count(len(left), "pod", "is", "are")
-        message = f"gang {other} moves first, one gang at a time: {waiting} not replaced yet"
+        message = f"{other.title} moves first, one gang at a time: {waiting} not replaced yet"
         wakes_of_others = tuple(map(WakeOnEviction, left[:1]))
         return OTHER_GANG.refuse(
             finding, message, (*wakes, *wakes_of_others), now + RETRY_S, turn=_row(gang)
@@ -196,7 +196,7 @@ class GangMoves:
         assert finding.gang is not None, "it was widened"
         gang, pod = finding.gang.gang, by.finding.pod
         message = (
-            f"all {len(finding.gang.pods)} pods of {gang.system} gang {gang} leave together or none"
+            f"all {len(finding.gang.pods)} pods of {gang.title} leave together or none"
             f" does, and {pod.namespace}/{pod.name} is kept by {by.gate}: {by.message}"
         )
         wakes: tuple[WakeOn, ...] = (
@@ -226,18 +226,18 @@ class GangMoves:
         self._ready[gang] = _Ready(since, now, self._cost(finding.gang.pods))
         if (at := since + GATHER_S) > now:
             message = (
-                f"for {GATHER_S:g} s the controller finds out which gangs besides {gang} have to "
-                "move: the one whose move costs least is the first"
+                f"for {GATHER_S:g} s the controller finds out which gangs besides {gang.title} "
+                "have to move: the one whose move costs least is the first"
             )
             return GANGS_GATHERED.defer(finding, message, at, turn=_row(gang), end=silent_end(at))
         first = min(self._ready, key=lambda of: (self._ready[of].cost, of))
         if first == gang:
             return None
-        message = f"gang {first} is the first, as its move costs less than that of gang {gang}"
+        message = f"{first.title} is the first, as its move costs less than that of {gang.title}"
         wakes = (WakeOnPod(finding.pod.uid),)
         at = now + RETRY_S
         refusal = CHEAPER_GANG.refuse(finding, message, wakes, at, turn=_row(gang))
-        return refusal.ending(WaitEnd(f"; gang {gang} is evaluated again", at))
+        return refusal.ending(WaitEnd(f"; {gang.title} is evaluated again", at))
 
     def begin(self, finding: Finding) -> None:
         """Note a gang whose pods leave now."""

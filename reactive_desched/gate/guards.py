@@ -315,7 +315,7 @@ def rolling_out(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     if _is_lost(finding.pod, inputs):
         return None
-    message = f"{workload.owner} is rolling out: {workload.rollout}"
+    message = f"{workload.owner.named(finding.pod.namespace)} is rolling out: {workload.rollout}"
     return Hold(ROLLING_OUT, message, _wakes(workload), _lost_in_s(finding.pod, inputs))
 
 
@@ -343,17 +343,18 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     pod = finding.pod
     if (workload := _running(finding, inputs)) is None or not pod.status.is_ready:
         return None
+    name = workload.owner.named(pod.namespace)
     lacking = workload.missing + len(workload.leaving)
     allowed = 0 if workload.is_stateful_set else workload.moving
     wakes = (*_wakes(workload), *map(WakeOnEviction, workload.leaving))
     unsteady, number, settles_s = inputs.workloads.unsteady(workload)
     if lacking <= allowed < lacking + number:
-        message = f"{unsteady} of {workload.owner} is Ready again after several restarts"
+        message = f"{unsteady} of {name} is Ready again after several restarts"
         return Hold(TOO_FEW_READY, message, wakes, settles_s, ends="; it counts as steady")
     if lacking <= allowed:
         return None
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
-    message = f"{workload.ready} of {wanted} pods of {workload.owner} are Ready"
+    message = f"{workload.ready} of {wanted} pods of {name} are Ready"
     if workload.leaving:
         message += f", and {format_count(len(workload.leaving), 'eviction', 'is', 'are')} under way"
     timeout_s = inputs.settings.unready_timeout_s
@@ -393,13 +394,14 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     wakes = (WakeOnWorkload(workload.controller_uid),)
     row = workload.owner.uid if turn.wait_s <= TURN_COMES_S else ""
+    name = workload.owner.named(finding.pod.namespace)
     if turn.first is None:
         message = (
-            f"for {GATHER_S:g} s the controller finds out which pods of {workload.owner} have to "
+            f"for {GATHER_S:g} s the controller finds out which pods of {name} have to "
             "leave: the one with the highest ordinal leaves first"
         )
         return Hold(ORDINALS_GATHERED, message, wakes, turn.wait_s, row)
-    message = f"the pod of {workload.owner} with ordinal {turn.first} leaves first"
+    message = f"the pod of {name} with ordinal {turn.first} leaves first"
     return Hold(NOT_ITS_TURN, message, wakes, turn.wait_s, row)
 
 
@@ -417,8 +419,7 @@ def single_replica(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     before, wait_s = found
     owner = before.origin.owner
-    name = f"{owner.kind}/{owner.name}"
-    message = f"{name}, which wants a single pod as well, was moved and is not Ready yet"
+    message = f"{owner.title}, which wants a single pod as well, was moved and is not Ready yet"
     of_owner = map(WakeOnWorkload, inputs.workloads.controllers_of(owner.uid))
     wakes = (*of_owner, WakeOnEviction(before.pod_uid))
     turn = finding.pod.namespace if inputs.workloads.began_lately(before) else ""

@@ -149,8 +149,8 @@ def unreplaced_pod(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if inputs.settings.replaces(owner, policy):
         return None
     message = (
-        f"the pod has restartPolicy {policy}, and {owner} is not known to make a new one; a kind "
-        f"that does belongs into guards.replacingOwners, and {_LET_GO}"
+        f"the pod has restartPolicy {policy}, and {owner.named(pod.namespace)} is not known to "
+        f"make a new one; a kind that does belongs into guards.replacingOwners, and {_LET_GO}"
     )
     return Hold(OWNER_MAKES_NO_POD, message)
 
@@ -165,7 +165,7 @@ def job_tries(finding: Finding, inputs: GuardInputs) -> Hold | None:
     wake = WakeOnWorkload(owner.uid)
     if job is None or job.tries is None:
         return Hold(JOB_NOT_KNOWN, _why_not_known(pod, owner, inputs), (wake,))
-    tries, name = job.tries, f"Job {pod.namespace}/{owner.name}"
+    tries, name = job.tries, owner.named(pod.namespace)
     if tries.is_over:
         return None
     if tries.makes_no_pod:
@@ -205,7 +205,7 @@ def _too_few_tries(
     left = tries_left_without(tries, pod, len(unseen) + len(terminating), is_deleted=is_deleted)
     if left is None or not (wanted := inputs.settings.min_job_tries_left):
         return None
-    name, reason = f"Job {pod.namespace}/{owner.name}", LAST_JOB_TRY
+    name, reason = owner.named(pod.namespace), LAST_JOB_TRY
     if left.tries >= wanted:
         if finding.plugin not in inputs.balancing:
             return None
@@ -227,7 +227,7 @@ def _too_few_tries(
 
 
 def _why_not_known(pod: Pod, owner: OwnerReference, inputs: GuardInputs) -> str:
-    name = f"Job {pod.namespace}/{owner.name} of the pod"
+    name = f"{owner.named(pod.namespace)} of the pod"
     if not inputs.view.is_readable(JOBS):
         return f"{name} was not read, which takes {_TO_READ.rule}; {_LET_GO}"
     return f"{name} is not known, so neither is whether it would fail for good; {_LET_GO}"
@@ -245,7 +245,7 @@ def gang(finding: Finding, inputs: GuardInputs) -> Hold | None:
     else:
         whole = "`guards.gangs: together` moves all of them together, where it may"
     message = (
-        f"the pod is one of {others + 1} running pods of {group.system} group {group}, which run "
+        f"the pod is one of {others + 1} running pods of {group.title}, which run "
         f"together; {whole}, and {_LET_GO} alone"
     )
     return Hold(ONE_OF_GANG, message, (WakeOnGang(group),))

@@ -15,6 +15,7 @@ from reactive_desched.model.event_types import short_type, type_names
 from reactive_desched.model.outcomes import RESULTS
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.hints import did_you_mean, not_one_of, quote
+from reactive_desched.text.workloads import workload_key
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):
@@ -38,9 +39,9 @@ class PodSummary(Struct, frozen=True, gc=False):
     def workload(self) -> str:
         """The topmost owner as NAMESPACE/KIND/NAME; of a bare pod, the pod itself."""
         if not self.owners:
-            return f"{self.namespace}/Pod/{self.name}"
+            return workload_key("Pod", self.namespace, self.name)
         top = self.owners[-1]
-        return f"{self.namespace}/{top.kind}/{top.name}"
+        return workload_key(top.kind, self.namespace, top.name)
 
 
 class FindingSummary(Struct, frozen=True, gc=False):

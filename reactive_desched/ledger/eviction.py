@@ -32,6 +32,7 @@ from reactive_desched.model.outcomes import (
 from reactive_desched.primitives.token_bucket import TokenBucket
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.text.workloads import workload_name
 
 CLOCK_SKEW_S: Final = 2.0
 """So far may the API server's clock be behind ours where it says when a pod was created."""
@@ -89,14 +90,16 @@ def scopes_of(finding: Finding, view: ClusterView) -> EvictionScopes:
 
 def scopes_in(pod: Pod, chain: Sequence[OwnerReference], zone: str, plugin: str) -> EvictionScopes:
     """Return the scopes of a pod's eviction by what is known of its owners and its zone."""
-    owner = f"{chain[-1].kind} {pod.namespace}/{chain[-1].name}" if chain else ""
+    owner = chain[-1].named(pod.namespace) if chain else ""
     ended = ENDED_PODS if is_clean_up(pod) else ""
     return EvictionScopes(CLUSTER, zone, pod.node, pod.namespace, owner, plugin, ended)
 
 
 def past_scopes(past: PastEviction) -> EvictionScopes:
     """Return the scopes of an earlier process's eviction, by the names that they had."""
-    owner = f"{past.owner_kind} {past.namespace}/{past.owner_name}" if past.owner_uid else ""
+    owner = (
+        workload_name(past.owner_kind, past.namespace, past.owner_name) if past.owner_uid else ""
+    )
     ended = ENDED_PODS if past.is_clean_up else ""
     return EvictionScopes(CLUSTER, past.zone, past.node, past.namespace, owner, past.plugin, ended)
 

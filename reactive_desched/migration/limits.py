@@ -183,18 +183,22 @@ class MigrationLimits:
         """Reject for good a pod whose workload is no larger than what may move at a time."""
         if (controller := controller_of(pod.owners)) is None:
             return None
+        name = controller.named(pod.namespace)
         if (workload := self._workload_of(pod, controller)) is None:
-            return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
+            return WORKLOAD_UNREADABLE, f"{name} cannot be read"
         replicas, may_move = workload.replicas, workload.may_move
         if self._settings.skip_check_expected_replicas:
             return None
         if replicas not in (1, may_move, workload.may_be_unavailable):
             return None
         if workload.is_gone:
-            return TOO_FEW_EXPECTED, f"{controller} does not exist: no pod would be made again"
+            return (
+                TOO_FEW_EXPECTED,
+                f"{name} does not exist: no pod would be made again",
+            )
         limit = max(may_move, workload.may_be_unavailable)
         return TOO_FEW_EXPECTED, (
-            f"{controller} has {format_count(replicas, 'replica')}, and {limit} may move at a time"
+            f"{name} has {format_count(replicas, 'replica')}, and {limit} may move at a time"
         )
 
     def reached(self, pod: Pod) -> Rejection | None:
@@ -212,14 +216,15 @@ class MigrationLimits:
         settings, controller = self._settings, controller_of(pod.owners)
         if controller is None:
             return None
+        name = controller.named(pod.namespace)
         if (workload := self._workload_of(pod, controller)) is None:
-            return WORKLOAD_UNREADABLE, f"{controller} cannot be read"
+            return WORKLOAD_UNREADABLE, f"{name} cannot be read"
         moving, limit = self._in_progress.of_workload(pod), workload.may_move
         skipped = settings.skips(SkipGate.MIGRATING_PER_WORKLOAD)
         if moving and len(moving) >= limit and not skipped:
             return (
                 TOO_MANY_OF_WORKLOAD,
-                f"{len(moving)} pods of {controller} move, at most {limit}",
+                f"{len(moving)} pods of {name} move, at most {limit}",
             )
         if settings.skips(SkipGate.UNAVAILABLE_PER_WORKLOAD):
             return None
@@ -228,7 +233,7 @@ class MigrationLimits:
             return None
         return (
             TOO_MANY_UNAVAILABLE,
-            f"{len(unavailable)} pods of {controller} are unavailable or move, at most {limit}",
+            f"{len(unavailable)} pods of {name} are unavailable or move, at most {limit}",
         )
 
     def _workload_of(self, pod: Pod, controller: OwnerReference) -> MovableWorkload | None:

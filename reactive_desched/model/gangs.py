@@ -39,6 +39,11 @@ class Gang(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def title(self) -> str:
+        """Its name for people: Volcano gang shop/train."""
+        return f"{self.system} gang {self}"
+
 
 class GangSystem(Struct, frozen=True):
     """A system whose pods form gangs: its name, the key that names a group, and the source.

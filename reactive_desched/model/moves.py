@@ -6,6 +6,7 @@ from typing import Final, Protocol, TypeVar
 from msgspec import Struct
 
 from reactive_desched.model.objects import TERMINAL_PHASES, NoApiObject, Pod, PodKey, controller_of
+from reactive_desched.text.workloads import workload_key, workload_name
 
 MOVED: Final = "moved"
 RETURNED: Final = "returned"
@@ -99,12 +100,12 @@ class MoveOwner(Struct, frozen=True, gc=False):
     uid: str
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.kind}/{self.name}"
+        return workload_key(self.kind, self.namespace, self.name)
 
     @property
     def title(self) -> str:
-        """Its kind and name, as sentences have them: Deployment shop/web."""
-        return f"{self.kind} {self.namespace}/{self.name}"
+        """Its name for people."""
+        return workload_name(self.kind, self.namespace, self.name)
 
 
 class MoveEnd(Struct, frozen=True, gc=False):

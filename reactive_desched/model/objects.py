@@ -17,6 +17,7 @@ from reactive_desched.model.node_affinity import NodeAffinity, NodeSelector
 from reactive_desched.model.node_conditions import Condition
 from reactive_desched.model.resources import ResourceList, with_more
 from reactive_desched.model.taints import Taint, Tolerations
+from reactive_desched.text.workloads import workload_name
 
 PodKey = str
 """A pod's uid: names come back, uids never do."""
@@ -103,6 +104,10 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
+
+    def named(self, namespace: str) -> str:
+        """Its name for people, in the namespace of its pods."""
+        return workload_name(self.kind, namespace, self.name)
 
 
 def controller_of(owners: Iterable[OwnerReference]) -> OwnerReference | None:

@@ -15,7 +15,7 @@ from reactive_desched.plan.rule_table import (
     SampleRef,
     ThresholdPair,
 )
-from reactive_desched.plan.text import TextStyle, gate_table, inputs_lines
+from reactive_desched.plan.text import TextStyle, gate_table, inputs_lines, owner_column
 from reactive_desched.text.ages import format_age
 from reactive_desched.text.layout import align
 
@@ -58,7 +58,7 @@ def table_lines(
     yield from align(list(_facts(table)), width=style.width)
     yield from align([_HEADER, *_rows(table, style)], width=style.width)
     moving = [
-        [str(each.pod), each.node, each.owner or "-"]
+        [str(each.pod), each.node, owner_column(each.owner, str(each.pod))]
         for each in decisions
         if each.action == "Evict"
         and (each.profile, each.plugin) == (table.profile, table.plugin)

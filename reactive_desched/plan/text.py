@@ -19,6 +19,7 @@ from reactive_desched.text.ages import format_age
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.layout import TextLayout, align
 from reactive_desched.text.terminal import BOLD, RED
+from reactive_desched.text.workloads import name_of_key
 
 __all__ = ["TextStyle", "gate_table", "inputs_lines", "lines"]
 
@@ -127,7 +128,7 @@ def _timed_table(report: PlanReport, style: TextStyle) -> Iterator[Iterable[str]
             str(each.pod),
             each.node,
             each.replacement_node or "-",
-            *([each.owner or "-", _delays(each)] if style.wide else []),
+            *([owner_column(each.owner, str(each.pod)), _delays(each)] if style.wide else []),
             f"{each.plugin}: {each.finding}",
         ]
         for each in report.decisions
@@ -229,7 +230,12 @@ def _table(title: str, last: str, rows: list[list[str]], style: TextStyle) -> It
 
 
 def _columns(style: TextStyle, pod: str, node: str, owner: str | None, last: str) -> list[str]:
-    return [pod, node or "-", *([owner or "-"] if style.wide else []), last]
+    return [pod, node or "-", *([owner_column(owner, pod)] if style.wide else []), last]
+
+
+def owner_column(owner: str | None, pod: str) -> str:
+    """Name the owner of a pod, which is written NAMESPACE/NAME."""
+    return name_of_key(owner, pod.partition("/")[0]) if owner else "-"
 
 
 def _summary(report: PlanReport, style: TextStyle) -> Iterator[str]:

@@ -192,7 +192,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
                 f"{group}, whose even share of {len(possible)} possible nodes is {share}"
             )
             details: dict[str, int | str] = {
-                "owner": str(group),
+                "owner": f"{group.kind}/{group.name}",
                 "podsOnNode": replicas.on_node[crowd.node],
                 "pods": replicas.total,
                 "possibleNodes": len(possible),

@@ -21,6 +21,7 @@ from reactive_desched.policy_diff.report import BlockedPods, ComparedPolicy, Mov
 from reactive_desched.text.ages import format_duration
 from reactive_desched.text.counts import NO_FIGURE, and_more, format_count, share
 from reactive_desched.text.times import minute
+from reactive_desched.text.workloads import name_of_key
 
 __all__ = ["write_diff"]
 
@@ -196,7 +197,7 @@ def _counts(
         columns,
         tuple(
             (
-                name,
+                name_of_key(name),
                 f"{old.get(name, 0):,}",
                 f"{new.get(name, 0):,}",
                 _difference(old.get(name, 0), new.get(name, 0)),

@@ -24,6 +24,7 @@ from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.primitives.hints import nearest_name, quote
 from reactive_desched.state.indexes.owners import OwnerIndex
+from reactive_desched.text.workloads import workload_key
 from reactive_desched.why.explanation import Explainer, PodExplanation, PodState
 
 MAX_LISTED: Final = 500
@@ -222,7 +223,7 @@ def _no_such_pod(controller: Controller, name: str) -> str:
     for pod in pods:
         for owner in owners.chain(pod) or pod.owners:
             if owner.name == rest:
-                named = f"{namespace}/{owner.kind}/{owner.name}"
+                named = workload_key(owner.kind, namespace, owner.name)
                 return f"there is no pod {quote(name)}; `why --owner {named}` has its pods"
     near = nearest_name(name, [f"{namespace}/{pod.name}" for pod in pods])
     meant = f"did you mean {near}? " if near else ""

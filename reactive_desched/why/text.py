@@ -9,6 +9,7 @@ from reactive_desched.text.ages import format_age, left_until
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.layout import TextLayout, align, hanging_indent, titled
 from reactive_desched.text.terminal import BOLD, GREEN, RED, YELLOW
+from reactive_desched.text.workloads import name_of_key
 
 _STYLES: Final = {"waits": YELLOW, "evicting": RED, "moved": RED, "taken": RED, "stays": GREEN}
 _HEAD_WIDTH: Final = 10
@@ -51,7 +52,8 @@ class _Text:
 
     def pod(self, answer: Answer) -> Iterator[str]:
         """Yield the state of a pod, and everything it rests on."""
-        owners = " < ".join(answer["owners"]) or "no owner"
+        names = (name_of_key(each, answer["namespace"]) for each in answer["owners"])
+        owners = " < ".join(names) or "no owner"
         yield from self._line("pod", f"{self._facts(answer)}, of {owners}")
         yield from self._state(answer["state"], answer["reason"], answer["summary"])
         yield from self._paused(answer)
@@ -81,9 +83,8 @@ class _Text:
         """Yield the state of a workload, and of each of its pods."""
         wanted = "" if answer["wanted"] is None else f" of {answer['wanted']} that it wants"
         moving = f", {answer['moving']} moving" if answer["moving"] else ""
-        yield from self._line(
-            "owner", f"{answer['owner']}, {format_count(answer['total'], 'pod')}{wanted}{moving}"
-        )
+        pods = f"{format_count(answer['total'], 'pod')}{wanted}{moving}"
+        yield from self._line("owner", f"{name_of_key(answer['owner'])}, {pods}")
         yield from self._paused(answer)
         yield from self._pods(answer)
 

@@ -462,8 +462,8 @@ def test_tables_are_cut_and_say_what_is_left_out(tmp_path: Path, golden: Golden)
     workloads = {section.heading: section for section in document.sections}["Most moved workloads"]
     assert workloads.findings == (golden(),)
     assert [row[0] for row in workloads.tables[0].rows] == [
-        "shop/Deployment/w1",
-        "shop/Deployment/w2",
+        "Deployment shop/w1",
+        "Deployment shop/w2",
     ]
     assert workloads.tables[0].rest == "and 2 other workloads, with 2 evictions"
 

@@ -96,7 +96,9 @@ def test_asked_for_all_it_names_every_pod_once_with_every_reason(
 
 
 def test_wide_has_the_owner_as_well(world: Any) -> None:
-    assert "  shop/a  n1    ReplicaSet/web  does not" in shown(world.look(), TextStyle(wide=True))
+    assert "  shop/a  n1    ReplicaSet shop/web  does not" in shown(
+        world.look(), TextStyle(wide=True)
+    )
 
 
 def test_a_long_summary_is_cut_and_what_was_cut_is_summed_up(world: Any) -> None:

@@ -221,7 +221,7 @@ def test_the_text_says_the_state_first_and_leaves_out_nothing(
     why: Callable[..., Any], golden: Golden
 ) -> None:
     lines = why("shop/c", table=True).splitlines()
-    assert lines[0] == "pod       shop/c on n2, Running, 1h old, of ReplicaSet/web"
+    assert lines[0] == "pod       shop/c on n2, Running, 1h old, of ReplicaSet shop/web"
     assert lines[1] == golden("state")
     text = "\n".join(lines)
     assert "n2 has no taint" in text
@@ -353,7 +353,7 @@ def test_of_a_pod_that_was_evicted_and_is_gone_it_says_what_became_of_it(
     assert found == by_uid
     assert (found["state"], found["phase"], found["node"]) == ("moved", "Gone", "n1")
     assert found["summary"] == f"PodLifeTime had it evicted from n1; {golden('became')}"
-    assert lines[0] == "pod       shop/z, gone from n1, of ReplicaSet/web"
+    assert lines[0] == "pod       shop/z, gone from n1, of ReplicaSet shop/web"
     assert lines[1] == f"state     moved: {found['summary']}"
     assert lines[2] == golden.shared("next")
 
@@ -377,7 +377,7 @@ def test_of_a_pod_that_something_else_took_it_says_what_took_it(
     assert (found["state"], found["phase"], found["node"]) == ("taken", "Gone", "n1")
     assert found["summary"].startswith(f"{cause} at ")
     assert found["summary"].endswith(f": {CAUSES[cause]}")
-    assert lines[0] == "pod       shop/z, gone from n1, of Deployment/web"
+    assert lines[0] == "pod       shop/z, gone from n1, of Deployment shop/web"
     assert lines[1] == f"state     taken: {found['summary']}"
     assert lines[2] == golden.shared("next")
 

@@ -26,6 +26,7 @@ from reactive_desched.model.disruptions import CAUSES
 from reactive_desched.text.ages import format_ms
 from reactive_desched.text.counts import NO_FIGURE, agree, format_count, share
 from reactive_desched.text.times import minute
+from reactive_desched.text.workloads import name_of_key
 
 _HOURS: Final = 24
 _MS_IN_S: Final = 1000
@@ -154,7 +155,7 @@ class Sections:
         listed = _with_pooled(groups)
         rows = [
             (
-                each.name or f"(further {noun}s, counted together)",
+                name_of_key(each.name) or f"(further {noun}s, counted together)",
                 f"{each.findings:,}",
                 *self._counts_of(each),
                 f"{each.not_evicted + each.unknown:,}",

@@ -16,6 +16,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.objects import Node, Pod, PodSpec
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
+from reactive_desched.text.workloads import workload_name
 
 UNSCHEDULED: Final = ""
 """Stands for a node where pods are counted that have none yet."""
@@ -30,7 +31,7 @@ class ReplicaGroup(Struct, frozen=True, order=True, gc=False):
     images: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.kind}/{self.name}"
+        return workload_name(self.kind, self.namespace, self.name)
 
 
 class ReplicaSpreadChanged(Change, frozen=True, gc=False):
