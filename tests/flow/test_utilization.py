@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from reactive_desched.draining.plugin import RESERVED_RECHECK_S
+from reactive_desched.draining.landing import RESERVED_RECHECK_S
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.outcomes import ServerError
 from reactive_desched.model.usage import NodeUsage
