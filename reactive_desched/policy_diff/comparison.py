@@ -1,7 +1,7 @@
 """Compares what two policies decided over the same recorded time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE
@@ -44,6 +44,11 @@ LIMITS: Final = frozenset(
     }
 )
 """The gates that limit how many pods go, and how fast."""
+
+_SET_PLUGINS: Final = ("ConsolidateNodes", "MakeRoomForPending")
+"""The plugins that move pods as a set, which begins with a taint or a place that is kept."""
+
+_AGAIN: Final = " A pod that is evicted and its replacements count as one pod."
 
 ASSUMPTIONS: Final = (
     (
@@ -93,8 +98,17 @@ def compare_policies(
         only_old=_only(by_old, both, new),
         only_new=_only(by_new, both, old),
         assumptions=ASSUMPTIONS,
-        warnings=tuple(warnings),
+        warnings=(*_not_begun(old, new), *warnings),
     )
+
+
+def _not_begun(old: PolicyDecisions, new: PolicyDecisions) -> Iterator[str]:
+    """Name the plugins whose evictions are missing, as nothing here writes what they wait for."""
+    if missing := [each for each in _SET_PLUGINS if each in old.plugins or each in new.plugins]:
+        yield (
+            f"{' and '.join(missing)} would have moved pods as a set, and no set is begun here: no"
+            " eviction of such a set is counted, and its pods are shown as blocked by MoveSet"
+        )
 
 
 def recorded_evictions_named(old: PolicyDecisions, facts: RecordedFacts) -> int:
@@ -246,13 +260,15 @@ def _why_not(made: MadeEviction, held: Sequence[HeldFinding], other: PolicyDecis
 
 def describe_counts(diff: PolicyDiff) -> str:
     """Say in a sentence what the new policy does more or less."""
-    old, new = diff.old.evictions, diff.new.evictions
-    if not old and not new:
+    old, new = diff.old, diff.new
+    if not old.evictions and not new.evictions:
         return "Neither policy would have evicted a pod."
     if not diff.only_old and not diff.only_new and not diff.more_often:
         return f"Both policies would have moved the same {format_count(diff.both, 'pod')}."
     return (
-        f"The new policy would have made {format_count(new, 'eviction')}, the old one {old:,}:"
+        f"The new policy would have made {format_count(new.evictions, 'eviction')} of"
+        f" {format_count(new.pods, 'pod')}, the old one {old.evictions:,} of {old.pods:,}:"
         f" {format_count(len(diff.only_new), 'pod')} only the new one would have moved,"
         f" {len(diff.only_old):,} only the old one, {diff.both:,} both."
+        f"{_AGAIN if old.evictions + new.evictions > old.pods + new.pods else ''}"
     )

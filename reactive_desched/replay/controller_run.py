@@ -167,7 +167,8 @@ class LifeRun:
     """One life, from its picture to its end. `decisions` has what the controller decides.
 
     It has been run up to `ended_s`, in monotonic seconds; `was_stopped` says whether the process
-    ended in order, and recorded all that it saw. `recorded` is on the same clock.
+    ended in order, and recorded all that it saw. `recorded` is on the same clock. `read_up_to` is
+    the sequence of the last record that the process found in its journal when it started.
     """
 
     def __init__(
@@ -181,12 +182,15 @@ class LifeRun:
         is_dry_run: bool = False,
     ) -> None:
         self.life = life
+        self.read_up_to = 0
         self.tolerance_s: Final = configuration.controller.debounce.max_wait_s
         self.is_dry_run = is_dry_run
         self.clock: Final = RecordedClock(life.began)
         limit = configuration.settings.journal.verdicts
         self._log = _DecisionLog(self.clock, TokenRate(limit.per_second, limit.burst))
         self.recent = RecentEvictions(self.clock.wall)
+
+        self._history = read_history
 
         def surround(controller: Controller, readiness: Readiness) -> _RecordedSurroundings:
             return _RecordedSurroundings(
@@ -196,7 +200,7 @@ class LifeRun:
                 self._log,
                 recorded,
                 read_configuration,
-                read_history,
+                self._read_history,
                 self.tolerance_s,
                 has_turns=life.process is not None,
             )
@@ -217,10 +221,13 @@ class LifeRun:
             surround,
             is_dry_run=is_dry_run,
         )
-        self._read_history = read_history
         self._recorded = recorded
         self.ended_s = life.began.monotonic_s
         self.was_stopped = False
+
+    def _read_history(self, read: HistoryRead | None) -> History:
+        self.read_up_to = self.read_up_to if read is None else read.sequence
+        return self._history(read)
 
     @property
     def decisions(self) -> list[MadeDecision]:

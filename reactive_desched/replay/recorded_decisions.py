@@ -243,16 +243,16 @@ def _events(directory: Path, part: JournalPart, on_damage: OnDamage) -> Iterator
                     continue
                 if last is not None and seq > last + 1:
                     lost = f"records {last + 1} to {seq - 1} are missing before it"
-                    on_damage(Damage(name, line.offset, f"{lost}: {_VERIFY}"))
+                    on_damage(Damage(name, line.offset, f"{lost}: {LOOK_AT_JOURNAL}"))
                 last, place = seq, line.end
                 if _is_read(line) and part.has(line) and (event := _read_event(line)) is not None:
                     yield event
         except READ_ERRORS as error:  # what is before the damage counts
-            on_damage(Damage(name, place, f"cannot be read on: {error}; {_VERIFY}"))
+            on_damage(Damage(name, place, f"cannot be read on: {error}; {LOOK_AT_JOURNAL}"))
 
 
-_VERIFY: Final = "`audit verify` says what else of the journal is damaged"
-_LINE_DAMAGED: Final = f"the line is damaged; {_VERIFY}"
+LOOK_AT_JOURNAL: Final = "`audit verify` says what else of the journal is damaged"
+_LINE_DAMAGED: Final = f"the line is damaged; {LOOK_AT_JOURNAL}"
 
 
 def _is_read(line: JournalLine) -> bool:

@@ -1,6 +1,7 @@
 """Replays a recording beside its journal, life by life, and compares what was decided."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -13,6 +14,7 @@ from reactive_desched.api.event import Uptime
 from reactive_desched.errors import NotRecorded
 from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History, read_history
+from reactive_desched.journal.segments import READ_ERRORS, list_segments, read_lines
 from reactive_desched.plan.recorded_moment import (
     MomentApproached,
     RecordedMoment,
@@ -38,7 +40,11 @@ from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.process_clocks import LifeClock, ProcessClocks
-from reactive_desched.replay.recorded_decisions import MadeDecision, RecordedDecisions
+from reactive_desched.replay.recorded_decisions import (
+    LOOK_AT_JOURNAL,
+    MadeDecision,
+    RecordedDecisions,
+)
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
 
@@ -121,6 +127,7 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         on_damage=damages.append,
     )
     found, unrecorded, ended_s = lives(read_items(paths, damages.append)), 0, inf
+    read_up_to = 0
     for attempt in _run_lives(found, clocks, registry, options.until_s):
         not_compared += _unrecorded_between(clocks, options, ended_s, attempt.life.began.wall_s)
         compared = _compare(attempt, options, not_compared)
@@ -128,14 +135,30 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         unrecorded = 0
         if attempt.run is None:
             unrecorded = clocks.count_last(ended_s, options.until_s)
-        elif compared is not None:
+        else:
+            read_up_to = max(read_up_to, attempt.run.read_up_to)
+        if compared is not None:
             replayed.append(compared)
             unrecorded = clocks.count_last(compared.ended_s, options.until_s)
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
+    damages += _lost_end(options.journal, read_up_to)
     return ReplayReport(
         tuple(replayed), unrecorded, tuple(dict.fromkeys(not_compared)), tuple(damages)
     )
+
+
+def _lost_end(journal: Path, read_up_to: int) -> Iterator[Damage]:
+    """Say that the end of a journal is lost, of which a recorded process had found more."""
+    last, name = 0, ""
+    for segment in list_segments(journal)[-1:]:
+        with suppress(*READ_ERRORS):  # that it is damaged is said already
+            for line in read_lines(segment):
+                last, name = line.seq or last, segment.path.name
+    if name and last < read_up_to:
+        lost = f"records {last + 1} to {read_up_to} are missing behind it"
+        text = f"{lost}: a recorded process found them when it started; {LOOK_AT_JOURNAL}"
+        yield Damage(name, segment.path.stat().st_size, text)
 
 
 def _unrecorded_between(

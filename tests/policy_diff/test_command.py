@@ -75,6 +75,22 @@ def test_settings_alone_are_compared_with_the_recorded_policy(
     assert report["new"]["files"] == [str(policy), str(settings)]
 
 
+def test_a_plugin_whose_sets_of_moves_are_not_begun_is_named_in_a_warning(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    consolidating = lived / "consolidating.yaml"
+    consolidating.write_text(
+        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles:\n- name: a\n"
+        "  plugins: {balance: {enabled: [ConsolidateNodes]}}\n"
+    )
+    given = "--recording", lived / "journal", "-o", "json"
+
+    (warning,) = json.loads(diff(capsys, consolidating, *given))["warnings"]
+
+    assert warning.startswith("ConsolidateNodes ")
+    assert json.loads(diff(capsys, lived / "b.yaml", *given))["warnings"] == []
+
+
 @pytest.mark.parametrize("form", ["text", "md", "html"])
 def test_each_form_has_the_pods_and_what_is_assumed(
     form: str, lived: Path, capsys: pytest.CaptureFixture[str]

@@ -72,6 +72,21 @@ def test_a_record_that_is_gone_from_the_journal_is_named_and_so_is_a_line_that_i
     assert "\n".join(said) == golden()
 
 
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_the_end_of_a_journal_that_was_cut_behind_a_whole_line_is_said_to_be_missing(
+    share: float, folder: Path
+) -> None:
+    (segment,) = list_segments(folder)
+    lines = segment.path.read_bytes().splitlines(keepends=True)
+    kept = int(len(lines) * share)
+    segment.path.write_bytes(b"".join(lines[:kept]))
+
+    (damage,) = replayed(folder).damages
+
+    assert damage.file == segment.path.name
+    assert damage.message.startswith(f"records {kept + 1} to ")
+
+
 def test_a_segment_of_another_recording_is_refused_and_not_replayed(folder: Path) -> None:
     paths = segment_paths(folder / "recording")
     other = paths[4].with_name(f"{paths[2].name.partition('-')[0]}-20990101T000000Z.rdrec")
