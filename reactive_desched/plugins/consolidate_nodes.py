@@ -32,6 +32,7 @@ from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leav
 from reactive_desched.model.changes import (
     Change,
     CSINodeChanged,
+    DevicesChanged,
     NamespaceChanged,
     NodeAdded,
     NodeCapacityDecreased,
@@ -220,6 +221,7 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         PvcChanged,
         PvChanged,
         CSINodeChanged,
+        DevicesChanged,
     )
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:

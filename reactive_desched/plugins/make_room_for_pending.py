@@ -18,6 +18,7 @@ from reactive_desched.draining.pending_rooms import NoRoom, PendingRooms, RoomRu
 from reactive_desched.model.changes import (
     Change,
     CSINodeChanged,
+    DevicesChanged,
     NamespaceChanged,
     NodeAdded,
     NodeCapacityDecreased,
@@ -146,6 +147,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         PvcChanged,
         PvChanged,
         CSINodeChanged,
+        DevicesChanged,
     )
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:

@@ -22,6 +22,7 @@ from reactive_desched.model.labels import EVERYTHING, Selector, parse_selector
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_marks import ReasonRules, TaintRule
 from reactive_desched.model.objects import ClusterObject, Pod, PodKey
+from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.subjects import NodeSubject, PodSubject
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -34,6 +35,14 @@ AnyPlugin = Plugin[Any, Any]  # a scenario takes any plugin
 Args = TypeVar("Args", bound=PluginArgs)
 Made = TypeVar("Made", bound=AnyPlugin)
 Decide = Callable[[Finding], Decision]
+
+
+class _FitWithDevices(UpstreamNodeFit):
+    """Upstream's node fit, whose moves on trial look at devices as those of a controller may."""
+
+    @property
+    def scheduler_profiles(self) -> SchedulerProfiles:
+        return SchedulerProfiles(watches_devices=True)
 
 
 def plugin_from_policy(plugin: Callable[[Args], Made], args: type[Args], **given: object) -> Made:
@@ -50,7 +59,7 @@ def build_view(
 ) -> ProfileView:
     """Return what the plugins of a profile with this evictor see, with upstream's node fit."""
     view = ClusterView(state, wall_clock)
-    node_fit = UpstreamNodeFit(view)
+    node_fit = _FitWithDevices(view)
     default = DefaultEvictor(evictor or DefaultEvictorArgs(), view, node_fit, nodes=nodes)
     in_flight = InFlightEvictions(EvictionLedger(view), wall_clock)
     return ProfileView(state, wall_clock, default, node_fit, in_flight, rules)

@@ -13,6 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.model.changes import Change, Resynced
+from reactive_desched.model.devices import (
+    Device,
+    DeviceAlternatives,
+    DeviceClass,
+    DeviceRequest,
+    NodeScope,
+    PoolName,
+    ResourceClaim,
+    ResourceSlice,
+)
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.objects import (
@@ -335,6 +345,17 @@ ONLY_N1 = {"nodeSelector": {"matchLabels": {HOSTNAME_LABEL: "n1"}}}
 MOVER = replace(A, pvc_names=("data",))
 CLAIM = PersistentVolumeClaim("default", "data", volume_name="v", phase="Bound")
 VOLUME = PersistentVolume("v", driver="disks", volume_handle="h", claim_ref="default/data")
+GPU_CLAIM = ResourceClaim(
+    "default", "gpu", requests=(DeviceAlternatives("r", (DeviceRequest("gpu"),)),)
+)
+CLAIMING = (
+    with_spec(A, resource_claims=(("gpu", "gpu"),), has_resource_claims=True),
+    DeviceClass("gpu"),
+    GPU_CLAIM,
+)
+GPU_OF_N2 = ResourceSlice(
+    "s", pool=PoolName("gpus", "n2"), scope=NodeScope("n2"), devices=(Device("g0"),)
+)
 TIED = replace(VOLUME, required_node_affinity=NodeSelector((term(f"{HOSTNAME_LABEL}=n1"),)))
 NOMINATED = replace(asks("x", None, "3"), status=PodStatus("Pending", nominated_node="n2"))
 BEFORE = (S1, S2, A, B)
@@ -383,6 +404,7 @@ CONSOLIDATE_NODES = {
         then=CSINode("n2", attach_limits={"disks": 1}),
         args=ONLY_N1,
     ),
+    "DevicesChanged": applied(S1, S2, *CLAIMING, B, then=GPU_OF_N2, args=ONLY_N1),
 }
 WAITS = replace(
     asks("big", None, "4", requires=f"{HOSTNAME_LABEL}=n1"),
@@ -436,6 +458,7 @@ MAKE_ROOM_FOR_PENDING = {
         *(S1, S2, MOVER, B, WAITS, CLAIM, VOLUME, CSINode("n2", attach_limits={"disks": 0})),
         then=CSINode("n2", attach_limits={"disks": 1}),
     ),
+    "DevicesChanged": applied(S1, S2, *CLAIMING, B, WAITS, then=GPU_OF_N2),
 }
 
 CASES: Mapping[str, Mapping[str, Case]] = {
