@@ -27,6 +27,7 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 OUR_NODES = ("a1", "a2", "b1", "b2")
 API = "resource.k8s.io/v1"
 REFUSAL_LASTS_S = 12.0
+NOT_TRIED_S = 10.0  # without its claims a pod is not even tried, and has no condition
 NOT_YET = "not created yet"  # as the scheduler says of a claim that is still to be made
 PROFILES = replace(DEFAULT_PROFILES, watches_devices=True)
 
@@ -216,6 +217,7 @@ class Arena:
                 uses[f"c{number}"] = {"resourceClaimName": claim}
         self.kubectl.apply(self.pod(name, target, **uses))
         verdicts: list[bool] = []
+        began = time.monotonic()
         refused_until = time.monotonic() + (REFUSAL_LASTS_S if likely else 0)
 
         def decided() -> bool:
@@ -226,7 +228,7 @@ class Arena:
                 and c["status"] == "False"
                 and NOT_YET not in c["message"]
                 for c in conditions
-            )
+            ) or (not likely and time.monotonic() >= began + NOT_TRIED_S)
             lasts = time.monotonic() >= refused_until
             if (refused and lasts) or "nodeName" in found["spec"]:
                 verdicts.append("nodeName" in found["spec"])
