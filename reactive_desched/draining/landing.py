@@ -213,11 +213,14 @@ class Pull:
             return 0.0
         node, spec = info.node, self._pod.spec
         scored = spec.requests if spec.scored_requests is None else spec.scored_requests
-        is_balanced = node_scores.is_scored_by_balance(spec.requests)
-        points = node_scores.resource_points(
-            self._allocation(*self._held(info, node, scored)),
-            self._held(info, node, spec.requests) if is_balanced else (),
+        points = node_scores.RESOURCES_FIT_WEIGHT * self._allocation(
+            *self._held(info, node, scored)
         )
+        if node_scores.is_scored_by_balance(spec.requests):
+            wanted = (spec.requests.get(each, 0) for each in node_scores.SCORED_RESOURCES)
+            points += node_scores.BALANCED_ALLOCATION_WEIGHT * node_scores.balanced_allocation(
+                self._held(info, node, spec.requests), wanted
+            )
         if self._highest:
             share = self._spread_cost(name) / self._highest
             points -= round(node_scores.TOPOLOGY_SPREAD_WEIGHT * node_scores.MAX_SCORE * share)

@@ -8,6 +8,12 @@ from msgspec import Struct
 from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.scores import NodeScores
+from reactive_desched.model.node_scores import (
+    DEFAULT_SCORES,
+    MOST_ALLOCATED,
+    Allocation,
+    ScoreRules,
+)
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.primitives import bits
@@ -38,8 +44,8 @@ class AssumedScheduler:
 
     What the controller reserves for replacements does not count. Of nodes with the same score, of
     which the kube-scheduler takes one by chance, it takes the first by name, unless something else
-    stands for chance. With resources that it `packs` it fills nodes one after the other, as a
-    plugin that empties nodes needs it.
+    stands for chance. Of a scheduler whose profile is not known it is assumed that it `packs` these
+    resources: then it fills nodes one after the other, as a plugin that empties nodes needs it.
     """
 
     def __init__(
@@ -51,8 +57,11 @@ class AssumedScheduler:
     ) -> None:
         self._nodes = NodeSets(view)
         self._filters = NodeFilters(self._nodes, view, profiles)
-        spread = self._filters.topology_spread
-        self._scores = NodeScores(self._nodes, view, spread, packs=packs)
+        spread, assumed = self._filters.topology_spread, DEFAULT_SCORES
+        if packs:
+            resources = tuple((resource, 1) for resource in packs)
+            assumed = ScoreRules(Allocation(MOST_ALLOCATED, resources))
+        self._scores = NodeScores(self._nodes, view, spread, profiles, assumed)
 
     def choose_node(self, pod: Pod, chance: NodeChance = FIRST_BY_NAME) -> str:
         """Name the node to which a pod is bound; empty where it fits on none that is ready."""

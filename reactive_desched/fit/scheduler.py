@@ -27,6 +27,7 @@ from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.moves import MoveEnd
+from reactive_desched.model.node_scores import DEFAULT_SCORES
 from reactive_desched.model.objects import (
     DEFAULT_SCHEDULER,
     PersistentVolumeClaim,
@@ -143,10 +144,10 @@ class SchedulerNodeFit(EvictionParticipant):
         return self._filters.diagnose(pod, self._other_nodes(pod, self._nodes.named(nodes)))
 
     def scored_elsewhere(self, pod: Pod, targets: Targets) -> str:
-        """Name the node that the kube-scheduler would choose by its default scores, if no target.
+        """Name the node that the pod's scheduler would choose by its scores, if that is no target.
 
-        Empty where it would choose a target, where none fits, for the pods of another scheduler,
-        where its profile has other scores, and while changed nodes are still being followed.
+        Empty where it would choose a target, where none fits, where the scores are not known, and
+        while changed nodes are still being followed.
         """
         if not self._scores_are_known(pod) or not self.sync():
             return ""
@@ -180,16 +181,19 @@ class SchedulerNodeFit(EvictionParticipant):
         self._sync_nodes()
         return self._filters.closed_domains(pod)
 
-    def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[str | None, Diagnosis]:
-        """Return a node as `find_other_node` does, and count why the others do not fit.
+    def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[Sequence[str], Diagnosis]:
+        """Name the nodes of the highest score among the others, and count why the rest do not fit.
 
-        Nothing is remembered: it is for people.
+        None is named where the scores of the pod's scheduler are not known. Nothing is remembered:
+        it is for people.
         """
         self._sync_nodes()
         among = self._candidates(pod, selector, None)
-        slot = self._filters.find_best(pod, among)
-        name = None if slot is None else self._nodes.name(slot)
-        return name, self._filters.diagnose(pod, among)
+        best: Sequence[str] = ()
+        if self._scores_are_known(pod) and (fitting := self._filters.fitting(pod, among)):
+            slots = bits.slots_in(self._node_scores().best(pod, fitting))
+            best = sorted(map(self._nodes.name, slots))
+        return best, self._filters.diagnose(pod, among)
 
     def diagnose_other_nodes(
         self, pod: Pod, selector: Selector, targets: Targets | None = None
@@ -348,13 +352,15 @@ class SchedulerNodeFit(EvictionParticipant):
         return self._slots_of(targets, self._other_nodes(pod, self._ready_nodes(selector)))
 
     def _scores_are_known(self, pod: Pod) -> bool:
-        name = pod.spec.scheduler_name
-        return name == DEFAULT_SCHEDULER and self._filters.profiles.of(pod.spec).has_default_scores
+        name, profiles = pod.spec.scheduler_name, self._filters.profiles
+        without = DEFAULT_SCORES if name == DEFAULT_SCHEDULER else None
+        return profiles.scores_of(name, without) is not None
 
     def _node_scores(self) -> NodeScores:
         """Return the scores of all nodes, which are followed from the first question on."""
         if self._scores is None:
-            self._scores = NodeScores(self._nodes, self._view, self._filters.topology_spread)
+            spread, profiles = self._filters.topology_spread, self._filters.profiles
+            self._scores = NodeScores(self._nodes, self._view, spread, profiles)
             self._scores.update_nodes(self._nodes.slots())
         return self._scores
 

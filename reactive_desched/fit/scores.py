@@ -1,11 +1,11 @@
-"""Chooses among the nodes that fit a pod as the kube-scheduler does, by its default scores.
+"""Chooses among the nodes that fit a pod as the kube-scheduler does, by the scores of its plugins.
 
 A score parts the nodes into few sets, one for each number of points; sums of scores part them
 further. So the best nodes of thousands are found without looking at each.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.model import node_scores
+from reactive_desched.model.node_scores import Held
 from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
     Node,
@@ -21,7 +22,8 @@ from reactive_desched.model.objects import (
     TopologySpreadConstraint,
     controller_of,
 )
-from reactive_desched.model.resources import CPU, MEMORY
+from reactive_desched.model.resources import CPU, MEMORY, is_scalar
+from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
 from reactive_desched.primitives import bits
@@ -35,6 +37,8 @@ MAX_SHAPES: Final = 200
 used least recently are dropped, and computed again when they are asked for."""
 
 N = TypeVar("N", int, float)
+_NOTHING: Final[Held] = 0, 0
+
 Parts = Mapping[N, int]
 """Amounts, each with the slots that have it; the other slots have 0."""
 
@@ -42,29 +46,25 @@ Parts = Mapping[N, int]
 class _Shape(Struct, frozen=True):
     """A pod's requests of cpu and memory, and those that NodeResourcesFit scores it by.
 
-    `packed` are its requests of the resources that are packed; None of one that does not count.
+    `scored` are those of each resource of the strategy; None of one that does not count.
     """
 
+    rules: node_scores.ScoreRules
     cpu: int
     memory: int
-    scored_cpu: int
-    scored_memory: int
-    packed: tuple[int | None, ...] = ()
+    scored: tuple[int | None, ...]
 
 
 class _NodeUse(Struct, frozen=True, gc=False):
-    """A node's cpu and memory, what is requested of it, and what NodeResourcesFit adds to that.
+    """The cpu and memory of a node, each with what is requested of it.
 
-    `packed` has both numbers of each resource that is packed.
+    `scored` is the same of each resource that a strategy scores, with what NodeResourcesFit takes
+    for the requests of containers that name none.
     """
 
-    cpu: int = 0
-    memory: int = 0
-    requested_cpu: int = 0
-    requested_memory: int = 0
-    default_cpu: int = 0
-    default_memory: int = 0
-    packed: tuple[node_scores.Held, ...] = ()
+    cpu: Held = (0, 0)
+    memory: Held = (0, 0)
+    scored: Mapping[str, Held] = {}
 
 
 class _ResourceScores:
@@ -98,34 +98,28 @@ class _ResourceScores:
 
     def _score(self, use: _NodeUse) -> int:
         shape = self._shape
-        if not (shape.cpu or shape.memory):
-            return node_scores.resource_points(self._allocation(use))
-        balance = (
-            (use.cpu, use.requested_cpu + shape.cpu),
-            (use.memory, use.requested_memory + shape.memory),
-        )
-        return node_scores.resource_points(self._allocation(use), balance)
-
-    def _allocation(self, use: _NodeUse) -> int:
-        shape = self._shape
-        if shape.packed:
-            return node_scores.most_allocated(
-                *(
-                    (total, requested + wanted)
-                    for (total, requested), wanted in zip(use.packed, shape.packed, strict=False)
-                    if wanted is not None
-                )
+        rules = shape.rules
+        points = rules.resources_fit * rules.allocation.points(self._held(use))
+        if shape.cpu or shape.memory:
+            held = _with(use.cpu, shape.cpu), _with(use.memory, shape.memory)
+            points += rules.balanced_allocation * node_scores.balanced_allocation(
+                held, (shape.cpu, shape.memory)
             )
-        return node_scores.least_allocated(
-            (use.cpu, use.requested_cpu + use.default_cpu + shape.scored_cpu),
-            (use.memory, use.requested_memory + use.default_memory + shape.scored_memory),
-        )
+        return points
+
+    def _held(self, use: _NodeUse) -> Iterator[Held | None]:
+        shape, scored = self._shape, use.scored
+        for (resource, _), wanted in zip(
+            shape.rules.allocation.resources, shape.scored, strict=True
+        ):
+            yield None if wanted is None else _with(scored.get(resource, _NOTHING), wanted)
 
 
 class NodeScores:
-    """The kube-scheduler's default scores, but for ImageLocality; call `update_nodes` first.
+    """The scores of the kube-scheduler's plugins, but for ImageLocality.
 
-    With resources that it `packs`, NodeResourcesFit is set to MostAllocated for them.
+    They are those of the profile of each pod's scheduler, and the `assumed` ones where its profile
+    says nothing that is known. Call `update_nodes` first.
     """
 
     def __init__(
@@ -133,10 +127,17 @@ class NodeScores:
         nodes: NodeSets,
         view: ClusterView,
         spread: TopologySpreadFilter,
-        *,
-        packs: Collection[str] = (),
+        profiles: SchedulerProfiles,
+        assumed: node_scores.ScoreRules = node_scores.DEFAULT_SCORES,
     ) -> None:
-        self._packs = tuple(packs)
+        self._profiles = profiles
+        self._assumed = assumed
+        scored = (
+            resource
+            for rules in (assumed, *profiles.scores())
+            for resource, _ in rules.allocation.resources
+        )
+        self._resources = tuple(dict.fromkeys((CPU, MEMORY, *scored)))
         self._nodes = nodes
         self._view = view
         self._spread = spread
@@ -158,10 +159,10 @@ class NodeScores:
 
     def best(self, pod: Pod, feasible: int) -> int:
         """Return those of the slots that have the highest sum of weighted scores."""
-        totals: dict[int, int] = {0: feasible}
-        for weight, parts in self._scores(pod, feasible):
+        rules, totals = self._rules(pod), {0: feasible}
+        for weight, parts in self._scores(pod, feasible, rules):
             totals = _summed(totals, {weight * points: slots for points, slots in parts.items()})
-        by_points = self._resource_scores(pod).by_points()
+        by_points = self._resource_scores(pod, rules).by_points()
         highest, found = -1, 0
         for total in sorted(totals, reverse=True):
             for points, slots in by_points:
@@ -175,12 +176,21 @@ class NodeScores:
 
     # --- the scores ---
 
-    def _scores(self, pod: Pod, feasible: int) -> Iterator[tuple[int, Parts[int]]]:
-        yield node_scores.TAINT_TOLERATION_WEIGHT, self._taint_toleration(pod, feasible)
-        if pod.spec.node_affinity is not None and pod.spec.node_affinity.preferred:
-            yield node_scores.NODE_AFFINITY_WEIGHT, self._node_affinity(pod, feasible)
-        yield node_scores.INTER_POD_AFFINITY_WEIGHT, self._inter_pod_affinity(pod, feasible)
-        yield node_scores.TOPOLOGY_SPREAD_WEIGHT, self._topology_spread(pod, feasible)
+    def _rules(self, pod: Pod) -> node_scores.ScoreRules:
+        return self._profiles.scores_of(pod.spec.scheduler_name) or self._assumed
+
+    def _scores(
+        self, pod: Pod, feasible: int, rules: node_scores.ScoreRules
+    ) -> Iterator[tuple[int, Parts[int]]]:
+        if rules.taint_toleration:
+            yield rules.taint_toleration, self._taint_toleration(pod, feasible)
+        affinity = pod.spec.node_affinity
+        if rules.node_affinity and affinity is not None and affinity.preferred:
+            yield rules.node_affinity, self._node_affinity(pod, feasible)
+        if rules.inter_pod_affinity:
+            yield rules.inter_pod_affinity, self._inter_pod_affinity(pod, feasible)
+        if rules.topology_spread:
+            yield rules.topology_spread, self._topology_spread(pod, feasible, rules.default_spread)
 
     def _taint_toleration(self, pod: Pod, feasible: int) -> Parts[int]:
         tolerations = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
@@ -221,7 +231,9 @@ class NodeScores:
                 sums[value] += weight * matching.count(value)
         return found
 
-    def _topology_spread(self, pod: Pod, feasible: int) -> Parts[int]:
+    def _topology_spread(
+        self, pod: Pod, feasible: int, by_default: Sequence[tuple[str, int]]
+    ) -> Parts[int]:
         """Prefer domains with few of the pods that soft constraints count, or default ones.
 
         Slots that lack the label of a soft constraint have no points; for default constraints such
@@ -234,10 +246,12 @@ class NodeScores:
             counted, everywhere = counted & labelled, everywhere & labelled
         if soft:
             counts = [self._spread.matching_pods(pod, each, everywhere) for each in soft]
-        elif pod.spec.topology_spread_constraints or not _is_spread_by_default(pod):
+        elif (
+            pod.spec.topology_spread_constraints or not by_default or not _is_spread_by_default(pod)
+        ):
             return {}
         else:
-            soft = [*DEFAULT_CONSTRAINTS]
+            soft = [TopologySpreadConstraint(max_skew, key) for key, max_skew in by_default]
             counts = [self._replicas(pod, each.topology_key) for each in soft]
         costs: dict[float, int] = {0.0: counted}
         for constraint, found in zip(soft, counts, strict=True):
@@ -286,15 +300,16 @@ class NodeScores:
                 counts[nodes.labels.value(key, slot) or ""] += number
         return counts
 
-    def _resource_scores(self, pod: Pod) -> _ResourceScores:
-        spec = pod.spec
-        scored = spec.requests if spec.scored_requests is None else spec.scored_requests
+    def _resource_scores(self, pod: Pod, rules: node_scores.ScoreRules) -> _ResourceScores:
+        requests, scored = pod.spec.requests, _scored(pod)
         shape = _Shape(
-            spec.requests.get(CPU, 0),
-            spec.requests.get(MEMORY, 0),
-            scored.get(CPU, 0),
-            scored.get(MEMORY, 0),
-            tuple(scored.get(resource) or spec.requests.get(resource) for resource in self._packs),
+            rules,
+            requests.get(CPU, 0),
+            requests.get(MEMORY, 0),
+            tuple(
+                scored.get(resource) or requests.get(resource) or _unasked(resource)
+                for resource, _ in rules.allocation.resources
+            ),
         )
         found = self._by_shape.pop(shape, None) or _ResourceScores(shape)
         self._by_shape[shape] = found
@@ -310,26 +325,22 @@ class NodeScores:
         node, info = self._nodes.node(slot), self._nodes.node_info(slot)
         if node is None or info is None:
             return _NodeUse()
-        cpu, memory = node.allocatable.get(CPU, 0), node.allocatable.get(MEMORY, 0)
-        defaults = Counter[str]()
+        has, free = node.allocatable, self._nodes.free
+        taken = {
+            resource: has.get(resource, 0) - free.free_in(resource, slot)
+            if resource in (CPU, MEMORY)
+            else info.held.get(resource, 0)
+            for resource in self._resources
+        }
+        scored = Counter(taken)
         for pod in info.active.values():
-            if (scored := pod.spec.scored_requests) is not None:
-                for resource, amount in scored.items():
-                    defaults[resource] += amount - pod.spec.requests.get(resource, 0)
+            if pod.spec.scored_requests is not None:
+                for resource, amount in pod.spec.scored_requests.items():
+                    scored[resource] += amount - pod.spec.requests.get(resource, 0)
         return _NodeUse(
-            cpu,
-            memory,
-            cpu - self._nodes.free.free_in(CPU, slot),
-            memory - self._nodes.free.free_in(MEMORY, slot),
-            defaults[CPU],
-            defaults[MEMORY],
-            tuple(
-                (
-                    node.allocatable.get(resource, 0),
-                    info.held.get(resource, 0) + defaults[resource],
-                )
-                for resource in self._packs
-            ),
+            (has.get(CPU, 0), taken[CPU]),
+            (has.get(MEMORY, 0), taken[MEMORY]),
+            {resource: (has.get(resource, 0), scored[resource]) for resource in self._resources},
         )
 
     def _update_taints(self, slot: int, node: Node | None) -> None:
@@ -349,9 +360,19 @@ class NodeScores:
             self._tainted[soft] = self._tainted.get(soft, 0) | 1 << slot
 
 
-DEFAULT_CONSTRAINTS: Final = tuple(
-    TopologySpreadConstraint(max_skew, key) for key, max_skew in node_scores.DEFAULT_SPREAD
-)
+def _scored(pod: Pod) -> Mapping[str, int]:
+    spec = pod.spec
+    return spec.requests if spec.scored_requests is None else spec.scored_requests
+
+
+def _unasked(resource: str) -> int | None:
+    """Return the request of a resource that a pod does not name; None: then it does not count."""
+    return None if is_scalar(resource) else 0
+
+
+def _with(held: Held, more: int) -> Held:
+    total, requested = held
+    return total, requested + more
 
 
 def _is_spread_by_default(pod: Pod) -> bool:

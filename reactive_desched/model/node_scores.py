@@ -1,12 +1,14 @@
-"""Scores nodes as the kube-scheduler's default plugins do: 0 to 100 each, weighted, summed up.
+"""Scores nodes as the kube-scheduler's plugins do: 0 to 100 each, weighted, summed up.
 
 The normalizers take the raw scores that occur among the feasible nodes, and return the points of
 each. ImageLocality is left out, since images on nodes are not read.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import floor, log
 from typing import Final
+
+from msgspec import Struct
 
 from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
 from reactive_desched.model.resources import CPU, MEMORY
@@ -37,45 +39,110 @@ DEFAULT_SPREAD_OWNERS: Final = frozenset({"ReplicaSet", "ReplicationController",
 reason for the kube-scheduler, too; Services are not read."""
 
 
+LEAST_ALLOCATED: Final = "LeastAllocated"
+MOST_ALLOCATED: Final = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO: Final = "RequestedToCapacityRatio"
+"""The scoring strategies of NodeResourcesFit, as the configuration of the scheduler has them."""
+
 Held = tuple[int, int]
 """Of one resource: what a node has for pods, and what they request, the incoming one included."""
 
 
+class Allocation(Struct, frozen=True):
+    """The scores of NodeResourcesFit: its `scoringStrategy`.
+
+    Each of the `resources` has a weight. `shape`, for RequestedToCapacityRatio alone, has points of
+    utilization in percent, rising, each with its score of 0 to 100.
+    """
+
+    strategy: str = LEAST_ALLOCATED
+    resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
+    shape: tuple[tuple[int, int], ...] = ()
+
+    def points(self, held: Iterable[Held | None]) -> int:
+        """Score a node by what it has of each of the resources; None: one that does not count."""
+        scores = [
+            (self._points_of(each), weight)
+            for each, (_, weight) in zip(held, self.resources, strict=True)
+            if each is not None and each[0] > 0
+        ]
+        is_ratio = self.strategy == REQUESTED_TO_CAPACITY_RATIO
+        if is_ratio:
+            scores = [(points, weight) for points, weight in scores if points > 0]
+        if not (weights := sum(weight for _, weight in scores)):
+            return 0
+        total = sum(points * weight for points, weight in scores)
+        return floor(total / weights + 0.5) if is_ratio else total // weights
+
+    def _points_of(self, held: Held) -> int:
+        total, requested = held
+        if self.strategy == LEAST_ALLOCATED:
+            return free_share(held)
+        if self.strategy == MOST_ALLOCATED:
+            return used_share(held)
+        return _on_line(self.shape, 100 if requested > total else requested * 100 // total)
+
+
+class ScoreRules(Struct, frozen=True):
+    """The scores of a scheduler's profile: the weight of each plugin, 0 where it is switched off.
+
+    `default_spread` are the topology keys, each with its maxSkew, over which PodTopologySpread
+    spreads pods that declare no constraint of their own.
+    """
+
+    allocation: Allocation = Allocation()
+    resources_fit: int = RESOURCES_FIT_WEIGHT
+    balanced_allocation: int = BALANCED_ALLOCATION_WEIGHT
+    taint_toleration: int = TAINT_TOLERATION_WEIGHT
+    node_affinity: int = NODE_AFFINITY_WEIGHT
+    inter_pod_affinity: int = INTER_POD_AFFINITY_WEIGHT
+    topology_spread: int = TOPOLOGY_SPREAD_WEIGHT
+    default_spread: tuple[tuple[str, int], ...] = DEFAULT_SPREAD
+
+
+DEFAULT_SCORES: Final = ScoreRules()
+
+
+def free_share(held: Held) -> int:
+    """Score a node by what is free of one resource that it has."""
+    total, requested = held
+    return max(0, total - requested) * MAX_SCORE // total
+
+
+def used_share(held: Held) -> int:
+    """Score a node by what is requested of one resource that it has."""
+    total, requested = held
+    return min(requested, total) * MAX_SCORE // total
+
+
 def least_allocated(*resources: Held) -> int:
     """Score a node by the mean free share of cpu and memory."""
-    shares = [
-        max(0, total - requested) * MAX_SCORE // total
-        for total, requested in resources
-        if total > 0
-    ]
-    return sum(shares) // len(shares) if shares else 0
+    return _mean([free_share(held) for held in resources if held[0] > 0])
 
 
 def most_allocated(*resources: Held) -> int:
     """Score a node by the mean used share of cpu and memory, as a scheduler that packs."""
-    shares = [
-        min(requested, total) * MAX_SCORE // total for total, requested in resources if total > 0
+    return _mean([used_share(held) for held in resources if held[0] > 0])
+
+
+def balanced_allocation(held: Iterable[Held], wanted: Iterable[int]) -> int:
+    """Score a node by how much more alike cpu and memory fill up with a pod that wants so much.
+
+    As the kube-scheduler from 1.36 on; before, it scored by how alike they are with the pod.
+    """
+    after = list(held)
+    before = [
+        (total, requested - more) for (total, requested), more in zip(after, wanted, strict=True)
     ]
-    return sum(shares) // len(shares) if shares else 0
+    half = MAX_SCORE // 2
+    return half + (half + _balance(after) - _balance(before)) // 2
 
 
-def balanced_allocation(*resources: Held) -> int:
-    """Score a node by how alike cpu and memory fill up."""
+def _balance(resources: Iterable[Held]) -> int:
+    """Return 100 for a node whose cpu and memory are used alike, and 50 for one all unlike."""
     shares = [min(1.0, requested / total) for total, requested in resources if total > 0]
     deviation = abs((shares[0] - shares[-1]) / 2) if shares else 0.0
     return int((1 - deviation) * MAX_SCORE)
-
-
-def resource_points(allocation: int, balance: Iterable[Held] = ()) -> int:
-    """Sum what is said of a node by its resources, for one pod.
-
-    `allocation` is the score by how much is free or used; `balance` are cpu and memory for a pod
-    that requests one of them, and nothing for any other one, of which no balance is asked.
-    """
-    points = RESOURCES_FIT_WEIGHT * allocation
-    if held := tuple(balance):
-        points += BALANCED_ALLOCATION_WEIGHT * balanced_allocation(*held)
-    return points
 
 
 def is_scored_by_balance(requests: Mapping[str, int]) -> bool:
@@ -116,3 +183,21 @@ def least_spread_cost_best(raw: Collection[int]) -> Mapping[int, int]:
     """Normalize the rounded sums of spread costs: the fewer pods are there, the more points."""
     low, high = min(raw, default=0), max(raw, default=0)
     return {cost: MAX_SCORE * (high + low - cost) // high if high else MAX_SCORE for cost in raw}
+
+
+def _mean(shares: Sequence[int]) -> int:
+    return sum(shares) // len(shares) if shares else 0
+
+
+def _on_line(shape: Sequence[tuple[int, int]], at: int) -> int:
+    """Return the score at a utilization on a line through the points of a shape.
+
+    Like the kube-scheduler, it rounds towards the score of the point before.
+    """
+    x0, y0 = shape[0]
+    for x1, y1 in shape:
+        if at <= x1:
+            rise = (y1 - y0) * (at - x0)
+            return y0 if x1 == x0 else y0 + int(rise / (x1 - x0))
+        x0, y0 = x1, y1
+    return y0

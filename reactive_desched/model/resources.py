@@ -18,7 +18,7 @@ ResourceList = Mapping[str, int]
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
-_POD_LEVEL_PREFIX: Final = "hugepages-"
+_HUGE_PAGES: Final = "hugepages-"
 
 
 MAX_AMOUNT: Final = 2**63 - 1
@@ -37,6 +37,15 @@ class ContainerRequests(Struct, frozen=True, gc=False):
 def is_extended(resource: str) -> bool:
     """Say whether a resource is an extended one, such as a GPU, as the API server has it."""
     return "/" in resource and _NATIVE_DOMAIN not in resource
+
+
+def is_scalar(resource: str) -> bool:
+    """Say whether a resource is one that few pods have, as IsScalarResourceName.
+
+    Extended resources, huge pages and attachable volumes: where a pod requests none of it, the
+    kube-scheduler does not score nodes by it.
+    """
+    return "/" in resource or resource.startswith((_HUGE_PAGES, "attachable-volumes-"))
 
 
 def parse_amount(resource: str, quantity: str) -> int:
@@ -71,7 +80,7 @@ def pod_requests(
     total |= {
         resource: value
         for resource, value in parse_resource_list(pod_level or {}).items()
-        if resource in (CPU, MEMORY) or resource.startswith(_POD_LEVEL_PREFIX)
+        if resource in (CPU, MEMORY) or resource.startswith(_HUGE_PAGES)
     }
     add_resources(total, parse_resource_list(overhead or {}))
     return {resource: min(value, MAX_AMOUNT) for resource, value in total.items()}

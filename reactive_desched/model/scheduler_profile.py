@@ -3,13 +3,14 @@
 A profile is had by the `schedulerName` of a pod. Node fit is built from the profiles.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.model.node_affinity import NodeSelector, satisfies_required
 from reactive_desched.model.node_marks import is_being_emptied
+from reactive_desched.model.node_scores import DEFAULT_SCORES, ScoreRules
 from reactive_desched.model.objects import DEFAULT_SCHEDULER, Node, PodSpec
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import (
@@ -70,7 +71,7 @@ class SchedulerProfile(Struct, frozen=True):
     `added_affinity` is what a node must match beside the pod's own affinity. NodeResourcesFit takes
     no notice of `ignored_resources`, nor of extended resources whose names begin with one of
     `ignored_groups`. `not_known` may reject nodes as well, and node fit has no rule of it.
-    Without `has_default_scores` nothing is said of the node that is taken first.
+    Without `scores` nothing is said of the node that is taken first.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -79,7 +80,7 @@ class SchedulerProfile(Struct, frozen=True):
     ignored_resources: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = frozenset()
     not_known: tuple[str, ...] = ()
-    has_default_scores: bool = True
+    scores: ScoreRules | None = DEFAULT_SCORES
 
     def requests(self, spec: PodSpec) -> ResourceList:
         """Return the requests of a pod that NodeResourcesFit looks at."""
@@ -150,6 +151,20 @@ class SchedulerProfiles(Struct, frozen=True):
             return False
         known = self.by_name or (DEFAULT_SCHEDULER,)
         return spec.scheduler_name not in known
+
+    def scores_of(self, scheduler: str, without: ScoreRules | None = None) -> ScoreRules | None:
+        """Return the scores by which a scheduler chooses a node; None: not known.
+
+        `without` are those of a scheduler that has no profile.
+        """
+        profile = self.by_name.get(scheduler)
+        return without if profile is None else profile.scores
+
+    def scores(self) -> Iterator[ScoreRules]:
+        """Yield the scores of all profiles that are known."""
+        for profile in self.by_name.values():
+            if profile.scores is not None:
+                yield profile.scores
 
     def describe(self, spec: PodSpec) -> str:
         """Name the profile by which a pod is judged; empty where there is none to name."""

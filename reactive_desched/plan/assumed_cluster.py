@@ -21,6 +21,7 @@ from reactive_desched.model.clock_pair import ClockPair
 from reactive_desched.model.evaluation import Intent
 from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.objects import (
+    DEFAULT_SCHEDULER,
     Job,
     OwnerReference,
     Pod,
@@ -223,12 +224,12 @@ class AssumedCluster:
         plugins = [each.plugin for each in controller.evaluator.instances]
         balancing = [plugin for plugin in plugins if isinstance(plugin, BalancePlugin)]
         packs = dict.fromkeys(name for plugin in balancing for name in plugin.packed_resources)
-        if any(plugin.needs_spreading for plugin in balancing):
+        profiles = controller.config.controller_schedulers
+        is_known = profiles.scores_of(DEFAULT_SCHEDULER) is not None
+        if is_known or any(plugin.needs_spreading for plugin in balancing):
             packs.clear()
         self.packed_resources = tuple(packs)
-        self._scheduler = AssumedScheduler(
-            controller.view, controller.config.controller_schedulers, packs=packs
-        )
+        self._scheduler = AssumedScheduler(controller.view, profiles, packs=packs)
         self._parked: list[_Parked] = []
         self._turns = OrderedTurns[_Unbound]()
         self._bound: dict[str, str] = {}

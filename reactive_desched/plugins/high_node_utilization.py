@@ -146,8 +146,9 @@ class HighNodeUtilizationPlugin(DrainingPlugin[HighNodeUtilizationArgs]):
     A node is underutilized if its pods request at most `thresholds` of each resource. The node
     that is used least gives its pods away first, all of them, as long as the other nodes, cordoned
     ones excepted, together have something left of every resource. The kube-scheduler must be set
-    to pack nodes (MostAllocated), or the pods come back. So do pods that request cpu and no memory,
-    unless MostAllocated weighs more than NodeResourcesBalancedAllocation there.
+    to pack nodes (MostAllocated), or the pods come back. Before Kubernetes 1.36 so do pods that
+    request cpu and no memory, unless MostAllocated weighs more than NodeResourcesBalancedAllocation
+    there.
 
     In the controller's judgement a threshold is about the nodes that have some of its resource: a
     node is judged by those thresholds alone, and one that none of them is about neither gives pods

@@ -482,12 +482,14 @@ class Explainer:
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
         """Say which other node fits the pod best, and why the rest do not.
 
-        Where its scheduler has scores of its own, nothing is said of the best.
+        Where the scores of its scheduler are not known, nothing is said of the best.
         """
         fit = self._controller.node_fit
         best, diagnosis = fit.explain_other_nodes(pod, instance.view.target_selector)
-        is_known = fit.scheduler_profiles.of(pod.spec).has_default_scores
-        return f"{diagnosis}; {best} is taken first" if best and is_known else str(diagnosis)
+        if not best:
+            return str(diagnosis)
+        equal = f", or another of {len(best)} with the same score" if len(best) > 1 else ""
+        return f"{diagnosis}; {best[0]} is taken first{equal}"
 
     def _past_move(self, move: RememberedMove) -> PastMove:
         origin, end = move.origin, move.end

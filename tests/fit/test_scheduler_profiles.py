@@ -155,7 +155,7 @@ def test_a_filter_of_pods_or_volumes_that_is_switched_off_rejects_no_node(
     assert fitting_nodes(fit_by(without(), *nodes, *others, mine), mine) - {"n1"} == set()
     fit = fit_by(without(switched_off), *nodes, *others, mine)
     found, diagnosed = fit.explain_other_nodes(mine, EVERYTHING)
-    assert (found, diagnosed.available) == ("n2", 1)
+    assert (found, diagnosed.available) == (["n2"], 1)
 
 
 def test_added_affinity_is_beside_the_pods_own() -> None:

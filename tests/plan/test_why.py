@@ -144,22 +144,22 @@ def test_a_pod_that_waits_names_the_gate_the_setting_and_when_it_is_evaluated_ag
     assert gates(by_state["evicting"])["InFlight"] == "EvictionInProgress"
 
 
-SCORED_OTHERWISE = """\
+SCORED_BY_MINE = """\
 ---
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 scheduler:
   config:
   - profiles:
-    - plugins: {score: {disabled: [{name: "*"}]}}
+    - plugins: {score: {enabled: [{name: Mine}]}}
 """
 
 
-def test_the_profile_is_named_and_no_node_is_first_where_it_has_other_scores(
+def test_the_profile_is_named_and_no_node_is_first_where_its_scores_are_not_known(
     world: Any, why: Callable[..., Any], golden: Golden
 ) -> None:
     things = [world.node("n1"), world.node("n2"), world.pod("a")]
-    found = why("shop/a", things=things, policy=EVERY_PLUGIN + SCORED_OTHERWISE)
+    found = why("shop/a", things=things, policy=EVERY_PLUGIN + SCORED_BY_MINE)
 
     assert found["profiles"][0]["nodes"] == golden()
 

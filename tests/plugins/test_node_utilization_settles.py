@@ -132,7 +132,6 @@ def test_pods_of_any_size_come_to_rest(
 def test_a_second_pass_over_packed_nodes_finds_nothing(
     nodes: list[list[int]], low_percent: int
 ) -> None:
-    """Pods that request cpu alone are not packed: see the next test."""
     world = crowded(SimulatedCluster(scoring=MOST_ALLOCATED), nodes, AS_THE_NODES)
     plugin = high(thresholds={"cpu": low_percent * 10})
 
@@ -141,13 +140,13 @@ def test_a_second_pass_over_packed_nodes_finds_nothing(
     assert run_round(world, plugin) == []
 
 
-def test_pods_that_request_no_memory_are_not_packed_as_balanced_allocation_cancels_packing() -> (
+def test_pods_that_request_no_memory_are_packed_as_balance_is_asked_for_what_a_pod_changes() -> (
     None
 ):
-    """Each point that MostAllocated gives for cpu alone, BalancedAllocation takes away again."""
+    """Before Kubernetes 1.36, BalancedAllocation took back what MostAllocated gives for cpu."""
     world = crowded(SimulatedCluster(scoring=MOST_ALLOCATED), [[125], [125], [500]])
     plugin = high(thresholds={"cpu": 10})
 
     assert len(run_round(world, plugin)) == 2
-    assert used(world) == {"n0": 250, "n1": 0, "n2": 500}
-    assert len(run_round(world, plugin)) == 2
+    assert used(world) == {"n0": 0, "n1": 0, "n2": 750}
+    assert run_round(world, plugin) == []

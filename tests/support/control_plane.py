@@ -42,6 +42,7 @@ PACKING = "packing"  # the name of a second scheduler, which fills nodes up
 FEWER_FILTERS = "fewer-filters"
 ADDED_AFFINITY = "added-affinity"
 IGNORING = "ignoring"
+WEIGHED = "weighed"  # its profile changes each score that is read from a configuration
 SCHEDULER_PROFILES: list[dict[str, object]] = [
     {"schedulerName": "default-scheduler"},
     {
@@ -104,6 +105,54 @@ SCHEDULER_PROFILES: list[dict[str, object]] = [
                     "ignoredResourceGroups": ["ignored.example.com"],
                 },
             }
+        ],
+    },
+    {
+        "schedulerName": WEIGHED,
+        "plugins": {
+            "multiPoint": {
+                "enabled": [{"name": "NodeAffinity", "weight": 3}],
+                "disabled": [{"name": "ImageLocality"}],
+            },
+            "score": {
+                "enabled": [{"name": "NodeResourcesFit", "weight": 4}],
+                "disabled": [{"name": "NodeResourcesBalancedAllocation"}],
+            },
+        },
+        "pluginConfig": [
+            {
+                "name": "NodeResourcesFit",
+                "args": {
+                    "scoringStrategy": {
+                        "type": "RequestedToCapacityRatio",
+                        "resources": [
+                            {"name": "cpu", "weight": 2},
+                            {"name": "memory"},
+                            {"name": "example.com/gpu", "weight": 5},
+                        ],
+                        "requestedToCapacityRatio": {
+                            "shape": [
+                                {"utilization": 0, "score": 2},
+                                {"utilization": 70, "score": 10},
+                                {"utilization": 100, "score": 0},
+                            ]
+                        },
+                    }
+                },
+            },
+            {
+                "name": "PodTopologySpread",
+                "args": {
+                    "defaultingType": "List",
+                    "defaultConstraints": [
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": "topology.kubernetes.io/zone",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                        }
+                    ],
+                },
+            },
         ],
     },
 ]

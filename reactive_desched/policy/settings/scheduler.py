@@ -5,6 +5,7 @@ a pod becomes a `SchedulerProfile`; what tunes the process of the scheduler is r
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -20,10 +21,27 @@ from reactive_desched.api.args import (
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import Requirement
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.node_scores import (
+    BALANCED_ALLOCATION_WEIGHT,
+    DEFAULT_SPREAD,
+    INTER_POD_AFFINITY_WEIGHT,
+    LEAST_ALLOCATED,
+    NODE_AFFINITY_WEIGHT,
+    REQUESTED_TO_CAPACITY_RATIO,
+    RESOURCES_FIT_WEIGHT,
+    TAINT_TOLERATION_WEIGHT,
+    TOPOLOGY_SPREAD_WEIGHT,
+    Allocation,
+    ScoreRules,
+)
 from reactive_desched.model.objects import DEFAULT_SCHEDULER
 from reactive_desched.model.scheduler_profile import (
     FILTERS,
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_RESOURCES_FIT,
     POD_TOPOLOGY_SPREAD,
+    TAINT_TOLERATION,
     SchedulerProfile,
     SchedulerProfiles,
 )
@@ -52,6 +70,19 @@ _NOT_FILTERS: Final = frozenset(
 """The other plugins of the kube-scheduler, which node fit has no filter of."""
 
 _PLUGINS: Final = FILTERS | _NOT_FILTERS
+
+BALANCED_ALLOCATION: Final = "NodeResourcesBalancedAllocation"
+
+SCORE_WEIGHTS: Final[Mapping[str, int]] = {
+    BALANCED_ALLOCATION: BALANCED_ALLOCATION_WEIGHT,
+    "ImageLocality": 1,
+    INTER_POD_AFFINITY: INTER_POD_AFFINITY_WEIGHT,
+    NODE_AFFINITY: NODE_AFFINITY_WEIGHT,
+    NODE_RESOURCES_FIT: RESOURCES_FIT_WEIGHT,
+    POD_TOPOLOGY_SPREAD: TOPOLOGY_SPREAD_WEIGHT,
+    TAINT_TOLERATION: TAINT_TOLERATION_WEIGHT,
+}
+"""The plugins that score nodes by default, each with its weight."""
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -86,7 +117,11 @@ _NO_PLUGINS: Final = PluginSet.model_construct()
 
 
 class SchedulerPlugins(Section):
-    """The plugins of a profile, by extension point; node fit goes by `multiPoint` and `filter`."""
+    """The plugins of a profile, by extension point.
+
+    Node fit goes by `multiPoint` and `filter`, and which node is taken first by `multiPoint` and
+    `score`.
+    """
 
     multi_point: PluginSet = Field(default=_NO_PLUGINS, description="At all extension points.")
     pre_enqueue: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
@@ -97,7 +132,7 @@ class SchedulerPlugins(Section):
     filter: PluginSet = Field(default=_NO_PLUGINS, description="The filters.")
     post_filter: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
     pre_score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
+    score: PluginSet = Field(default=_NO_PLUGINS, description="The scores, with their weights.")
     reserve: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
     permit: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
     pre_bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
@@ -107,8 +142,22 @@ class SchedulerPlugins(Section):
     @property
     def filters(self) -> frozenset[str]:
         """The filters that run, as the kube-scheduler merges both extension points."""
-        everywhere = self.multi_point.remove_from(FILTERS) | self.multi_point.added
-        return (self.filter.remove_from(everywhere) | self.filter.added) & FILTERS
+        return self._at(self.filter, FILTERS) & FILTERS
+
+    @property
+    def score_weights(self) -> Mapping[str, int]:
+        """The plugins that score nodes, each with its weight, merged as the kube-scheduler does."""
+        written = {
+            each.name: each.weight or 1
+            for plugins in (self.multi_point, self.score)  # what is written at score counts
+            for each in plugins.enabled
+        }
+        names = self._at(self.score, frozenset(SCORE_WEIGHTS))
+        return {name: written.get(name) or SCORE_WEIGHTS.get(name, 1) for name in names}
+
+    def _at(self, point: PluginSet, by_default: frozenset[str]) -> frozenset[str]:
+        everywhere = self.multi_point.remove_from(by_default) | self.multi_point.added
+        return point.remove_from(everywhere) | point.added
 
 
 class SelectorRequirement(Section):
@@ -184,17 +233,90 @@ class NodeAffinityConfig(_TypedArgs):
                 )
 
 
+class ScoredResource(Section):
+    """A resource that nodes are scored by."""
+
+    name: Annotated[str, Field(min_length=1)]
+    weight: Annotated[int, Field(ge=0, le=100)] = 0
+
+    @property
+    def weighted(self) -> tuple[str, int]:
+        """The resource with its weight; the kube-scheduler takes 0 for 1."""
+        return self.name, self.weight or 1
+
+
+class ShapePoint(Section):
+    """A point of the line by which RequestedToCapacityRatio scores nodes."""
+
+    utilization: Annotated[int, Field(ge=0, le=100)] = 0
+    score: Annotated[int, Field(ge=0, le=10)] = 0
+
+
+class RequestedToCapacityRatio(Section):
+    """The line from utilization, in percent, to scores of 0 to 10."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(Section):
+    """The `scoringStrategy` of NodeResourcesFit."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
+    resources: tuple[ScoredResource, ...] = ()
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "ScoringStrategy":
+        raise_field_errors(self._errors())
+        return self
+
+    @property
+    def allocation(self) -> Allocation:
+        """The strategy as node fit has it; without resources it is about cpu and memory."""
+        resources = tuple(each.weighted for each in self.resources) or Allocation().resources
+        return Allocation(
+            self.type,
+            resources,
+            tuple((point.utilization, 10 * point.score) for point in self._shape),
+        )
+
+    @property
+    def _shape(self) -> tuple[ShapePoint, ...]:
+        ratio = self.requested_to_capacity_ratio
+        return ratio.shape if ratio is not None and self.type == REQUESTED_TO_CAPACITY_RATIO else ()
+
+    def _errors(self) -> Iterator[FieldError]:
+        shape = self._shape
+        path = ("requestedToCapacityRatio", "shape")
+        if self.type == REQUESTED_TO_CAPACITY_RATIO and not shape:
+            hint = "write shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]"
+            yield FieldError("has no points", hint, path, rule=Rule.MISSING_FIELD)
+        for number, (one, two) in enumerate(pairwise(shape), start=1):
+            if two.utilization <= one.utilization:
+                yield FieldError(
+                    f"{two.utilization} does not follow {one.utilization}",
+                    "write the points by rising utilization",
+                    (*path, number, "utilization"),
+                    rule=Rule.CONTRADICTING_SETTINGS,
+                )
+
+
 class NodeResourcesFitConfig(_TypedArgs):
     """The arguments of NodeResourcesFit."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: object = None
+    scoring_strategy: ScoringStrategy | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "NodeResourcesFitConfig":
         raise_field_errors(self._errors())
         return self
+
+    @property
+    def allocation(self) -> Allocation:
+        """The scores that its strategy gives."""
+        return Allocation() if self.scoring_strategy is None else self.scoring_strategy.allocation
 
     def _errors(self) -> Iterator[FieldError]:
         for number, group in enumerate(self.ignored_resource_groups):
@@ -208,20 +330,74 @@ class NodeResourcesFitConfig(_TypedArgs):
                 )
 
 
+class DefaultConstraint(Section):
+    """A spread constraint of pods that declare none; which pods it counts follows from the pod."""
+
+    max_skew: Annotated[int, Field(ge=1)]
+    topology_key: Annotated[str, Field(min_length=1)]
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    min_domains: int | None = None
+    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
+    node_taints_policy: Literal["Honor", "Ignore"] | None = None
+
+    @property
+    def is_hard(self) -> bool:
+        """Say whether it rejects nodes."""
+        return self.when_unsatisfiable == "DoNotSchedule"
+
+    @property
+    def is_plain(self) -> bool:
+        """Say whether nodes count for it as for a constraint that says nothing of them."""
+        return self.node_affinity_policy != "Ignore" and self.node_taints_policy != "Honor"
+
+
+class PodTopologySpreadConfig(_TypedArgs):
+    """The arguments of PodTopologySpread."""
+
+    default_constraints: tuple[DefaultConstraint, ...] = ()
+    defaulting_type: Literal["System", "List"] = "System"
+
+    @model_validator(mode="after")
+    def _check(self) -> "PodTopologySpreadConfig":
+        raise_field_errors(self._errors())
+        return self
+
+    @property
+    def has_hard_defaults(self) -> bool:
+        """Say whether nodes reject pods that declare no constraint."""
+        return any(each.is_hard for each in self.default_constraints)
+
+    def default_spread(self) -> tuple[tuple[str, int], ...] | None:
+        """Return what pods without constraints are spread by; None where we lack a rule of it."""
+        if self.defaulting_type == "System":
+            return DEFAULT_SPREAD
+        if not all(each.is_plain for each in self.default_constraints):
+            return None
+        soft = (each for each in self.default_constraints if not each.is_hard)
+        return tuple((each.topology_key, each.max_skew) for each in soft)
+
+    def _errors(self) -> Iterator[FieldError]:
+        if self.default_constraints and self.defaulting_type == "System":
+            yield FieldError(
+                "has constraints, and defaultingType is System",
+                "write defaultingType: List",
+                ("defaultConstraints",),
+                rule=Rule.CONTRADICTING_SETTINGS,
+            )
+
+
 _ARGUMENTS: Final[Mapping[str, type[_TypedArgs]]] = {
     "NodeAffinity": NodeAffinityConfig,
     "NodeResourcesFit": NodeResourcesFitConfig,
+    POD_TOPOLOGY_SPREAD: PodTopologySpreadConfig,
 }
 
 
-_SCORING_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
+_UNREAD_SCORING_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
     "InterPodAffinity": frozenset({"hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods"}),
-    "NodeAffinity": frozenset({"addedAffinity"}),
     "NodeResourcesBalancedAllocation": frozenset({"resources"}),
-    "NodeResourcesFit": frozenset({"scoringStrategy"}),
-    "PodTopologySpread": frozenset({"defaultConstraints", "defaultingType"}),
 }
-"""The arguments that change the scores of nodes."""
+"""The arguments that change the scores of nodes and are not read."""
 
 
 class SchedulerPluginConfig(Section):
@@ -230,7 +406,8 @@ class SchedulerPluginConfig(Section):
     name: str = Field(description="The plugin.")
     args: Mapping[str, object] = Field(
         default={},
-        description="Its arguments; those of NodeAffinity and NodeResourcesFit are read strictly.",
+        description="Its arguments; those of NodeAffinity, NodeResourcesFit and PodTopologySpread "
+        "are read strictly.",
     )
 
     @model_validator(mode="after")
@@ -271,25 +448,44 @@ class SchedulerProfileSettings(Section):
             frozenset(resources.ignored_resources),
             frozenset(resources.ignored_resource_groups),
             tuple(self._not_known(has_extenders=has_extenders)),
-            self._has_default_scores and not has_extenders,
+            None if has_extenders else self._scores(affinity, resources),
         )
 
-    @property
-    def _has_default_scores(self) -> bool:
-        points = self.plugins.multi_point, self.plugins.pre_score, self.plugins.score
-        if any(each.enabled or each.disabled for each in points):
-            return False
-        return not any(
-            _SCORING_ARGUMENTS.get(each.name, frozenset()) & each.args.keys()
-            for each in self.plugin_config
+    def _scores(
+        self, affinity: NodeAffinityConfig, resources: NodeResourcesFitConfig
+    ) -> ScoreRules | None:
+        """Return the scores of nodes; None where something of them is not known."""
+        weights, added = self.plugins.score_weights, affinity.added_affinity
+        spread = self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).default_spread()
+        pre_score = self.plugins.pre_score
+        if (
+            spread is None
+            or weights.keys() - _PLUGINS
+            or pre_score.enabled
+            or pre_score.disabled
+            or (added and added.preferred_during_scheduling_ignored_during_execution)
+            or any(
+                _UNREAD_SCORING_ARGUMENTS.get(each.name, frozenset()) & each.args.keys()
+                for each in self.plugin_config
+            )
+        ):
+            return None
+        return ScoreRules(
+            resources.allocation,
+            weights.get(NODE_RESOURCES_FIT, 0),
+            weights.get(BALANCED_ALLOCATION, 0),
+            weights.get(TAINT_TOLERATION, 0),
+            weights.get(NODE_AFFINITY, 0),
+            weights.get(INTER_POD_AFFINITY, 0),
+            weights.get(POD_TOPOLOGY_SPREAD, 0),
+            spread,
         )
 
     def _not_known(self, *, has_extenders: bool) -> Iterator[str]:
         """Yield what may reject nodes, and node fit has no rule of."""
         if has_extenders:
             yield "extenders"
-        spread = next((e.args for e in self.plugin_config if e.name == POD_TOPOLOGY_SPREAD), {})
-        if spread.get("defaultConstraints"):
+        if self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).has_hard_defaults:
             yield "default constraints of PodTopologySpread"
         added = self.plugins.multi_point.added | self.plugins.filter.added
         if foreign := sorted(added - _PLUGINS):

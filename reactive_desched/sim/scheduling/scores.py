@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.model import node_scores
 from reactive_desched.model.node_affinity import preferred_weight
+from reactive_desched.model.node_scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.model.objects import HOSTNAME_LABEL
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, untolerated
@@ -29,10 +30,6 @@ __all__ = [
     "least_allocated",
     "most_allocated",
 ]
-
-LEAST_ALLOCATED: Final = "LeastAllocated"
-MOST_ALLOCATED: Final = "MostAllocated"
-"""The scoring strategies of NodeResourcesFit, as the configuration of the scheduler has them."""
 
 Rooms: TypeAlias = Sequence[NodeRoom]
 Score: TypeAlias = Callable[[Candidate, Rooms, SchedulerCache], Sequence[float]]
@@ -72,8 +69,10 @@ def balanced_allocation(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequ
     requests = pod.needs.requests
     if not node_scores.is_scored_by_balance(requests):
         return [0] * len(rooms)
+    wanted = [requests.get(resource, 0) for resource in node_scores.SCORED_RESOURCES]
     return [
-        node_scores.balanced_allocation(*_held(room, room.requested, requests)) for room in rooms
+        node_scores.balanced_allocation(_held(room, room.requested, requests), wanted)
+        for room in rooms
     ]
 
 

@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
+from reactive_desched.model.node_scores import Allocation, ScoreRules
 from reactive_desched.model.objects import PodSpec
 from reactive_desched.model.scheduler_profile import FILTERS, SchedulerProfile
 from reactive_desched.policy.settings.scheduler import SchedulerSettings
@@ -67,28 +69,159 @@ def test_the_filters_are_merged_as_the_kube_scheduler_does(
     assert only({"plugins": plugins}).filters == FILTERS - missing
 
 
+def configured(plugin: str, **args: Any) -> Written:  # any YAML value
+    return {"pluginConfig": [{"name": plugin, "args": args}]}
+
+
+def strategy(**written: Any) -> Written:  # any YAML value
+    return configured("NodeResourcesFit", scoringStrategy=written)
+
+
+def spread(key: str, when: str = "ScheduleAnyway", **more: Any) -> Written:  # any YAML value
+    return {"maxSkew": 2, "topologyKey": key, "whenUnsatisfiable": when, **more}
+
+
+ONLY_RESOURCES = ScoreRules(
+    balanced_allocation=0,
+    taint_toleration=0,
+    node_affinity=0,
+    inter_pod_affinity=0,
+    topology_spread=0,
+)
+
+
 @pytest.mark.parametrize(
     ("profile", "scores"),
     [
-        pytest.param({}, "default", id="the default plugins"),
+        pytest.param({}, ScoreRules(), id="the default plugins"),
         pytest.param(
-            {"plugins": {"filter": {"disabled": named("NodePorts")}}}, "default", id="filters"
-        ),
-        pytest.param({"plugins": {"score": {"disabled": named("*")}}}, "other", id="scores off"),
-        pytest.param(
-            {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {}}}]},
-            "other",
-            id="a strategy",
+            {"plugins": {"filter": {"disabled": named("NodePorts")}}}, ScoreRules(), id="filters"
         ),
         pytest.param(
-            {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"ignoredResources": []}}]},
-            "default",
-            id="arguments of the filter",
+            {"plugins": {"score": {"disabled": named("*")}}},
+            replace(ONLY_RESOURCES, resources_fit=0),
+            id="scores off",
+        ),
+        pytest.param(
+            {
+                "plugins": {
+                    "score": {
+                        "disabled": named("*"),
+                        "enabled": [{"name": "NodeResourcesFit", "weight": 7}],
+                    }
+                }
+            },
+            replace(ONLY_RESOURCES, resources_fit=7),
+            id="one score alone",
+        ),
+        pytest.param(
+            {
+                "plugins": {
+                    "multiPoint": {
+                        "enabled": [
+                            {"name": "NodeAffinity", "weight": 5},
+                            {"name": "TaintToleration"},
+                        ]
+                    }
+                }
+            },
+            replace(ScoreRules(), node_affinity=5, taint_toleration=1),
+            id="weights at all points, of which none is 1",
+        ),
+        pytest.param(
+            {
+                "plugins": {
+                    "multiPoint": {"enabled": [{"name": "NodeAffinity", "weight": 5}]},
+                    "score": {"enabled": [{"name": "NodeAffinity", "weight": 9}]},
+                }
+            },
+            replace(ScoreRules(), node_affinity=9),
+            id="the weight at score counts",
+        ),
+        pytest.param(
+            {"plugins": {"multiPoint": {"disabled": named("PodTopologySpread", "ImageLocality")}}},
+            replace(ScoreRules(), topology_spread=0),
+            id="off everywhere",
+        ),
+        pytest.param(
+            {"plugins": {"multiPoint": {"enabled": named("NodePorts")}}},
+            ScoreRules(),
+            id="a plugin without scores",
+        ),
+        pytest.param(strategy(), ScoreRules(), id="the default strategy"),
+        pytest.param(
+            strategy(
+                type="MostAllocated",
+                resources=[{"name": "cpu", "weight": 3}, {"name": "example.com/gpu"}],
+            ),
+            ScoreRules(Allocation("MostAllocated", (("cpu", 3), ("example.com/gpu", 1)))),
+            id="packs",
+        ),
+        pytest.param(
+            strategy(
+                type="RequestedToCapacityRatio",
+                requestedToCapacityRatio={
+                    "shape": [{"utilization": 0}, {"utilization": 80, "score": 10}]
+                },
+            ),
+            ScoreRules(
+                Allocation(
+                    "RequestedToCapacityRatio", (("cpu", 1), ("memory", 1)), ((0, 0), (80, 100))
+                )
+            ),
+            id="a shape",
+        ),
+        pytest.param(
+            configured("PodTopologySpread", defaultingType="List"),
+            replace(ScoreRules(), default_spread=()),
+            id="spread by nothing",
+        ),
+        pytest.param(
+            configured(
+                "PodTopologySpread",
+                defaultingType="List",
+                defaultConstraints=[spread("rack"), spread("zone", "DoNotSchedule")],
+            ),
+            replace(ScoreRules(), default_spread=(("rack", 2),)),
+            id="spread by others",
+        ),
+        pytest.param(
+            configured(
+                "PodTopologySpread",
+                defaultingType="List",
+                defaultConstraints=[spread("rack", nodeTaintsPolicy="Honor")],
+            ),
+            None,
+            id="spread by a rule that is lacking here",
+        ),
+        pytest.param(
+            {"plugins": {"score": {"enabled": named("Mine")}}}, None, id="a plugin of their own"
+        ),
+        pytest.param(
+            {"plugins": {"preScore": {"disabled": named("*")}}}, None, id="what scores need is off"
+        ),
+        pytest.param(
+            configured("InterPodAffinity", hardPodAffinityWeight=5), None, id="an unread argument"
+        ),
+        pytest.param(
+            configured(
+                "NodeAffinity",
+                addedAffinity={"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]},
+            ),
+            None,
+            id="preferred nodes of all pods",
+        ),
+        pytest.param(
+            configured("NodeResourcesFit", ignoredResources=[]), ScoreRules(), id="filter arguments"
         ),
     ],
 )
-def test_other_scores_than_the_default_ones_are_noticed(profile: Written, scores: str) -> None:
-    assert only(profile).has_default_scores is (scores == "default")
+def test_scores_are_read_or_not_known(profile: Written, scores: ScoreRules | None) -> None:
+    assert only(profile).scores == scores
+
+
+def test_with_extenders_no_scores_are_known() -> None:
+    assert only({}, extenders=[{"urlPrefix": "http://x"}]).scores is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +236,13 @@ def test_other_scores_than_the_default_ones_are_noticed(profile: Written, scores
         (
             {
                 "pluginConfig": [
-                    {"name": "PodTopologySpread", "args": {"defaultConstraints": [{"maxSkew": 1}]}}
+                    {
+                        "name": "PodTopologySpread",
+                        "args": {
+                            "defaultingType": "List",
+                            "defaultConstraints": [spread("zone", "DoNotSchedule")],
+                        },
+                    }
                 ]
             },
             {},
@@ -158,6 +297,33 @@ def test_several_schedulers_have_profiles_by_their_names() -> None:
             id="a resource for a group",
         ),
         pytest.param([{"schedulerNames": "x"}], id="an unknown field"),
+        pytest.param([strategy(type="RequestedToCapacityRatio")], id="a line without points"),
+        pytest.param(
+            [
+                strategy(
+                    type="RequestedToCapacityRatio",
+                    requestedToCapacityRatio={"shape": [{"utilization": 9}, {"utilization": 9}]},
+                )
+            ],
+            id="points that do not rise",
+        ),
+        pytest.param(
+            [strategy(resources=[{"name": "cpu", "weight": 101}])], id="a weight that is too high"
+        ),
+        pytest.param(
+            [configured("PodTopologySpread", defaultConstraints=[spread("zone")])],
+            id="default constraints beside those of the system",
+        ),
+        pytest.param(
+            [
+                configured(
+                    "PodTopologySpread",
+                    defaultingType="List",
+                    defaultConstraints=[spread("zone", labelSelector={})],
+                )
+            ],
+            id="a default constraint with a selector",
+        ),
     ],
 )
 def test_what_is_wrong_is_refused(profiles: list[Written], golden: Golden) -> None:

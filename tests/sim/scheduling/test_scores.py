@@ -68,8 +68,8 @@ def test_a_scheduler_that_packs_fills_one_node_first() -> None:
 @pytest.mark.parametrize(
     ("cpu_m", "memory", "points"),
     [
-        pytest.param(2000, 4 * GI, 100, id="alike"),
-        pytest.param(3000, 2 * GI, 75, id="three quarters and a quarter"),
+        pytest.param(2000, 4 * GI, 75, id="alike"),
+        pytest.param(3000, 2 * GI, 62, id="three quarters and a quarter"),
         pytest.param(0, 0, 0, id="a pod without requests does not care"),
     ],
 )
