@@ -11,7 +11,7 @@ PYTHONS ?= 3.12 3.13
 BENCH ?= full
 SEEDS ?= 200
 FIRST ?= 0
-PYTHONS_TARGET ?= test-all
+PYTHONS_TARGET ?= test
 IMAGE_PYTHON := $(shell sed -n 's/^ARG BASE=python:\([0-9.]*\).*/\1/p' Dockerfile)
 CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_proxies.py \
   kube/test_session.py kube/test_client_config.py kube/test_credential_renewal.py kube/test_exec_plugin.py kube/test_oidc.py \
@@ -19,7 +19,6 @@ CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_
   sinks/test_webhook_sink_proxy.py sinks/test_webhook_sink_trust.py usage/test_prometheus.py usage/test_prometheus_proxy.py \
   web/test_access.py cli/test_status.py)
 QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry)
-ALL_TESTS := -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 
 .DEFAULT_GOAL := help
@@ -56,13 +55,10 @@ lint: $(STAMP) ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
-	$(BIN)/pytest -q -n 2 -m "not long" $(QUICK)
+	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## what needs nothing but Python, less the 1 % of the tests that take half of the time (four minutes on two quiet cores)
-	$(BIN)/pytest $(ALL_TESTS) -m "not long"
-
-test-all: $(STAMP) ## everything that needs nothing but Python (seven minutes on two quiet cores); CI runs it
-	$(BIN)/pytest $(ALL_TESTS)
+test: $(STAMP) ## everything that needs nothing but Python (seven minutes on two quiet cores)
+	$(BIN)/pytest -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
@@ -109,7 +105,7 @@ test-connections: $(STAMP) ## the tests of TLS, proxies and credentials alone
 test-image: | $(BIN)/uv ## `make test-connections` on the Python of the image (Dockerfile): what differs between Pythons is there
 	$(MAKE) --silent test-pythons PYTHONS=$(IMAGE_PYTHON) PYTHONS_TARGET=test-connections
 
-test-pythons: | $(BIN)/uv ## `make test-all` on the other Pythons of PYTHONS="3.12 3.13", where this machine has or uv can fetch them
+test-pythons: | $(BIN)/uv ## `make test` on the other Pythons of PYTHONS="3.12 3.13", where this machine has or uv can fetch them
 	@unset VIRTUAL_ENV; export PATH="$$PATH:$$(printf '%s:' $(HOME)/.pyenv/versions/*/bin)"; tested=; missing=; failed=; \
 	for version in $(PYTHONS); do \
 	  find="$(BIN)/uv python find --no-project --no-python-downloads $$version"; \

@@ -44,7 +44,6 @@ PROPERTIES = len(WAITING) + 1
 
 WAITS = "waits: waits for processes and real time more than it computes"
 SYNTAX_TREES = "syntax_trees: reads the package's code; a worker parses it for all of these"
-LONG = "long: takes some second of processor time; `make test` leaves it to `make test-all` and CI"
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 _Phase = Literal["setup", "call", "teardown"]
 
@@ -58,7 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", VIRTUAL_TIME)
     config.addinivalue_line("markers", SYNTAX_TREES)
     config.addinivalue_line("markers", WAITS)
-    config.addinivalue_line("markers", LONG)
     _let_children_be_interrupted()
     os.environ["SSL_CERT_FILE"] = os.devnull  # no test trusts what this machine does
     os.environ["LANGUAGE"] = "C"  # else argparse looks for translations of each of its words

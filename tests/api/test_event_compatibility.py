@@ -71,7 +71,6 @@ def test_a_release_is_kept_whole(past: Release) -> None:
     assert {entry["schema"] for entry in past.types.values()} | {ENVELOPE} == past.schemas.keys()
 
 
-@pytest.mark.long
 @every_release
 def test_what_was_written_then_is_as_todays_schemas_say(past: Release) -> None:
     for raw in past.samples:

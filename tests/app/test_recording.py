@@ -106,7 +106,6 @@ async def test_a_record_has_the_moment_at_which_the_controller_decides(tmp_path:
     assert datetime.fromisoformat(loaded.time).timestamp() == 1_800_000_000.0
 
 
-@pytest.mark.long
 async def test_the_folder_stays_under_its_hard_cap_while_it_is_written(tmp_path: Path) -> None:
     cap, segment_bytes = 1 << 20, 1 << 16
     journal = JournalSettings(

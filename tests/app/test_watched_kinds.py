@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import WATCHED_KINDS
 
@@ -142,7 +140,6 @@ contexts: [{name: here, context: {cluster: c, user: u}}]
 """
 
 
-@pytest.mark.long
 def test_one_file_makes_a_kind_listed_watched_stored_and_shown(tmp_path: Path) -> None:
     (tmp_path / "kinds").mkdir()
     (tmp_path / "kinds" / "storage_class.py").write_text(KIND, encoding="utf-8")

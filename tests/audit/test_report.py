@@ -262,7 +262,6 @@ def test_every_figure_is_that_of_the_journal(told: list[dict[str, Any]]) -> None
         assert not report.record.is_at_most
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [4, 6])
 def test_a_report_on_a_cluster_in_trouble_is_that_of_its_journal(seed: int, tmp_path: Path) -> None:
     """Requests fail, time out and are refused, processes crash, and the clock is set."""

@@ -117,7 +117,6 @@ async def test_a_phase_ends_when_nothing_is_left_of_it(live: Any, reason: str) -
     assert found == (f"{reason} after 0 s" if reason else "")
 
 
-@pytest.mark.long
 def test_controller_and_floor_read_the_same_events_and_evict_the_same_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +137,6 @@ def test_controller_and_floor_read_the_same_events_and_evict_the_same_pods(
                 assert run["change_to_request_us"]["n"] == 5
 
 
-@pytest.mark.long
 def test_a_controller_records_and_makes_pictures_when_it_is_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +156,6 @@ def raise_damage(damage: Damage) -> None:
     raise AssertionError(str(damage))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shape", ["recorded-requests", "recorded-requests-in-thread"])
 def test_a_floor_that_records_has_three_chained_lines_for_every_eviction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
@@ -176,7 +173,6 @@ def test_a_floor_that_records_has_three_chained_lines_for_every_eviction(
     assert [record["prev"] for record in records] == ["0" * 64, *digests[:-1]]
 
 
-@pytest.mark.long
 def test_the_generated_cluster_is_balanced_by_every_plugin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +186,6 @@ def test_the_generated_cluster_is_balanced_by_every_plugin(
     assert measured["costs"]["all"]["pods"]["apply_us"] > 0
 
 
-@pytest.mark.long
 def test_a_controller_evicts_again_after_an_outage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

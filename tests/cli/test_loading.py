@@ -137,7 +137,6 @@ def test_plan_of_the_controller_over_a_file_loads_nothing_that_talks_or_writes(
     assert not [name for name in found["built"] if name.endswith("Settings")]
 
 
-@pytest.mark.long
 def test_run_loads_only_what_every_controller_has(policy: str) -> None:
     found = loaded_by(
         "import reactive_desched.app.run; from reactive_desched.telemetry import logs; "

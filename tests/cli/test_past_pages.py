@@ -110,7 +110,6 @@ async def test_a_running_controller_answers_as_its_recording_does(
     assert url in table
 
 
-@pytest.mark.long
 async def test_the_process_beside_a_controller_answers_as_its_recording_does(
     journal: Path, ask: Callable[..., Any]
 ) -> None:
@@ -294,7 +293,6 @@ async def test_with_little_memory_left_nothing_is_read_beside_the_controller(jou
     assert "recording export" in text
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("spared", [0.001, 0.03, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.2])
 async def test_a_process_that_gets_too_little_memory_says_so_wherever_it_lacks(
     spared: float, journal: Path, monkeypatch: pytest.MonkeyPatch

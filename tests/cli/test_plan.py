@@ -548,7 +548,6 @@ def test_how_far_to_look_ahead_is_said_and_heeded(plan: Plan, cluster: Path) -> 
     }
 
 
-@pytest.mark.long
 def test_a_file_is_looked_at_without_any_network(tmp_path: Path, cluster: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY, encoding="utf-8")

@@ -41,7 +41,6 @@ def run(run: Run) -> Run:
     return partial(run, "replay")
 
 
-@pytest.mark.long
 def test_a_journal_is_replayed_by_its_own_recording(journal: Path, run: Run) -> None:
     status, out, _ = run("--journal", str(journal))
 
@@ -108,7 +107,6 @@ def cut_recording(journal: Path, frames: int) -> None:
         file.truncate(found[-frames].offset)
 
 
-@pytest.mark.long
 def test_the_last_turns_of_a_controller_that_still_writes_are_left_out_and_counted(
     story: Path, tmp_path: Path, run: Run
 ) -> None:

@@ -119,7 +119,6 @@ async def test_a_leader_is_not_ready_before_it_could_evict_nor_after_its_term() 
     assert not health.readyz().ok
 
 
-@pytest.mark.long
 def test_a_controller_that_stands_for_no_lease_loads_nothing_of_the_election() -> None:
     program = (
         "import sys; import reactive_desched.app.run;"

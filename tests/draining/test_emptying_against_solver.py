@@ -41,7 +41,6 @@ def rules_broken(cluster: SmallCluster, plan: EmptyingPlan[SmallPod]) -> list[st
     return found
 
 
-@pytest.mark.long
 @pytest.mark.hypothesis
 def test_nearly_as_many_nodes_are_emptied_as_can_be_with_few_more_moves() -> None:
     from tests.draining.exact_solver import Exact  # imports pandas, which each worker would

@@ -12,7 +12,6 @@ SEEDS = range(4 * int(os.environ.get("EXAMPLES", "500")) if IS_DEEP else 120)
 DETERMINISTIC_TIME = 1.0 if IS_DEEP else 0.2
 
 
-@pytest.mark.long
 @pytest.mark.hypothesis
 def test_room_is_made_for_nearly_as_many_pods_as_can_be_with_few_more_moves() -> None:
     rooms = most = moves = fewest = 0

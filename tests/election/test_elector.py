@@ -174,7 +174,6 @@ async def test_a_duration_shorter_than_its_own_lets_no_candidate_take_the_lease_
     assert killed_at + 14 < world.first_act("b") < killed_at + 20
 
 
-@pytest.mark.long
 async def test_a_lease_without_renewals_is_free_after_an_hour(world: World) -> None:
     world.server.record = held_by("x", duration_s=7200)
     await taken_from_x_between(world, 3599, 3601)

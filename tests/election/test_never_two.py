@@ -101,7 +101,6 @@ def maker(replicas: Replicas, setup: Setup, rng: Random) -> Callable[[str], Cand
     return make
 
 
-@pytest.mark.long
 @given(st.integers(0, 2**32))
 def test_never_do_two_act_at_once_and_none_acts_again(seed: int) -> None:
     rng, replicas = Random(seed), Replicas([])

@@ -101,7 +101,6 @@ async def test_each_ending_is_printed_on_a_line(
     assert consumer.stderr_text == ""
 
 
-@pytest.mark.long
 async def test_killed_at_any_moment_it_counts_each_event_once_though_many_come_twice(
     cluster: MockKafka, programs: ExamplePrograms, tmp_path: Path
 ) -> None:

@@ -88,7 +88,6 @@ def test_without_the_package_the_name_is_unknown(tmp_path: Path) -> None:
     assert 'there is no plugin "RemovePodsFromRetiringNodes"' in done.stdout
 
 
-@pytest.mark.long
 def test_the_example_has_a_test_that_passes(installed: Path) -> None:
     shutil.copy(EXAMPLE / "test_retiring_nodes.py", installed)
 

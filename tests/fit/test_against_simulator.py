@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,7 +75,6 @@ def clusters(draw: st.DrawFn) -> dict[str, list[Obj]]:
     }
 
 
-@pytest.mark.long
 @given(clusters(), small.pod("mover", alive=True))
 def test_a_node_fits_the_pod_to_move_just_when_the_simulator_would_take_its_replacement(
     objects: dict[str, list[Obj]], mover: Obj
@@ -89,7 +87,6 @@ def test_a_node_fits_the_pod_to_move_just_when_the_simulator_would_take_its_repl
         assert reasons == Counter(why for against in expected.values() for why in against)
 
 
-@pytest.mark.long
 @given(clusters(), small.pod("mover", alive=True))
 def test_a_preview_places_a_pod_where_the_simulator_would(
     objects: dict[str, list[Obj]], mover: Obj

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,7 +71,6 @@ class Waiting:
             waiting[pod.uid] = self.fit.diagnose_any_node(pod).wake_on
 
 
-@pytest.mark.long
 @given(st.data(), st.integers(8, 30))
 def test_a_waiting_pod_gets_a_hint_before_a_node_fits(data: st.DataObject, steps: int) -> None:
     waiting, clusters = Waiting(), RandomCluster()

@@ -49,7 +49,6 @@ class World:
         assert found in counting if counting else found is None
 
 
-@pytest.mark.long
 @given(st.data(), st.integers(4, 25))
 def test_after_any_changes_the_search_answers_as_a_new_one(data: st.DataObject, steps: int) -> None:
     world, clusters = World(), RandomCluster()

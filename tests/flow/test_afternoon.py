@@ -7,8 +7,6 @@ training job whose pods belong together run all the time. In the middle a person
 
 from pathlib import Path
 
-import pytest
-
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
@@ -125,7 +123,6 @@ def apart(app: str) -> Obj:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-@pytest.mark.long
 def test_of_a_whole_afternoon_only_the_taint_of_a_person_moves_pods() -> None:
     afternoon = Afternoon()
     world, cluster = afternoon.world, afternoon.cluster

@@ -202,7 +202,6 @@ def races() -> list[Race]:
     return [run_race(seed) for seed in range(16)]
 
 
-@pytest.mark.long
 def test_the_controller_comes_nearer_to_the_target_than_repeated_sweeps(races: list[Race]) -> None:
     ours = [race.by_controller for race in races]
     theirs = [race.by_sweeps for race in races]

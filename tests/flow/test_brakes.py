@@ -567,7 +567,6 @@ async def test_a_storm_ends_by_itself_after_a_quiet_time() -> None:
     assert notices(flow) == [(STORM, CLUSTER, True), (STORM, CLUSTER, False)]
 
 
-@pytest.mark.long
 async def test_without_a_quiet_time_only_a_person_ends_a_storm() -> None:
     storm = {"pods": 5, "releaseAfter": None}
     async with braked({"cluster": TokenRate(1, 1)}, storm=storm).running() as flow:

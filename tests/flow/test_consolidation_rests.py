@@ -50,7 +50,6 @@ def test_six_nodes_that_are_used_little_become_two_and_a_second_look_finds_nothi
     assert len(moved) <= 2 * 12
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("scoring", [LEAST_ALLOCATED, MOST_ALLOCATED])
 def test_in_an_hour_of_churn_no_pod_is_moved_on_and_on(scoring: str) -> None:
     ends: set[SetState] = set()
@@ -71,7 +70,6 @@ def test_in_an_hour_of_churn_no_pod_is_moved_on_and_on(scoring: str) -> None:
     assert SetState.EMPTY in ends, "the churn gave the plugin nothing to do"
 
 
-@pytest.mark.long
 def test_where_the_scheduler_packs_no_pod_moves_from_one_empty_node_to_the_next() -> None:
     """The pods of a StatefulSet are spread by default: to an empty node, if there is one."""
     for chance in range(6):

@@ -51,7 +51,6 @@ async def evicted_within(bench: ControllerBench, seconds: float) -> int:
     return len(bench.evicted_names) - before
 
 
-@pytest.mark.long
 async def test_without_settings_a_storm_begins_low_and_then_keeps_to_every_scope() -> None:
     bench = ControllerBench(budgets=EvictionRateLimits())
     async with bench.running():

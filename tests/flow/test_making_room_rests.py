@@ -48,7 +48,6 @@ def test_where_the_scheduler_gives_the_room_away_moves_become_ever_rarer(scoring
     assert len({at // 60 for at in cluster.cluster.evicted_at_s}) == len(cluster.cluster.evicted)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("scoring", [LEAST_ALLOCATED, MOST_ALLOCATED])
 def test_in_an_hour_of_churn_no_pod_is_moved_on_and_on(scoring: str) -> None:
     rooms = moved = 0

@@ -285,7 +285,6 @@ def test_a_replacement_on_an_overloaded_node_does_not_count_as_a_move_that_helpe
     assert not any(ended.end.helped for ended in cluster.ended)
 
 
-@pytest.mark.long
 def test_from_a_node_that_no_move_relieves_one_pod_leaves_at_a_time_and_ever_later() -> None:
     """The plugin expects them back, and tries one now and then all the same."""
     cluster = two_hot_nodes(MoveSettings(), interval_s=60).run(8 * HOUR_S)

@@ -550,7 +550,6 @@ async def test_an_earlier_job_of_the_pod_that_has_failed_does_not_hide_its_evict
         assert ending(server, "earlier") == (Phase.FAILED, "Timeout")
 
 
-@pytest.mark.long
 async def test_an_eviction_is_remembered_for_as_long_as_its_job_cannot_be_written() -> None:
     server = served()
     server.on_eviction = lambda _: setattr(server, "is_down", True)

@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any, Final
 
 import anyio
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -70,7 +69,6 @@ class Cluster(Struct):
     faults: list[str]
 
 
-@pytest.mark.long
 @settings(max_examples=max(25, settings().max_examples))
 @given(lives, st.sampled_from(Mode), st.sampled_from([PEOPLE, PEOPLE_AND_PLUGINS]))
 def test_in_any_history_each_job_evicts_once_at_most_and_ends_and_limits_hold(

@@ -70,7 +70,6 @@ class Kill:
             await anyio.sleep_forever()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("made_by", ["a person", "a plugin"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 async def test_a_kill_before_or_after_any_request_leaves_the_move_to_the_next_process(

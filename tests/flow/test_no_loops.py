@@ -144,7 +144,6 @@ def watch(cluster: DescheduledCluster, seconds: float) -> DescheduledCluster:
     return cluster
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("plugin", "scoring", "spread"), CASES)
 def test_in_ten_minutes_of_churn_no_replacement_is_moved_again_for_one_reason(
     plugin: AnyPlugin, scoring: str, spread: dict[str, object]

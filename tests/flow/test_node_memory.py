@@ -100,7 +100,6 @@ def test_a_finding_about_the_pod_alone_has_only_its_owner_rest() -> None:
     assert set(owners(cluster_of(relieves_node=False).run(FIVE_MINUTES_S))) == set(APPS)
 
 
-@pytest.mark.long
 def test_without_the_back_off_no_node_rests() -> None:
     cluster = cluster_of(futileBackoff="0s").run(FIVE_MINUTES_S)
 

@@ -179,7 +179,6 @@ tight = st.builds(
 )
 
 
-@pytest.mark.long
 @given(
     plans=st.lists(tight, min_size=2, max_size=8),
     waits=st.lists(some(0, 0.1, 0.3, 2, 9, 40, 200), min_size=8, max_size=8),

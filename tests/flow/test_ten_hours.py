@@ -125,7 +125,6 @@ def test_a_workload_that_finds_no_room_elsewhere_is_given_up() -> None:
     assert {ended.end.result for ended in cluster.ended} == {"unscheduled"}
 
 
-@pytest.mark.long
 def test_without_memory_each_of_these_continues_for_ever() -> None:
     """The tests above would not fail for want of pods: this is the same loop, unhindered."""
     none: Any = MoveSettings(cooldown_s=0, node_cooldown_s=0, futile_backoff_s=0)

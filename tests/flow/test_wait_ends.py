@@ -112,7 +112,6 @@ SAYS_NO_TIME = {
 """The deferrals without an end in their message, and why."""
 
 
-@pytest.mark.long
 def test_a_message_has_its_end_apart_unless_it_is_one_of_these() -> None:
     without = {
         name

@@ -66,7 +66,6 @@ async def churn(flow: FakeEdgesController, first: int) -> None:
     await anyio.sleep(FORGOTTEN_S)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "guards",
     [

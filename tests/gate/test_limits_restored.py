@@ -208,7 +208,6 @@ class Lives:
         return replace(past(0, None, ""), pod_uid=asking.pod.uid, requested_s=requested_s)
 
 
-@pytest.mark.long
 @given(
     st.lists(st.builds(Kill, st.floats(0.5, 20), st.floats(0, 20)), min_size=1, max_size=12),
     st.integers(1, 4),

@@ -134,7 +134,6 @@ async def test_a_rejection_runs_the_plugin_again_though_its_token_has_not_ended(
         assert (running.token, plugin.runs) == ("run-2", 2)
 
 
-@pytest.mark.long
 async def test_while_rejections_go_on_the_plugin_runs_less_and_less_often(
     tmp_path: Path, clock: ManualClock
 ) -> None:

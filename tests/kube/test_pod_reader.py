@@ -15,7 +15,6 @@ from tests.support.pods_as_json import PODS
 JSON = dict[str, Any]  # any JSON object
 
 
-@pytest.mark.long
 @given(
     generated=st.lists(PODS, min_size=1, max_size=3),
     indent=st.sampled_from([None, 1]),

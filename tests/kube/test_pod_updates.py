@@ -194,7 +194,6 @@ def test_a_status_within_the_spec_does_not_end_it() -> None:
     assert watch.read(update) == read_alone(update)
 
 
-@pytest.mark.long
 @given(first=PODS, then=PODS, is_counted=st.booleans(), spec_changes=st.booleans())
 def test_any_update_reads_as_it_would_alone(
     first: JSON, then: JSON, *, is_counted: bool, spec_changes: bool

@@ -78,7 +78,6 @@ async def outage_of_a_server_without_history(
     return fresh_after_s
 
 
-@pytest.mark.long
 async def test_each_of_ten_outages_that_follow_one_another_soon_is_over_in_no_time(
     api: ScriptedApi, session: Session, clock: ManualClock
 ) -> None:
@@ -92,7 +91,6 @@ async def test_each_of_ten_outages_that_follow_one_another_soon_is_over_in_no_ti
     assert max(took_s) < 2.5, took_s
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fills_s", [2.0, 6.0])
 async def test_kinds_whose_cache_a_server_fills_after_its_start_wait_for_hardly_more_than_it_asks(
     api: ScriptedApi, session: Session, clock: ManualClock, fills_s: float

@@ -83,7 +83,6 @@ def test_deep_nesting_is_refused(tmp_path: Path, text: bytes) -> None:
     assert "nested too deeply" in str(looked_at(tmp_path, text))
 
 
-@pytest.mark.long
 def test_lists_in_lists_are_read_or_refused_at_any_depth(tmp_path: Path) -> None:
     for depth in (1, 2, 40, *range(200, 300), 600):
         text = b'{"kind":"List","items":[' * depth + b"]}" * depth

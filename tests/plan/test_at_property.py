@@ -110,7 +110,6 @@ async def ask(world: World, asked: list[Asked]) -> None:
     await anyio.sleep(NEVER_AGAIN_S)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) -> None:
     asked: list[Asked] = []
@@ -125,7 +124,6 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
     assert answered_again(asked, tmp_path) > 3
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_so_is_one_about_which_the_time_of_day_was_set(seed: int, tmp_path: Path) -> None:
     asked: list[Asked] = []

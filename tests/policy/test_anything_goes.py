@@ -204,7 +204,6 @@ def test_any_document_of_our_kinds(fields: dict[str, object], head: dict[str, st
     answer(json.dumps({**fields, **head}))
 
 
-@pytest.mark.long
 @SLOW
 @given(
     st.sampled_from(sorted(STRATEGIES)),
@@ -223,7 +222,6 @@ def test_any_arguments(args: object, plugin: str) -> None:
     answer(json.dumps({**head, "profiles": [profile]}))
 
 
-@pytest.mark.long
 @SLOW
 @given(
     NESTED

@@ -19,7 +19,6 @@ def test_a_request_is_sent_before_what_comes_until_its_answer(seed: int, tmp_pat
     assert what_is_said(tmp_path, policy) == done
 
 
-@pytest.mark.long
 def test_a_pod_that_stays_has_not_the_condition_of_the_recorded_eviction(tmp_path: Path) -> None:
     """The API server sets it before the pod ends: a change, by which a pod would lose its turn."""
     policies = [read_policy(text) for text in draw(320)]
@@ -34,7 +33,6 @@ def test_a_pod_that_stays_has_not_the_condition_of_the_recorded_eviction(tmp_pat
     assert said.total() > 1
 
 
-@pytest.mark.long
 def test_a_pod_of_a_stateful_set_that_leaves_seconds_earlier_has_the_recorded_replacement(
     tmp_path: Path,
 ) -> None:

@@ -87,7 +87,6 @@ def refused(capsys: pytest.CaptureFixture[str], recording: Path, *args: object) 
     return capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_an_upgrade_is_tried_with_what_is_in_force(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +100,6 @@ def test_an_upgrade_is_tried_with_what_is_in_force(
     assert [report[side]["version"] for side in ("old", "new")] == [__version__, "9.9.9"]
 
 
-@pytest.mark.long
 def test_a_plugin_that_fails_in_either_version_is_the_status(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,7 +100,6 @@ def with_second(original: Original, content: bytes) -> list[bytes]:
     return [original.segments[0], content, original.segments[2]]
 
 
-@pytest.mark.long
 def test_a_byte_that_is_flipped_anywhere_is_noticed_and_nothing_wrong_is_read(
     original: Original, tmp_path: Path
 ) -> None:
@@ -113,7 +112,6 @@ def test_a_byte_that_is_flipped_anywhere_is_noticed_and_nothing_wrong_is_read(
         assert {each.file for each in damages} == {original.names[1]}
 
 
-@pytest.mark.long
 def test_a_segment_that_is_cut_off_anywhere_is_noticed_and_nothing_wrong_is_read(
     original: Original, tmp_path: Path
 ) -> None:
@@ -123,7 +121,6 @@ def test_a_segment_that_is_cut_off_anywhere_is_noticed_and_nothing_wrong_is_read
         assert interruptions(found) >= 2, place
 
 
-@pytest.mark.long
 def test_a_part_that_is_cut_out_is_noticed_and_nothing_wrong_is_read(
     original: Original, tmp_path: Path
 ) -> None:

@@ -37,7 +37,6 @@ def orders(state: RecordedState) -> dict[str, list[object]]:
     return {name: [*each.items()] for name, each in holding(state).items()}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_the_cluster_at_a_moment_is_the_one_after_every_change_before_it(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

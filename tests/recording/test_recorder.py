@@ -93,7 +93,6 @@ samples = st.builds(
 steps = st.tuples(st.booleans(), changed_pods | changed_nodes | samples, st.integers(0, 200))
 
 
-@pytest.mark.long
 @given(st.lists(steps, min_size=3, max_size=20))
 def test_the_state_is_read_back_as_it_was_at_every_moment(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[bool, Any, int]]
@@ -118,7 +117,6 @@ def test_the_state_is_read_back_as_it_was_at_every_moment(
         assert found.samples == stored
 
 
-@pytest.mark.long
 @given(st.lists(steps, min_size=3, max_size=20), st.data())
 def test_what_came_after_a_moment_leads_to_the_state_of_each_later_one(
     tmp_path_factory: pytest.TempPathFactory,

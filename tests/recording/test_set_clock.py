@@ -116,7 +116,6 @@ def test_a_clock_that_was_ahead_by_an_hour_for_a_time(recorded: Recordings) -> N
     assert times(path)[-1][1] == 14400
 
 
-@pytest.mark.long
 def test_a_clock_that_was_behind_by_an_hour_for_a_time(recorded: Recordings) -> None:
     path = recorded((7200, -3600), (9000, 3600))
 
@@ -130,7 +129,6 @@ def test_a_clock_that_was_behind_by_an_hour_for_a_time(recorded: Recordings) -> 
     assert "never showed" in note
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("by_s", [-240, 240])
 def test_a_clock_that_was_set_by_minutes_in_the_midst_of_a_segment(
     by_s: int, recorded: Recordings
@@ -144,7 +142,6 @@ def test_a_clock_that_was_set_by_minutes_in_the_midst_of_a_segment(
         assert second_at(path, 5105) == 4920, "never shown"
 
 
-@pytest.mark.long
 def test_a_clock_that_was_far_ahead_or_behind_for_a_minute_hides_nothing(
     recorded: Recordings,
 ) -> None:
@@ -157,7 +154,6 @@ def test_a_clock_that_was_far_ahead_or_behind_for_a_minute_hides_nothing(
     assert second_at(path, 6065 - year_s) == 6060
 
 
-@pytest.mark.long
 def test_a_period_of_an_export_has_a_time_that_came_twice_both_times(
     recorded: Recordings,
 ) -> None:

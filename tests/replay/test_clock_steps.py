@@ -42,7 +42,6 @@ def play(seed: int, actions: tuple[str, ...]) -> ReplayReport:
         return replayed(path)
 
 
-@pytest.mark.long
 @FEW
 @given(st.integers(0, 10_000))
 def test_a_process_whose_time_of_day_is_set_is_decided_the_same_again(seed: int) -> None:
@@ -53,7 +52,6 @@ def test_a_process_whose_time_of_day_is_set_is_decided_the_same_again(seed: int)
     assert len(report.lives) == 1
 
 
-@pytest.mark.long
 @FEW
 @given(st.integers(0, 10_000))
 def test_so_are_processes_that_end_meanwhile_or_begin_on_another_machine(seed: int) -> None:
@@ -69,7 +67,6 @@ async def correct_clock(world: World) -> None:
     world.step_clock(STEP_S * 0.9)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 3])
 def test_corrections_too_small_for_a_step_add_up_to_one(seed: int, tmp_path: Path) -> None:
     play_story(

@@ -65,7 +65,6 @@ def play(seed: int, folder: Path, steps: int, actions: tuple[str, ...]) -> set[t
     return {(each.action, each.object.kind, each.result) for each in made}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 4, 5])
 def test_the_jobs_of_a_story_are_decided_the_same_again(seed: int, tmp_path: Path) -> None:
     done = play(seed, tmp_path, 25, UNBROKEN)
@@ -76,7 +75,6 @@ def test_the_jobs_of_a_story_are_decided_the_same_again(seed: int, tmp_path: Pat
     assert (report.differences, report.not_compared, report.damages) == ((), (), ())
 
 
-@pytest.mark.long
 def test_jobs_that_restarts_and_crashes_interrupt_are_decided_the_same_again(
     tmp_path: Path,
 ) -> None:
@@ -131,7 +129,6 @@ def _alter_items(patched: pytest.MonkeyPatch, alter: Alter) -> None:
     patched.setattr("reactive_desched.replay.replaying.read_items", altered)
 
 
-@pytest.mark.long
 def test_other_answers_and_other_steps_are_differences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +141,6 @@ def test_other_answers_and_other_steps_are_differences(
             assert replayed(tmp_path).differences, name
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "rules"),
     [
@@ -184,7 +180,6 @@ def decided(items: Iterable[Item]) -> list[tuple[float, str, str, str]]:
     return [(each.monotonic_s, each.verdict, each.gate, each.reason) for each in run.decisions]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 4])
 def test_under_other_names_the_same_is_decided_about_jobs(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -206,7 +201,6 @@ def test_under_other_names_the_same_is_decided_about_jobs(
     assert {"create PodMigrationJob", "end PodMigrationJob"} <= verdicts
 
 
-@pytest.mark.long
 def test_a_recording_of_before_leaves_jobs_out_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

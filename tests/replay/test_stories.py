@@ -72,7 +72,6 @@ def test_the_order_of_the_objects_in_a_picture_decides_nothing(seed: int, tmp_pa
         assert report.equal == whole.equal > 3
 
 
-@pytest.mark.long
 def test_what_restarts_crashes_and_suspends_interrupt_is_decided_the_same_again(
     tmp_path: Path,
 ) -> None:
@@ -152,7 +151,6 @@ SICK = """\
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [600, 602, 604])
 def test_conditions_that_come_and_go_are_decided_the_same_again(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,7 +197,6 @@ def report(world: World, name: str, status: str) -> None:
     world.store.modify("nodes", "", name, change, subresource="status")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(500, 502))
 def test_what_persons_approve_is_decided_the_same_again(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -234,7 +231,6 @@ def test_a_process_that_had_one_list_after_the_other_is_decided_the_same_again(
     assert report.differences == ()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("seed", "takes_over"), [(1001, False), (2, True), (12, True)])
 def test_what_a_busy_machine_has_late_is_decided_the_same_again(
     seed: int,
@@ -247,7 +243,6 @@ def test_what_a_busy_machine_has_late_is_decided_the_same_again(
     expect_the_same(replayed(tmp_path))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 5, 12])
 def test_a_process_that_starves_between_any_two_looks_at_a_clock_decides_the_same_again(
     seed: int, tmp_path: Path
@@ -260,7 +255,6 @@ def test_a_process_that_starves_between_any_two_looks_at_a_clock_decides_the_sam
     assert (report.not_compared, report.damages) == ((), ())
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [2001, 2002, 2003, 2004])  # of others see the known flaws
 def test_so_does_one_that_ends_and_begins_again_meanwhile(seed: int, tmp_path: Path) -> None:
     play_story(Random(seed), tmp_path, steps=20, records=True, actions=ACTIONS, starves_s=30)
@@ -270,7 +264,6 @@ def test_so_does_one_that_ends_and_begins_again_meanwhile(seed: int, tmp_path: P
     assert report.damages == ()
 
 
-@pytest.mark.long
 def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(
     tmp_path: Path,
 ) -> None:
@@ -285,7 +278,6 @@ def test_a_recording_that_begins_in_the_midst_of_a_process_is_compared_later(
     assert "midst of a process" in text
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("rules", "seed"),
     [

@@ -35,7 +35,6 @@ def in_order(order: str | int, patches: pytest.MonkeyPatch) -> None:
     patches.setattr(ChangeFollowers, "__init__", reordered)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 5])
 def test_a_story_is_the_same_in_any_order(seed: int, tmp_path: Path) -> None:
     stories = []

@@ -40,7 +40,6 @@ def first_stories(tmp_path_factory: pytest.TempPathFactory) -> Sequence[World]:
     return [story_of(seed, tmp_path_factory.mktemp("stories")) for seed in range(SEEDS)]
 
 
-@pytest.mark.long
 def test_the_properties_hold_in_the_stories_of_the_first_seeds(
     first_stories: Sequence[World],
 ) -> None:
@@ -259,7 +258,6 @@ print(world.referee.requests, world.referee.evictions)
 """
 
 
-@pytest.mark.long
 def test_a_seed_replays_exactly_in_any_process(
     first_stories: Sequence[World], tmp_path: Path
 ) -> None:

@@ -51,7 +51,6 @@ def test_it_says_where_it_is_before_the_cluster_is_made_and_ends_well_on_a_signa
     assert list(tmp_path.iterdir()) == [place]
 
 
-@pytest.mark.long
 def test_the_ready_line_says_how_many_pods_the_scenario_adds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -336,7 +336,6 @@ def of_owner(number: int) -> tuple[str, api.EventData]:
     return of_pod(1, owners=(other,))
 
 
-@pytest.mark.long
 async def test_at_the_bound_the_owner_not_seen_for_longest_is_forgotten() -> None:
     bench = Bench()
     await bench.hand(*map(of_pod, range(MAX_EVENTS_PER_OWNER)), of_owner(0))

@@ -552,7 +552,6 @@ def _name(part: Any) -> str | None:  # Any: a class, its arguments, or a hook
     return part if isinstance(part, str) else None
 
 
-@pytest.mark.long
 @given(steps=steps)  # all indexes take the same changes: drawing them takes longer than following
 def test_after_any_changes_every_index_answers_as_one_built_anew(
     steps: list[tuple[str, Any]],
@@ -625,7 +624,6 @@ def test_the_sequences_have_objects_of_every_kind_that_an_index_follows() -> Non
     assert {followed for kind in INDEXES for followed in kind.kinds} <= sampled
 
 
-@pytest.mark.long
 @given(steps=steps)
 def test_an_index_that_is_first_needed_later_answers_the_same(
     steps: list[tuple[str, Any]],

@@ -134,7 +134,6 @@ DAMAGES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_torn_end_is_repaired_named_and_counted(runs: CrashRuns, damage: str) -> None:
     chance, keeps, more = Random(damage), *DAMAGES[damage]
@@ -160,7 +159,6 @@ def test_a_torn_end_is_repaired_named_and_counted(runs: CrashRuns, damage: str) 
     check_everything(runs)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_wherever_the_last_file_is_cut_the_chain_continues_whole(
     runs: CrashRuns, seed: int

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
 from tests.support.golden import Golden
 
 
@@ -22,7 +20,6 @@ def typed(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.long
 def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
     tmp_path: Path,
 ) -> None:
@@ -59,7 +56,6 @@ def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
             assert again.stdout.split("\n", 1)[0] in played.stdout
 
 
-@pytest.mark.long
 def test_the_demo_keeps_its_journal_in_a_new_folder_alone(tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "mine").write_text("x", encoding="utf-8")
     refused = typed("demo", "--keep", str(tmp_path))
@@ -83,7 +79,6 @@ anyio.run(hold)
 """
 
 
-@pytest.mark.long
 def test_the_simulated_cluster_of_a_killed_demo_ends(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", HOLD, str(tmp_path / "kubeconfig")]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as demo:

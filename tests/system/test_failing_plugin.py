@@ -71,7 +71,6 @@ def answer(url: str) -> str:
         return str(reply.read().decode())
 
 
-@pytest.mark.long
 @pytest.mark.executed
 def test_a_plugin_that_raises_is_named_everywhere_and_the_others_evict(
     cluster: Any, controller: Callable[..., Any], fork_server: ForkServer
@@ -216,7 +215,6 @@ def test_a_start_with_a_plugin_that_cannot_be_made_names_its_package(
     assert re.search("plugin Failing .* of failing 1.0 .* KeyError", done.stderr)
 
 
-@pytest.mark.long
 @pytest.mark.executed
 def test_a_plugin_that_does_not_return_is_left_and_the_others_evict(
     cluster: Any, policy: Path, controller: Callable[..., Any], tmp_path: Path
@@ -235,7 +233,6 @@ def test_a_plugin_that_does_not_return_is_left_and_the_others_evict(
     assert program.stop() == 0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", [("plan",), ("run", "--once")], ids=" ".join)
 def test_a_command_whose_plugin_does_not_return_is_ended_by_signals(

@@ -62,7 +62,6 @@ def answer(url: str) -> str:
         return str(reply.read().decode())
 
 
-@pytest.mark.long
 @pytest.mark.executed
 def test_a_sink_of_another_package_has_every_record_while_another_one_fails(
     cluster: Any, controller: Callable[..., Any], spool: Path, tmp_path: Path

@@ -126,7 +126,6 @@ def test_a_standby_is_ready_follows_the_cluster_and_evicts_nothing(
     assert leaders(tmp_path / "journal") == [(holder(cluster), "", 0)]
 
 
-@pytest.mark.long
 def test_after_a_kill_the_standby_continues_with_limits_and_open_intents_known(
     cluster: Any, leader: Any, standby: Any, tmp_path: Path
 ) -> None:

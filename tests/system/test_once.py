@@ -12,7 +12,6 @@ from tests.support.golden import Golden
 NODE = "node-1"
 
 
-@pytest.mark.long
 @pytest.mark.executed
 def test_one_sweep_moves_what_is_wrong_and_ends(
     cluster: Any, controller: Callable[..., Any], tmp_path: Path

@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.fork_server import ForkServer
 from tests.support.golden import Golden
 
@@ -29,7 +27,6 @@ def gone(answer: Any) -> set[str]:
     return {each["pod"]["uid"] for each in answer["decisions"] if each["action"] == "Evict"}
 
 
-@pytest.mark.long
 def test_a_live_cluster_and_its_files_give_the_same_answer_and_nothing_is_touched(
     cluster: Any, policy: Path, tmp_path: Path, fork_server: ForkServer
 ) -> None:

@@ -162,7 +162,6 @@ def test_health_and_metrics_are_served(cluster: Any, controller: Callable[..., A
         assert f"\nreactive_desched_{name} " in metrics
 
 
-@pytest.mark.long
 @pytest.mark.executed
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(controller: Callable[..., Any], number: int) -> None:
@@ -216,7 +215,6 @@ def test_a_wrong_policy_ends_with_status_2_and_names_place_and_remedy(
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.long
 def test_a_kubeconfig_that_is_not_there_ends_with_status_2(policy: Path, tmp_path: Path) -> None:
     command = [
         *(sys.executable, "-m", "reactive_desched", "run"),

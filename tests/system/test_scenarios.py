@@ -134,14 +134,12 @@ def test_help_and_simulator_know_the_same_scenarios() -> None:
     assert SCENARIOS.keys() == {scenarios.FRESH, *scenarios.SCENARIOS}
 
 
-@pytest.mark.long
 def test_in_a_mess_every_plugin_finds_something(
     scenario: Callable[[str], Cluster], tmp_path: Path
 ) -> None:
     assert planned(scenario("messy"), tmp_path) == set(plugin_registry().built_in()) - ASKED_FOR
 
 
-@pytest.mark.long
 def test_where_all_is_well_no_pod_breaks_a_rule(
     scenario: Callable[[str], Cluster], tmp_path: Path
 ) -> None:
@@ -150,7 +148,6 @@ def test_where_all_is_well_no_pod_breaks_a_rule(
     assert found <= {*BALANCE}, "no single pod is wrong; what is uneven is as the scheduler left it"
 
 
-@pytest.mark.long
 def test_a_zone_that_joined_is_found_empty(
     scenario: Callable[[str], Cluster], tmp_path: Path
 ) -> None:

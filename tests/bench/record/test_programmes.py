@@ -119,7 +119,6 @@ def test_only_pods_are_asked_for_that_the_record_names() -> None:
     assert len(set(sample_pods(RECORDS, 5))) == 5
 
 
-@pytest.mark.long
 def test_the_last_records_are_delivered_and_all_of_them_arrive(kept: Path) -> None:
     with mock_cluster(["one", "two"]) as address:
         found = run_programme("relayed", kept, count=1_500, address=address, topics=["one", "two"])
@@ -128,7 +127,6 @@ def test_the_last_records_are_delivered_and_all_of_them_arrive(kept: Path) -> No
     assert [each["is_there"] for each in found["runs"]] == [True, True]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["streamed", "streamed-apart"])
 def test_clients_that_read_get_everything_and_those_that_never_do_are_cut(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
@@ -240,7 +239,6 @@ def converted(text: str, wishes: ConvertOptions) -> str:
     return once.text.decode()
 
 
-@pytest.mark.long
 @SLOW
 @given(texts(OLD))
 def test_a_converted_legacy_policy_comes_to_the_same(old: tuple[str, list[str]]) -> None:
@@ -249,7 +247,6 @@ def test_a_converted_legacy_policy_comes_to_the_same(old: tuple[str, list[str]])
     assert replace(policy(text), revision="") == replace(policy(old[0]), revision="")
 
 
-@pytest.mark.long
 @SLOW
 @given(texts(OLD | NEW), WISHES)
 def test_meaning_comments_and_other_documents_are_kept(
@@ -266,7 +263,6 @@ def test_meaning_comments_and_other_documents_are_kept(
         assert new.count(beside) == text.count(beside)
 
 
-@pytest.mark.long
 @SLOW
 @given(texts(OLD | NEW))
 def test_nothing_deprecated_is_left(old: tuple[str, list[str]]) -> None:

@@ -29,7 +29,6 @@ async def kube(api: Any, client: Any, tmp_path: Path) -> AsyncIterator[Any]:
         yield opened
 
 
-@pytest.mark.long
 async def test_it_lists_creates_patches_and_deletes(api: Any, client: Any, kube: Any) -> None:
     core = client.CoreV1Api(kube)
     spec = client.V1PodSpec(containers=[client.V1Container(name="c", image="app:1")])
