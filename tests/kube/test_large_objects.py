@@ -216,7 +216,7 @@ PADDING: dict[str, Callable[[JSON], object]] = {
     ),
     "environment variables": lambda pod: [
         each.update(env=[{"name": "CONFIG", "value": "x" * 300_000}])
-        for each in pod.get("spec", {}).get("containers", [])
+        for each in (pod.get("spec") or {}).get("containers") or ()
     ],
     "a member that nothing knows": lambda pod: pod.update(padding="x" * 300_000),
 }

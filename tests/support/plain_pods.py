@@ -84,7 +84,12 @@ def reference_pod(pod: Obj) -> Pod:
             for c in status.get("conditions", [])
         ),
         resize_delta=_resized(spec, status),
+        made_claims=_claims(status.get("resourceClaimStatuses", [])),
     )
+
+
+def _claims(listed: list[Obj]) -> tuple[tuple[str, str], ...]:
+    return tuple((each.get("name", ""), each.get("resourceClaimName", "")) for each in listed)
 
 
 def _without_nulls(value: Any) -> Any:  # any JSON value
@@ -203,6 +208,7 @@ def _spec(spec: Obj) -> PodSpec:
         priority=spec.get("priority"),
         has_local_storage=any("emptyDir" in v or "hostPath" in v for v in spec.get("volumes", [])),
         has_resource_claims=bool(spec.get("resourceClaims")),
+        resource_claims=_claims(spec.get("resourceClaims", [])),
         images=tuple(
             sorted(bounded_name(c.get("image") or "") for c in spec.get("containers", []))
         ),

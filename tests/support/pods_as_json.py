@@ -168,7 +168,7 @@ PODS: Final = _objects(
         topologySpreadConstraints=_spreads,
         overhead=_resource_lists,
         resources=_resources,
-        resourceClaims=_lists(_objects(name=_texts)),
+        resourceClaims=_lists(_objects(name=_texts, resourceClaimName=_texts)),
         containers=_containers,
         initContainers=_containers,
         volumes=_volumes,
@@ -192,5 +192,6 @@ PODS: Final = _objects(
         resize=_texts | st.just("Infeasible"),
         resources=_resources,
         allocatedResources=_resource_lists,
+        resourceClaimStatuses=_lists(_objects(name=_texts, resourceClaimName=_texts)),
     ),
 )
