@@ -193,7 +193,9 @@ class NodeLabels:
         return among
 
     def _column(self, key: str) -> _LabelColumn:
-        found = self._columns.pop(key, None) or _LabelColumn()
+        found = self._columns.pop(key, None)
+        if found is None:  # a column without values is false
+            found = _LabelColumn()
         self._columns[key] = found
         if len(self._columns) > MAX_INDEXED_LABELS:
             del self._columns[next(iter(self._columns))]

@@ -1,9 +1,10 @@
 """What is remembered has a bound, and nothing is wrong beyond it: it is found out anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,6 +123,29 @@ def test_forgotten_labels_are_indexed_anew() -> None:
     for _ in range(2):
         assert [key for key in keys if made.with_label(key)] == ["l3"]
     assert len(made._columns) == labels.MAX_INDEXED_LABELS
+
+
+class CountedNodes(list[Node | None]):
+    """Nodes that count how often all of them are read."""
+
+    readings = 0
+
+    def __iter__(self) -> Iterator[Node | None]:
+        self.readings += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("key", ["zone", "a label that no node has"])
+def test_the_labels_of_all_nodes_are_read_once(key: str) -> None:
+    known = CountedNodes([node("n1", labels={"zone": "a"}), node("n2", labels={"zone": "b"})])
+    made = NodeLabels(known, {}, ChangeLog())
+
+    for _ in range(3):
+        made.values(key)
+        made.value(key, 1)
+        made.with_label_in(key, ("a",))
+
+    assert known.readings == 1
 
 
 def test_every_operator_of_a_requirement_is_known() -> None:
