@@ -218,6 +218,13 @@ def _run_lives(
             yield _Attempt(life, clock, recorded, run.ended_s, run)
 
 
+NO_FIRST_PICTURE: Final = (
+    "its first picture of the cluster is not whole: the process ended, or still writes it,"
+    " or the file is damaged there"
+)
+"""Why a life that was killed soon after its start is not compared."""
+
+
 class _NotReplayed(Exception):  # noqa: N818 -- it says which time is left out
     """A life cannot be replayed: the text says why."""
 
@@ -227,10 +234,7 @@ def _life_run(
 ) -> LifeRun:
     """Prepare the run of a life; raises _NotReplayed."""
     if not life.is_whole:
-        raise _NotReplayed(
-            "its first picture of the cluster is not whole: the process ended, or still writes it,"
-            " or the file is damaged there"
-        )
+        raise _NotReplayed(NO_FIRST_PICTURE)
     found = (each for each in life.standing if isinstance(each, ConfigurationInForce))
     if (in_force := next(found, None)) is None:
         raise _NotReplayed("the recording does not say which policy was in force")
