@@ -21,13 +21,12 @@ from reactive_desched.api.args import (
     prefixed,
 )
 from reactive_desched.api.rules import Rule
-from reactive_desched.model.resources import CPU, MEMORY, PODS
+from reactive_desched.model.resources import CPU, MEMORY, PODS, is_scalar
 from reactive_desched.model.utilization import METRIC_RESOURCE
 from reactive_desched.primitives.hints import nearest_name, quote, sole_near_name
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
-_MANY_RESOURCES: Final = ("hugepages-", "attachable-volumes-")
 _RESOURCES: Final = (CPU, MEMORY, PODS, "ephemeral-storage")
 _OWNERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
 _INDIRECT: Final = (("Deployment", "ReplicaSet"), ("CronJob", "Job"))
@@ -65,7 +64,7 @@ class NameKind(Struct, frozen=True):
 
 def _can_be_a_resource(name: str) -> bool:
     """Say whether a node can have a resource: others than the kubelet's have a domain."""
-    return "/" in name or name in (*_RESOURCES, METRIC_RESOURCE) or name.startswith(_MANY_RESOURCES)
+    return is_scalar(name) or name in (*_RESOURCES, METRIC_RESOURCE)
 
 
 _NAMESPACES: Final = NameKind(

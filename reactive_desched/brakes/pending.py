@@ -12,17 +12,17 @@ from reactive_desched.api.index import Index
 from reactive_desched.brakes.shares import (
     describe_messages,
     describe_scopes,
+    held_scope,
     namespace_of,
-    namespace_scope,
     pods_of,
+    refusal,
     stopped_scopes,
 )
-from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice, WakeOnBrake
+from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import Pod, PodKey
-from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import PendingBrakeSettings
 from reactive_desched.primitives.timers import Timers, earliest
 from reactive_desched.state.cluster import ClusterView
@@ -89,15 +89,13 @@ class PendingBrake:
 
     def check(self, finding: Finding, _: float) -> Refuse | None:
         """Refuse what is held: everything, or the pods of namespaces of which too many wait."""
-        if (scope := self._scope_of(finding.pod.namespace)) is None:
+        if (scope := held_scope(self._fewer_since, finding.pod.namespace)) is None:
             return None
-        wakes = (WakeOnBrake(PENDING, scope), WakeOnPod(finding.pod.uid))
-        spent = CLUSTER if scope == CLUSTER else "namespace"
-        return TOO_MANY_PENDING.refuse(finding, self._describe(scope), wakes, scope_exhausted=spent)
+        return refusal(TOO_MANY_PENDING, PENDING, scope, finding, self._describe(scope))
 
     def reason_to_keep(self, namespace: str) -> str:
         """Return why nothing of a namespace may be evicted; empty where it may be."""
-        scope = self._scope_of(namespace)
+        scope = held_scope(self._fewer_since, namespace)
         return "" if scope is None else self._describe(scope)
 
     def next_due(self) -> float | None:
@@ -160,13 +158,6 @@ class PendingBrake:
             return ()
         counts = {namespace: len(uids) for namespace, uids in self._of.items()}
         return stopped_scopes(counts, most, self._view)
-
-    def _scope_of(self, namespace: str) -> str | None:
-        """Return the scope that holds the pods of a namespace."""
-        if not self._fewer_since or CLUSTER in self._fewer_since:
-            return CLUSTER if self._fewer_since else None
-        scope = namespace_scope(namespace)
-        return scope if scope in self._fewer_since else None
 
     def _describe(self, scope: str) -> str:
         """Say how many pods of a scope are unschedulable, and how many are tolerated."""

@@ -8,7 +8,10 @@ A namespace that has half of the cluster's pods is no tenant among others: it co
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from reactive_desched.model.brakes import CLUSTER
+from reactive_desched.model.brakes import CLUSTER, WakeOnBrake
+from reactive_desched.model.decisions import GateReason, Refuse
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.namespace_sizes import NamespaceSizes
 
@@ -45,6 +48,21 @@ def namespace_scope(namespace: str) -> str:
 def namespace_of(scope: str) -> str:
     """Return the namespace of such a scope."""
     return scope.removeprefix(_NAMESPACE)
+
+
+def held_scope(held: Collection[str], namespace: str) -> str | None:
+    """Return which of the scopes that are held has the pods of a namespace, the cluster first."""
+    for scope in (CLUSTER, namespace_scope(namespace)) if held else ():
+        if scope in held:
+            return scope
+    return None
+
+
+def refusal(reason: GateReason, brake: str, scope: str, finding: Finding, message: str) -> Refuse:
+    """Refuse a finding while a brake holds this scope: no other of it can pass either."""
+    wakes = (WakeOnBrake(brake, scope), WakeOnPod(finding.pod.uid))
+    spent = CLUSTER if scope == CLUSTER else "namespace"
+    return reason.refuse(finding, message, wakes, scope_exhausted=spent)
 
 
 def pods_of(scope: str) -> str:

@@ -23,12 +23,14 @@ from reactive_desched.api.index import Index
 from reactive_desched.brakes.shares import (
     describe_messages,
     describe_scopes,
+    held_scope,
     namespace_of,
     namespace_scope,
     pods_of,
+    refusal,
     stopped_scopes,
 )
-from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice, WakeOnBrake
+from reactive_desched.model.brakes import CLUSTER, STORM, BrakeNotice
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Defer, Evict, GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
@@ -160,24 +162,15 @@ class StormBrake:
         """Refuse what a storm holds; note that the finding came so far."""
         if not finding.is_companion:  # it was not found
             self._reached = finding
-        if (scope := self._scope_of(finding.pod.namespace)) is None:
+        if (scope := held_scope(self._storms, finding.pod.namespace)) is None:
             return None
         message = f"{self._storms[scope].message}; {self.release_text}"
-        wakes = (WakeOnBrake(STORM, scope), WakeOnPod(finding.pod.uid))
-        spent = CLUSTER if scope == CLUSTER else "namespace"
-        return FINDING_STORM.refuse(finding, message, wakes, scope_exhausted=spent)
+        return refusal(FINDING_STORM, STORM, scope, finding, message)
 
     def reason_to_keep(self, namespace: str) -> str:
         """Return why nothing of a namespace may be evicted; empty where it may be."""
-        scope = self._scope_of(namespace)
+        scope = held_scope(self._storms, namespace)
         return "" if scope is None else self._storms[scope].message
-
-    def _scope_of(self, namespace: str) -> str | None:
-        """Return the scope of the storm that holds the pods of a namespace."""
-        for scope in (CLUSTER, namespace_scope(namespace)) if self._storms else ():
-            if scope in self._storms:
-                return scope
-        return None
 
     def count(self, evaluation: Evaluation) -> BrakeNotice | None:
         """Count a finding that was just decided on; return the notice of a storm that it makes."""

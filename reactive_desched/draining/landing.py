@@ -173,7 +173,7 @@ class Pull:
         self._counts = counts
         self._places = places
         self._reserved = reserved
-        self._allocation = node_scores.most_allocated if packs else node_scores.least_allocated
+        self._allocation = node_scores.PACKING if packs else node_scores.SPREADING
         soft = tuple((each.topology_key, each.max_skew) for each in soft_constraints(pod.spec))
         if not pod.spec.topology_spread_constraints:
             soft = node_scores.DEFAULT_SPREAD
@@ -212,9 +212,8 @@ class Pull:
         if info is None or info.node is None:
             return 0.0
         node, spec = info.node, self._pod.spec
-        scored = spec.requests if spec.scored_requests is None else spec.scored_requests
-        points = node_scores.RESOURCES_FIT_WEIGHT * self._allocation(
-            *self._held(info, node, scored)
+        points = node_scores.RESOURCES_FIT_WEIGHT * self._allocation.points(
+            self._held(info, node, spec.requests_by_score)
         )
         if node_scores.is_scored_by_balance(spec.requests):
             wanted = (spec.requests.get(each, 0) for each in node_scores.SCORED_RESOURCES)

@@ -301,7 +301,7 @@ class NodeScores:
         return counts
 
     def _resource_scores(self, pod: Pod, rules: node_scores.ScoreRules) -> _ResourceScores:
-        requests, scored = pod.spec.requests, _scored(pod)
+        requests, scored = pod.spec.requests, pod.spec.requests_by_score
         shape = _Shape(
             rules,
             requests.get(CPU, 0),
@@ -358,11 +358,6 @@ class NodeScores:
                 del self._tainted[before]
         if soft:
             self._tainted[soft] = self._tainted.get(soft, 0) | 1 << slot
-
-
-def _scored(pod: Pod) -> Mapping[str, int]:
-    spec = pod.spec
-    return spec.requests if spec.scored_requests is None else spec.scored_requests
 
 
 def _unasked(resource: str) -> int | None:

@@ -61,26 +61,27 @@ class Allocation(Struct, frozen=True):
 
     def points(self, held: Iterable[Held | None]) -> int:
         """Score a node by what it has of each of the resources; None: one that does not count."""
-        scores = [
-            (self._points_of(each), weight)
-            for each, (_, weight) in zip(held, self.resources, strict=True)
-            if each is not None and each[0] > 0
-        ]
-        is_ratio = self.strategy == REQUESTED_TO_CAPACITY_RATIO
-        if is_ratio:
-            scores = [(points, weight) for points, weight in scores if points > 0]
-        if not (weights := sum(weight for _, weight in scores)):
+        is_ratio, total, weights = self.strategy == REQUESTED_TO_CAPACITY_RATIO, 0, 0
+        for (_, weight), each in zip(self.resources, held, strict=True):
+            if each is not None and each[0] > 0 and ((points := self._of(each)) or not is_ratio):
+                total += points * weight
+                weights += weight
+        if not weights:
             return 0
-        total = sum(points * weight for points, weight in scores)
         return floor(total / weights + 0.5) if is_ratio else total // weights
 
-    def _points_of(self, held: Held) -> int:
+    def _of(self, held: Held) -> int:
         total, requested = held
         if self.strategy == LEAST_ALLOCATED:
-            return free_share(held)
+            return max(0, total - requested) * MAX_SCORE // total
         if self.strategy == MOST_ALLOCATED:
-            return used_share(held)
+            return min(requested, total) * MAX_SCORE // total
         return _on_line(self.shape, 100 if requested > total else requested * 100 // total)
+
+
+SPREADING: Final = Allocation()
+PACKING: Final = Allocation(MOST_ALLOCATED)
+"""The mean free share of cpu and memory, which is the default, and the mean used share."""
 
 
 class ScoreRules(Struct, frozen=True):
@@ -90,7 +91,7 @@ class ScoreRules(Struct, frozen=True):
     spreads pods that declare no constraint of their own.
     """
 
-    allocation: Allocation = Allocation()
+    allocation: Allocation = SPREADING
     resources_fit: int = RESOURCES_FIT_WEIGHT
     balanced_allocation: int = BALANCED_ALLOCATION_WEIGHT
     taint_toleration: int = TAINT_TOLERATION_WEIGHT
@@ -101,28 +102,6 @@ class ScoreRules(Struct, frozen=True):
 
 
 DEFAULT_SCORES: Final = ScoreRules()
-
-
-def free_share(held: Held) -> int:
-    """Score a node by what is free of one resource that it has."""
-    total, requested = held
-    return max(0, total - requested) * MAX_SCORE // total
-
-
-def used_share(held: Held) -> int:
-    """Score a node by what is requested of one resource that it has."""
-    total, requested = held
-    return min(requested, total) * MAX_SCORE // total
-
-
-def least_allocated(*resources: Held) -> int:
-    """Score a node by the mean free share of cpu and memory."""
-    return _mean([free_share(held) for held in resources if held[0] > 0])
-
-
-def most_allocated(*resources: Held) -> int:
-    """Score a node by the mean used share of cpu and memory, as a scheduler that packs."""
-    return _mean([used_share(held) for held in resources if held[0] > 0])
 
 
 def balanced_allocation(held: Iterable[Held], wanted: Iterable[int]) -> int:
@@ -183,10 +162,6 @@ def least_spread_cost_best(raw: Collection[int]) -> Mapping[int, int]:
     """Normalize the rounded sums of spread costs: the fewer pods are there, the more points."""
     low, high = min(raw, default=0), max(raw, default=0)
     return {cost: MAX_SCORE * (high + low - cost) // high if high else MAX_SCORE for cost in raw}
-
-
-def _mean(shares: Sequence[int]) -> int:
-    return sum(shares) // len(shares) if shares else 0
 
 
 def _on_line(shape: Sequence[tuple[int, int]], at: int) -> int:

@@ -237,6 +237,11 @@ class PodSpec(Struct, frozen=True, gc=False):
     unread: str = ""
     resource_claims: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def requests_by_score(self) -> ResourceList:
+        """The requests by which NodeResourcesFit scores nodes: cpu and memory with defaults."""
+        return self.requests if self.scored_requests is None else self.scored_requests
+
     def is_requested_by_container(self, resource: str) -> bool:
         """Say whether a container requests the resource, be it none of it."""
         return resource in self.requests and resource not in self.implicit_requests

@@ -28,8 +28,8 @@ def test_a_node_is_scored_by_what_is_left_or_by_what_is_used(
 ) -> None:
     resources = held(cpu_m, memory)
 
-    assert node_scores.least_allocated(*resources) == least
-    assert node_scores.most_allocated(*resources) == most
+    assert node_scores.SPREADING.points(resources) == least
+    assert node_scores.PACKING.points(resources) == most
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_a_node_is_scored_by_how_a_pod_makes_cpu_and_memory_fill_up_alike(
 def test_what_a_node_does_not_offer_does_not_count() -> None:
     resources = (4000, 1000), (0, GI)
 
-    assert node_scores.least_allocated(*resources) == 75
+    assert node_scores.SPREADING.points(resources) == 75
     assert node_scores.balanced_allocation(resources, (1000, GI)) == 75
-    assert node_scores.least_allocated((0, 5)) == 0
+    assert node_scores.SPREADING.points(((0, 5), (0, 5))) == 0
 
 
 def test_raw_scores_become_points_between_the_lowest_and_the_highest() -> None:

@@ -29,6 +29,7 @@ from reactive_desched.model.node_scores import (
     NODE_AFFINITY_WEIGHT,
     REQUESTED_TO_CAPACITY_RATIO,
     RESOURCES_FIT_WEIGHT,
+    SPREADING,
     TAINT_TOLERATION_WEIGHT,
     TOPOLOGY_SPREAD_WEIGHT,
     Allocation,
@@ -273,7 +274,7 @@ class ScoringStrategy(Section):
     @property
     def allocation(self) -> Allocation:
         """The strategy as node fit has it; without resources it is about cpu and memory."""
-        resources = tuple(each.weighted for each in self.resources) or Allocation().resources
+        resources = tuple(each.weighted for each in self.resources) or SPREADING.resources
         return Allocation(
             self.type,
             resources,
@@ -316,7 +317,7 @@ class NodeResourcesFitConfig(_TypedArgs):
     @property
     def allocation(self) -> Allocation:
         """The scores that its strategy gives."""
-        return Allocation() if self.scoring_strategy is None else self.scoring_strategy.allocation
+        return SPREADING if self.scoring_strategy is None else self.scoring_strategy.allocation
 
     def _errors(self) -> Iterator[FieldError]:
         for number, group in enumerate(self.ignored_resource_groups):

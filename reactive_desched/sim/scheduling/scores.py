@@ -55,13 +55,13 @@ def best_of(
 def least_allocated(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Prefer nodes with much left: the mean free share of cpu and memory, in whole points."""
     more = {CPU: pod.needs.scored_cpu_m, MEMORY: pod.needs.scored_memory}
-    return [node_scores.least_allocated(*_held(room, room.scored, more)) for room in rooms]
+    return [node_scores.SPREADING.points(_held(room, room.scored, more)) for room in rooms]
 
 
 def most_allocated(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
     """Prefer nodes with little left: the mean used share of cpu and memory, in whole points."""
     more = {CPU: pod.needs.scored_cpu_m, MEMORY: pod.needs.scored_memory}
-    return [node_scores.most_allocated(*_held(room, room.scored, more)) for room in rooms]
+    return [node_scores.PACKING.points(_held(room, room.scored, more)) for room in rooms]
 
 
 def balanced_allocation(pod: Candidate, rooms: Rooms, _: SchedulerCache) -> Sequence[float]:
