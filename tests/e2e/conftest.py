@@ -1,6 +1,5 @@
 """One real control plane for all end-to-end tests, and a corner of it for each of them."""
 
-import fcntl
 import gc
 import json
 import os
@@ -8,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +27,7 @@ from tests.support.helm import Helm
 from tests.support.kafka_broker import KafkaBroker, KafkaTools, ServerTls
 from tests.support.limits import UNLIMITED
 from tests.support.playground import E2ENamespace
+from tests.support.ports import machine_lock
 from tests.support.replays import replay_objections
 from tests.support.terminal import PS1, Terminal
 from tools.real import axe
@@ -231,8 +230,7 @@ def decides_the_same_again(request: pytest.FixtureRequest, tmp_path: Path) -> It
 @pytest.fixture(scope="module")
 def default_port() -> Iterator[None]:
     """Hold the port of commands without settings: one module of tests at a time may use it."""
-    with (Path(tempfile.gettempdir()) / "reactive-desched-tests.port").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with machine_lock("default-port"):
         with socket.socket() as port:
             port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             port.bind(("127.0.0.1", 10258))  # or another controller would answer

@@ -15,9 +15,10 @@ from reactive_desched.journal.events import read_events
 from reactive_desched.journal.records import AnyEvent
 from reactive_desched.journal.start_position import format_id
 from tests.support.browser import BrowserTab, browser
-from tests.support.control_plane import free_ports, wait_until
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
+from tests.support.ports import free_port
 from tests.support.simulator_process import (
     TAINT_POLICY,
     SimulatorProcess,
@@ -50,7 +51,7 @@ class Stand:
     cluster: SimulatorProcess
     controller: ControllerProcess
     _programs: ExamplePrograms
-    _port: int = field(default_factory=lambda: free_ports(1)[0])
+    _port: int = field(default_factory=free_port)
     _server: ExampleProgram | None = None
     _nodes: Iterator[str] = field(default_factory=lambda: cycle(f"node-{n}" for n in range(1, 7)))
     _tainted: str = ""

@@ -15,9 +15,10 @@ import pytest
 from tests.e2e.conftest import do_without
 from tests.support.authority import CertificateAuthority
 from tests.support.component import ChildProcess
-from tests.support.control_plane import ControlPlane, free_ports, wait_until
+from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.helm import Helm
 from tests.support.kustomize import pod_template
+from tests.support.ports import free_port
 from tests.support.prometheus import prometheus_of
 from tools.real import prometheus
 
@@ -92,7 +93,7 @@ def test_prometheus_scrapes_as_the_service_monitor_says_and_not_without_the_toke
     kubectl = control_plane.kubectl()
     (monitor,) = (each for each in objects if each["kind"] == "ServiceMonitor")
     (endpoint,) = monitor["spec"]["endpoints"]
-    (port,) = free_ports(1)
+    port = free_port()
     kubeconfig = control_plane.service_account_kubeconfig(NAME, f"{NAME}-reactive-desched")
     argv = [
         *(sys.executable, "-m", "reactive_desched"),

@@ -11,8 +11,9 @@ from reactive_desched.journal.events import read_events
 from reactive_desched.model.event_types import short_type
 from tests.e2e.conftest import do_without, where_they_are
 from tests.support.component import ChildProcess
-from tests.support.control_plane import free_ports, wait_until
+from tests.support.control_plane import wait_until
 from tests.support.controller_process import ControllerProcess
+from tests.support.ports import free_port
 from tests.support.simulator_process import TAINT_POLICY, simulator, taint_settings
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -41,7 +42,7 @@ def collector(folder: Path, port: int) -> ChildProcess:
 def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away(
     tmp_path: Path,
 ) -> None:
-    (port,) = free_ports(1)
+    port = free_port()
     settings = taint_settings(f"sinks: {{otlp: {{url: 'http://127.0.0.1:{port}/v1/traces'}}}}")
     taking = collector(tmp_path, port)
     with (

@@ -27,9 +27,9 @@ from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.event_stream import EventStream, StreamLimits
 from reactive_desched.web.health import Health
 from reactive_desched.web.server import Served, serve
-from tests.support.control_plane import free_ports
 from tests.support.example_programs import ExampleProgram, ExamplePrograms
 from tests.support.journals import SOURCE, some_events, write_journal
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ class Controller:
     def __post_init__(self) -> None:
         self.records = write_journal(self.folder, some_events(200), per_segment=100)
         self.tail = LiveTail(self.folder, SOURCE, 1, 0)
-        (self._port,) = free_ports(1)
+        self._port = free_port()
 
     @property
     def origin(self) -> str:

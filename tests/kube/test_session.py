@@ -1,5 +1,4 @@
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from tests.support.echo_server import EchoServer
 from tests.support.exposition import exposed
 from tests.support.fake_resource import FakeCodec
 from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.ports import free_port
 from tests.support.scripted_api import ScriptedApi, ScriptedReply
 
 pytestmark = pytest.mark.anyio
@@ -46,9 +46,7 @@ def kubeconfig(folder: Path, cluster: str, user: str = "token: secret") -> KubeC
 @pytest.fixture
 def closed_port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    return free_port()
 
 
 def requests_of(session: Session) -> dict[str, float]:

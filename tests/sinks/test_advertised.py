@@ -12,6 +12,7 @@ from reactive_desched.sinks.kafka.advertised import (
     find_unreachable,
 )
 from tests.support.golden import Golden
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
 
@@ -27,8 +28,7 @@ async def test_a_broker_that_takes_connections_is_reachable() -> None:
 async def test_a_name_that_cannot_be_resolved_differs_from_an_address_without_a_listener(
     host: str,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     unnamed, silent = await find_unreachable(
         [BrokerAddress(1, host, 9092), BrokerAddress(2, "127.0.0.1", port)]
     )

@@ -1,5 +1,4 @@
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from reactive_desched.sinks.webhook.sink import MAX_BATCH_RECORDS, WebhookSink
 from tests.support.authority import CertificateAuthority
 from tests.support.entries import decision_data, entry, eviction_entries, outcome_data
 from tests.support.golden import Golden
+from tests.support.ports import free_port
 from tests.support.receiver import (
     EndlessBody,
     ScriptedAnswer,
@@ -218,8 +218,7 @@ async def test_a_connection_closed_while_it_was_idle_is_no_failure(
 
 
 async def test_a_refused_connection_is_reported_with_the_address_alone(webhooks: Sinks) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    address = f"http://127.0.0.1:{free_port()}"
     webhook = webhooks(WebhookSettings(url=f"{address}/path?key=canary"))
     with pytest.raises(SinkUnavailable) as caught:
         await webhook.deliver(eviction_entries(1))

@@ -5,13 +5,10 @@ child processes; KWOK plays every kubelet. Nothing outlives `ControlPlane.__exit
 """
 
 import contextlib
-import fcntl
 import json
 import secrets
-import socket
 import ssl
 import subprocess
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +19,8 @@ from typing import Self, TypeVar
 from tests.support.audit_log import AuditLog
 from tests.support.component import ChildProcess, ChildProcessFailedError
 from tests.support.kubectl import Kubectl
+from tests.support.ports import free_ports
 
-PORTS = range(15_000, 30_000)
-"""What tests listen on; connections are made from 32768 on, where Linux is as it comes."""
 T = TypeVar("T")
 
 # Every request of the controller, but bodies only where they are evidence: evictions.
@@ -205,38 +201,6 @@ def wait_until(
             raise TimeoutError(f"waited {within_s:g} s in vain: {what}; {found}")
         time.sleep(every_s)
     return answer
-
-
-def free_ports(count: int) -> list[int]:
-    """Return loopback ports that nobody listens on, and that no other test of this machine gets.
-
-    They lie below those that the kernel gives to connections: one that its owner takes later, or
-    again after a restart, is no other program's by then.
-    """
-    with (Path(tempfile.gettempdir()) / "reactive-desched-tests.ports").open("a+") as taken:
-        fcntl.flock(taken, fcntl.LOCK_EX)
-        taken.seek(0)
-        following = int(taken.read() or PORTS.start)
-        ports: list[int] = []
-        while len(ports) < count:
-            if following not in PORTS:
-                following = PORTS.start
-            if _is_free(following):
-                ports.append(following)
-            following += 1
-        taken.truncate(0)
-        taken.write(str(following))
-    return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 @dataclass

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from tests.support.component import ChildProcess, ChildProcessFailedError
-from tests.support.control_plane import free_ports, wait_until
+from tests.support.control_plane import wait_until
+from tests.support.ports import free_port
 
 ANSWERS_S = 30
 """So long it may take to answer on a busy machine; one that has ended refuses at once."""
@@ -30,7 +31,7 @@ class ControllerProcess:
     _port: int = field(init=False)
 
     def __post_init__(self) -> None:
-        (self._port,) = free_ports(1)
+        self._port = free_port()
         self.journal.mkdir(parents=True, exist_ok=True)
         argv = (sys.executable, "-m", "reactive_desched", *self._arguments())
         self._component = ChildProcess("reactive-desched", argv, self.folder / "controller.log")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.component import ChildProcess
-from tests.support.control_plane import free_ports, wait_until
+from tests.support.control_plane import wait_until
 from tests.support.kafka_admin import KafkaAdmin
+from tests.support.ports import free_ports
 
 WRONG_NAME = "kafka-0.nowhere.invalid"
 """The host that one listener advertises; RFC 6761 keeps it from being any host's name."""

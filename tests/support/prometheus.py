@@ -17,7 +17,8 @@ from typing import Self
 
 from tests.support.authority import CertificateAuthority
 from tests.support.component import ChildProcess
-from tests.support.control_plane import free_ports, wait_until
+from tests.support.control_plane import wait_until
+from tests.support.ports import free_port
 
 USED: str = "node_used_ratio"
 """The metric of the exporter: how much of a node is used, from 0 to 1, by `instance`."""
@@ -123,13 +124,13 @@ class MonitoringProcess(AbstractContextManager["MonitoringProcess"]):
     @classmethod
     def prometheus(cls, program: Path, folder: Path, config: Mapping[str, object]) -> Self:
         """Return a Prometheus of this configuration."""
-        (port,) = free_ports(1)
+        port = free_port()
         return cls._of("prometheus", program, folder, config, port, "--storage.tsdb.path")
 
     @classmethod
     def alertmanager(cls, program: Path, folder: Path, config: Mapping[str, object]) -> Self:
         """Return an Alertmanager of this configuration."""
-        (port,) = free_ports(1)
+        port = free_port()
         alone = "--cluster.listen-address="
         return cls._of("alertmanager", program, folder, config, port, "--storage.path", alone)
 

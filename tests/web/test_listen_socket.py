@@ -9,6 +9,7 @@ import pytest
 from reactive_desched.errors import ConfigError
 from reactive_desched.primitives.listen_address import ListenAddress
 from reactive_desched.web.listen_socket import bound
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -20,12 +21,6 @@ class Greeting(asyncio.Protocol):
         stream = cast("asyncio.Transport", transport)
         stream.write(b"hello")
         stream.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
 
 
 async def test_connections_are_refused_until_the_server_answers() -> None:
