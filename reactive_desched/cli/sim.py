@@ -14,6 +14,11 @@ SCENARIOS: Final = {
     "skewed": "a zone joined an hour ago and is empty",
     "overcommitted": "one node in four is hot, and pods wait for room",
     "storm": "all is well for half a minute, then zone after zone is tainted, two minutes each",
+    "pressure": "every two minutes a pod uses all memory of its node, and the kubelet ends it",
+    "preemption": "every four minutes pods of high priority take the room of others",
+    "batch": "a Job begins each minute, and one in three fails",
+    "gpu": "every other node has eight GPUs, and a pod that needs a whole node's waits",
+    "autoscaler": "nodes join while pods wait for room, and leave when they are empty",
 }
 """What `--scenario` takes; `sim.scenarios` makes them."""
 

@@ -75,7 +75,11 @@ def _bound(pod: Obj, meta: Obj, node: str, at: str) -> Obj:
     own = pod["metadata"]
     labels = {**(own.get("labels") or {}), **(meta.get("labels") or {})}
     annotations = {**(own.get("annotations") or {}), **(meta.get("annotations") or {})}
-    status = pod.get("status", {})
+    status = {
+        field: value
+        for field, value in pod.get("status", {}).items()
+        if field != "nominatedNodeName"  # the node that it has counts from now on
+    }
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     conditions = with_condition(status.get("conditions") or (), scheduled, at)
     return {

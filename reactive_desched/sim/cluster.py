@@ -24,6 +24,7 @@ from reactive_desched.sim.controllers.garbage import Garbage
 from reactive_desched.sim.controllers.jobs import Jobs
 from reactive_desched.sim.controllers.namespaces import Namespaces
 from reactive_desched.sim.controllers.node_lifecycle import NodeLifecycle
+from reactive_desched.sim.controllers.node_pressure import NodePressure
 from reactive_desched.sim.controllers.pod_control import PodControl
 from reactive_desched.sim.controllers.pod_gc import PodGarbage
 from reactive_desched.sim.controllers.replica_sets import ReplicaSets
@@ -83,7 +84,9 @@ class SimCluster:
         options = options or ClusterOptions()
         self._tolerant = options.tolerant
         self.index = PodIndex()
-        self.scheduler = Scheduler(store, rng if options.random_ties else None, options.scoring)
+        self.scheduler = Scheduler(
+            store, self.index, rng if options.random_ties else None, options.scoring
+        )
         self._controllers = self._made(rng, options)
         self._watchers: dict[str, list[Controller]] = {}
         for controller in self._controllers:
@@ -171,6 +174,7 @@ class SimCluster:
             TaintEviction(store, index),
             self.scheduler,
             Kubelets(store, index, rng, options.pace),
+            NodePressure(store, index),
             DisruptionBudgets(store),
             StaleDisruption(store),
             PodGarbage(store, index),

@@ -7,6 +7,7 @@ from reactive_desched.sim import node_status, pod_status
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.controllers.node_pressure import EVICTED, why_not_admitted
 from reactive_desched.sim.dice import dice_for
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_down
@@ -138,6 +139,10 @@ class Kubelets(Reconciler):
 
     def _admit(self, pod: Obj, life: _Life, now: float) -> None:
         node = self.store.get("nodes", "", node_of(pod)) or {}
+        if refusal := why_not_admitted(pod, node):
+            self._write(pod, pod_status.ended(pod, now, 1, EVICTED, refusal))
+            self._recorder.warning(pod, EVICTED, "Admission", refusal)
+            return
         dice = dice_for(self._rng, "start", *key_of(pod))
         delay = life.profile.start_s + dice.uniform(0, self._pace.jitter_s)
         self._plan(pod, life, now + delay)

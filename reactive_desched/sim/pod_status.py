@@ -108,7 +108,7 @@ def restarted(pod: Obj, now: float) -> Obj:
     return _concluded(fresh, _ready_conditions(ready=True), at)
 
 
-def ended(pod: Obj, now: float, exit_code: int, reason: str = "") -> Obj:
+def ended(pod: Obj, now: float, exit_code: int, reason: str = "", message: str = "") -> Obj:
     """Stop every container for good; the phase follows from the exit code."""
     at, status = rfc3339(now), pod.get("status", {})
     well = exit_code == 0
@@ -122,6 +122,8 @@ def ended(pod: Obj, now: float, exit_code: int, reason: str = "") -> Obj:
         fresh[_INIT] = _all_terminated(status[_INIT], at, 0)
     if reason:
         fresh["reason"] = reason
+    if message:
+        fresh["message"] = message
     conditions = [
         _condition("PodReadyToStartContainers", ok=False),
         _condition("ContainersReady", ok=False, why=why),

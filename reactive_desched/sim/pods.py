@@ -15,12 +15,14 @@ __all__ = [
     "from_template",
     "is_active",
     "is_available",
+    "is_critical",
     "is_ready",
     "is_terminal",
     "is_terminating",
     "key_of",
     "node_of",
     "phase_of",
+    "priority_of",
     "ready_since",
 ]
 
@@ -28,6 +30,7 @@ Key = tuple[str, str]
 """A namespace and a name; the namespace is empty for cluster-scoped objects."""
 
 _TERMINAL: Final = (SUCCEEDED, FAILED)
+_SYSTEM_CRITICAL: Final = 2_000_000_000
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -39,6 +42,16 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 def phase_of(pod: Mapping[str, Any]) -> str:
     """Return the phase; an absent one is Pending."""
     return str(pod.get("status", {}).get("phase") or "Pending")
+
+
+def priority_of(pod: Mapping[str, Any]) -> int:
+    """Return the priority; an absent one is 0."""
+    return int(pod["spec"].get("priority") or 0)
+
+
+def is_critical(pod: Mapping[str, Any]) -> bool:
+    """Say whether the kubelet keeps the pod under pressure: its priority is a system's."""
+    return priority_of(pod) >= _SYSTEM_CRITICAL
 
 
 def node_of(pod: Mapping[str, Any]) -> str:

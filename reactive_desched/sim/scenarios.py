@@ -1,14 +1,14 @@
-"""Simulated clusters with a past, and with events to come."""
+"""Simulated clusters with a past; what is to come to them is in `scenario_events`."""
 
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-import anyio
 from msgspec import Struct
 
 from reactive_desched.model.resources import CPU, parse_amount
+from reactive_desched.sim import scenario_events as events
 from reactive_desched.sim.clock import HistoryClock
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
@@ -22,13 +22,11 @@ HOUR_S: Final = 3600.0
 DAY_S: Final = 24 * HOUR_S
 FRESH: Final = "fresh"
 ZONE: Final = "topology.kubernetes.io/zone"
+GPU: Final = "nvidia.com/gpu"
 LEAST_NODES: Final = 6
 """Two in each of three zones: fewer leave no room for what a scenario does."""
-_STORM_AFTER_S: Final = 30.0
-_STORM_EVERY_S: Final = 120.0
 _HOT_EVERY: Final = 4
 """One node in so many is hot where a scenario has hot nodes."""
-_NAMESPACE: Final = "lab"
 _STEADY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -47,7 +45,7 @@ class Past:
 
     def create(self, resource: str, name: str, **body: Any) -> None:
         """Create an object of the namespace `lab`."""
-        meta = {"name": name, "namespace": _NAMESPACE}
+        meta = {"name": name, "namespace": events.NAMESPACE}
         self.store.create(resource, {"metadata": meta, **body})
 
     def deploy(
@@ -56,13 +54,15 @@ class Past:
         replicas: int,
         *,
         cpu: str = "100m",
+        gpus: int = 0,
         notes: Mapping[str, str] = _STEADY,
         **spec: Any,
     ) -> None:
         """Create a Deployment in the namespace `lab`; `spec` is added to that of its pods."""
         labels = {"app": name}
-        requests = {"cpu": cpu, "memory": "64Mi"}
-        container = {"name": "main", "image": "lab/app:1", "resources": {"requests": requests}}
+        devices = {GPU: str(gpus)} if gpus else {}
+        resources = {"requests": {"cpu": cpu, "memory": "64Mi", **devices}, "limits": devices}
+        container = {"name": "main", "image": "lab/app:1", "resources": resources}
         annotations = {f"{PREFIX}{key}": value for key, value in notes.items()}
         pod = {
             "metadata": {"labels": labels, "annotations": annotations},
@@ -79,7 +79,7 @@ class Past:
 
     def pods(self, app: str) -> list[Obj]:
         """Return the pods of one app of the namespace `lab` that are on a node."""
-        found = self.store.list("pods", _NAMESPACE)
+        found = self.store.list("pods", events.NAMESPACE)
         return [pod for pod in found if labels_of(pod).get("app") == app and node_of(pod)]
 
     def label(self, resource: str, obj: Obj, **labels: str | None) -> None:
@@ -106,7 +106,19 @@ class Past:
 
     def taint(self, node: Obj, key: str) -> None:
         """Add a NoSchedule taint to a node."""
-        taint_node(self.store, name_of(node), key)
+        events.taint_node(self.store, name_of(node), key)
+
+    def add_devices(self, node: Obj, gpus: int) -> None:
+        """Give a node GPUs, and the taint that keeps other pods off them."""
+
+        def change(current: Obj) -> Obj:
+            status = dict(current["status"])
+            for field in ("capacity", "allocatable"):
+                status[field] = {**status[field], GPU: str(gpus)}
+            return {**current, "status": status}
+
+        self.store.modify("nodes", "", name_of(node), change, subresource="status")
+        self.taint(node, GPU)
 
     def without_last_zone(self) -> list[Obj]:
         """Take the nodes of the last zone away before anything runs there, and return them."""
@@ -174,7 +186,7 @@ def live_through(
     """Let a populated cluster live through the scenario's past; `now` is the present."""
     options = ClusterOptions(pace=Pace(jitter_s=2.0))
     cluster = SimCluster(store, rng, options)
-    store.create("namespaces", {"metadata": {"name": _NAMESPACE}})
+    store.create("namespaces", {"metadata": {"name": events.NAMESPACE}})
     past = Past(store, clock, cluster, now)
     scenario.past(past)
     past.until(0)
@@ -196,7 +208,38 @@ def _overcommitted(past: Past) -> None:
     past.until(HOUR_S)
     for node in past.nodes()[::_HOT_EVERY]:
         past.load(node, 96)
-    past.deploy("queued", 3, cpu="14")
+    past.deploy("queued", 3, cpu="14", priorityClassName="batch")  # preempts no pod
+
+
+def _leaky(past: Past) -> None:
+    notes = {"usage-memory": "64Mi"}
+    past.deploy(events.LEAKY, max(2, len(past.nodes()) // 4), notes=notes)
+    past.until(HOUR_S)
+
+
+def _crowded(past: Past) -> None:
+    """Fill the cluster with pods of the lowest priority; some of them wait for room."""
+    past.deploy("crunch", 3 * len(past.nodes()), cpu="2", priorityClassName="batch")
+    past.deploy(events.URGENT, 0, cpu="3", priorityClassName="business-critical")
+    past.until(HOUR_S)
+
+
+def _batch(past: Past) -> None:
+    past.until(HOUR_S)
+    for number in range(3):
+        events.create_job(past.store, f"earlier-{number}", fails=False)
+
+
+def _gpu(past: Past) -> None:
+    """Give every other node eight GPUs, and leave room for a whole node's on none of them."""
+    nodes = past.nodes()[::2]
+    for node in nodes:
+        past.add_devices(node, 8)
+    tolerations = [{"key": GPU, "operator": "Exists"}]
+    past.deploy("training", len(nodes), gpus=5, tolerations=tolerations)
+    past.deploy("notebook", len(nodes), gpus=1, tolerations=tolerations)
+    past.until(HOUR_S)
+    past.deploy("foundation", 1, gpus=8, tolerations=tolerations)
 
 
 def _messy(past: Past) -> None:
@@ -263,48 +306,18 @@ def _keeps_off(label: str) -> Obj:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-async def _storm(store: Store) -> None:
-    """Taint zone after zone, each until the next one's turn; and again, without end."""
-    zones = sorted({labels_of(node).get(ZONE, "") for node in store.list("nodes")})
-    await anyio.sleep(_STORM_AFTER_S)
-    while zones:
-        for zone in zones:
-            struck = [n for n in store.list("nodes") if labels_of(n).get(ZONE, "") == zone]
-            for node in struck:
-                taint_node(store, name_of(node), "storm")
-            await anyio.sleep(_STORM_EVERY_S)
-            for node in struck:
-                untaint_node(store, name_of(node), "storm")
-
-
-def taint_node(store: Store, name: str, key: str) -> None:
-    """Add a NoSchedule taint to a node; nothing happens to one that has gone."""
-    _retaint(store, name, key, [{"key": key, "effect": "NoSchedule"}])
-
-
-def untaint_node(store: Store, name: str, key: str) -> None:
-    """Take the taints with a key off a node; nothing happens to one that has gone."""
-    _retaint(store, name, key, [])
-
-
-def _retaint(store: Store, name: str, key: str, added: list[Obj]) -> None:
-    def change(node: Obj) -> Obj:
-        spec = dict(node["spec"])
-        kept = [taint for taint in spec.pop("taints", None) or () if taint["key"] != key]
-        taints = [*kept, *added]
-        return {**node, "spec": {**spec, **({"taints": taints} if taints else {})}}
-
-    if store.get("nodes", "", name) is not None:
-        store.modify("nodes", "", name, change)
-
-
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         "busy": Scenario(_busy),
         "messy": Scenario(_messy, age_s=30 * DAY_S),
         "skewed": Scenario(_skewed),
         "overcommitted": Scenario(_overcommitted),
-        "storm": Scenario(_busy, then=_storm),
+        "storm": Scenario(_busy, then=events.storm),
+        "pressure": Scenario(_leaky, then=events.pressure),
+        "preemption": Scenario(_crowded, then=events.preemption),
+        "batch": Scenario(_batch, then=events.batch),
+        "gpu": Scenario(_gpu),
+        "autoscaler": Scenario(_busy, then=events.autoscaler),
     }
 )
 """What `--scenario` takes, besides `fresh`."""

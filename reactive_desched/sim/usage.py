@@ -12,21 +12,22 @@ from reactive_desched.sim.pods import phase_of
 from reactive_desched.sim.profiles import PREFIX
 from reactive_desched.sim.store import Store
 
-__all__ = ["USAGE", "SimulatedUsage"]
+__all__ = ["EPHEMERAL_STORAGE", "USAGE", "SimulatedUsage", "system_use", "used_by_containers"]
 
-USAGE: Final = {f"usage-{resource}": resource for resource in (CPU, MEMORY)}
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+USAGE: Final = {f"usage-{resource}": resource for resource in (CPU, MEMORY, EPHEMERAL_STORAGE)}
 """Annotations that set what a pod's containers use, after the prefix, and of what."""
 
 _NODE_CPU_M: Final = 100
 _NODE_MEMORY: Final = 512 * 2**20
-_UNASKED: Final = {CPU: "20m", MEMORY: "32Mi"}
+_UNASKED: Final = {CPU: "20m", MEMORY: "32Mi", EPHEMERAL_STORAGE: "0"}
 
 
 class SimulatedUsage:
     """Each container uses a steady share of its request, 30 to 90 percent by the pod's uid.
 
-    The annotations `sim.reactive-desched/usage-cpu` and `usage-memory` set what a pod's
-    containers use each, as quantities.
+    The annotations `sim.reactive-desched/usage-cpu`, `usage-memory` and `usage-ephemeral-storage`
+    set what a pod's containers use each, as quantities.
     """
 
     def __init__(self, store: Store, index: PodIndex) -> None:
@@ -65,20 +66,27 @@ class SimulatedUsage:
         return [(container, _quantities(cpu, memory)) for container, cpu, memory in _used(pod)]
 
 
-def _used(pod: Obj) -> list[tuple[str, int, int]]:
-    """Return name, milli-cores and bytes for each container of a running pod."""
+def system_use(resource: str) -> int:
+    """Return what a node uses of a resource beside its pods."""
+    return {CPU: _NODE_CPU_M, MEMORY: _NODE_MEMORY}.get(resource, 0)
+
+
+def used_by_containers(pod: Obj, resource: str) -> dict[str, int]:
+    """Return what each container of a pod uses of a resource; empty when it does not run."""
     if phase_of(pod) != "Running":
-        return []
+        return {}
     notes = pod["metadata"].get("annotations") or {}
     percent = 30 + zlib.crc32(pod["metadata"]["uid"].encode()) % 61
-    return [
-        (
-            container["name"],
-            _amount(CPU, notes, container, percent),
-            _amount(MEMORY, notes, container, percent),
-        )
+    return {
+        container["name"]: _amount(resource, notes, container, percent)
         for container in pod["spec"].get("containers") or ()
-    ]
+    }
+
+
+def _used(pod: Obj) -> list[tuple[str, int, int]]:
+    """Return name, milli-cores and bytes for each container of a running pod."""
+    cpu, memory = used_by_containers(pod, CPU), used_by_containers(pod, MEMORY)
+    return [(name, cpu[name], memory[name]) for name in cpu]
 
 
 def _amount(resource: str, notes: Mapping[str, str], container: Obj, percent: int) -> int:

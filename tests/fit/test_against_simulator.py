@@ -12,6 +12,7 @@ from reactive_desched.fit.assumed_scheduler import AssumedScheduler
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.objects import Pod
 from reactive_desched.sim.clock import VirtualClock
+from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.scheduling.scheduler import Scheduler
 from reactive_desched.sim.store import Store
 from reactive_desched.state.cluster import ClusterState, ClusterView
@@ -25,7 +26,7 @@ Obj = dict[str, Any]  # any JSON object
 
 def simulated(objects: dict[str, list[Obj]]) -> Scheduler:
     """Return the simulator's scheduler with these objects before its eyes."""
-    scheduler = Scheduler(Store(VirtualClock(0.0), random.Random(1)))
+    scheduler = Scheduler(Store(VirtualClock(0.0), random.Random(1)), PodIndex())
     picture, volumes = scheduler.picture, scheduler.volumes
     for namespace in objects["namespaces"]:
         picture.see_namespace(namespace)

@@ -9,7 +9,7 @@ from tests.support.descheduled import STEP_S, DescheduledCluster
 class NominatingCluster:
     """A simulated cluster with MakeRoomForPending; `rooms` are the pods of its sets, in order.
 
-    The simulated scheduler does not go by nominations: whoever comes first takes the room.
+    The simulated scheduler keeps the room from pods of lower priority, as the real one does.
     """
 
     def __init__(self, cluster: DescheduledCluster) -> None:

@@ -94,10 +94,13 @@ def draw_cluster(world: SimulatedCluster, rng: Random) -> None:
 def draw_objects(store: Store, rng: Random, nodes: int = 0, few_pods: str = "6") -> None:
     """Create nodes, as many as are given if any, workloads and disruption budgets.
 
-    In half of the clusters a node takes `few_pods`.
+    In half of the clusters a node takes `few_pods`. No pod preempts others: previews assume so.
     """
     cpu, pods = rng.choice(["1", "2", "4"]), rng.choice([few_pods, "110"])
-    store.create("priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
+    store.create(
+        "priorityclasses",
+        {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"},
+    )
     for number in range(nodes or rng.randrange(2, 6)):
         store.create("nodes", node(f"n{number}", cpu=cpu, pods=pods))
     for app in APPS:

@@ -15,9 +15,16 @@ from reactive_desched.model.taints import HARD_EFFECTS, NO_SCHEDULE, Taint, unto
 from reactive_desched.sim.scheduling.needs import PodNeeds
 from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
 
-__all__ = ["NOT_MATCHED", "Candidate", "Check", "Filter", "reasons_against"]
+__all__ = ["NOT_MATCHED", "Candidate", "Check", "Filter", "Unresolvable", "reasons_against"]
 
-NOT_MATCHED: Final = "node(s) didn't match Pod's node affinity/selector"
+
+class Unresolvable(str):
+    """A reason against a node that holds whichever pods leave it."""
+
+    __slots__ = ()
+
+
+NOT_MATCHED: Final = Unresolvable("node(s) didn't match Pod's node affinity/selector")
 _UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 
 
@@ -29,6 +36,8 @@ class Candidate(Struct, frozen=True):
     needs: PodNeeds
     owner: str = ""
     node: str = ""
+    uid: str = ""
+    priority: int = 0
 
 
 Check: TypeAlias = Callable[[NodeRoom], Iterable[str]]
@@ -49,7 +58,7 @@ def node_unschedulable(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Keep off cordoned nodes."""
     if any(toleration.tolerates(_UNSCHEDULABLE) for toleration in pod.needs.tolerations):
         return None
-    no = ("node(s) were unschedulable",)
+    no = (Unresolvable("node(s) were unschedulable"),)
     return lambda room: no if room.is_unschedulable else ()
 
 
@@ -57,13 +66,13 @@ def node_name(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Accept only the node the pod names, if it names one."""
     if not pod.node:
         return None
-    no = ("node(s) didn't match the requested node name",)
+    no = (Unresolvable("node(s) didn't match the requested node name"),)
     return lambda room: () if room.name == pod.node else no
 
 
 def taint_toleration(pod: Candidate, _: SchedulerCache) -> Check | None:
     """Keep off nodes with a hard taint that the pod does not tolerate."""
-    no = ("node(s) had untolerated taint(s)",)
+    no = (Unresolvable("node(s) had untolerated taint(s)"),)
     tolerations = pod.needs.tolerations
 
     def check(room: NodeRoom) -> Iterable[str]:
@@ -102,6 +111,7 @@ def node_resources_fit(pod: Candidate, _: SchedulerCache) -> Check | None:
             yield "Too many pods"
         for resource, amount in wanted:
             if amount > room.free(resource):
-                yield f"Insufficient {resource}"
+                why = f"Insufficient {resource}"
+                yield Unresolvable(why) if amount > room.allocatable.get(resource, 0) else why
 
     return check

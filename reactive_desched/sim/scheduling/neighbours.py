@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from reactive_desched.model.labels import Labels
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
-from reactive_desched.sim.scheduling.filters import Candidate, Check
+from reactive_desched.sim.scheduling.filters import Candidate, Check, Unresolvable
 from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, PodGroup, SchedulerCache
 
 __all__ = ["Domain", "domain_counts", "inter_pod_affinity", "term_covers"]
@@ -13,7 +13,7 @@ __all__ = ["Domain", "domain_counts", "inter_pod_affinity", "term_covers"]
 Domain: TypeAlias = tuple[str, str]
 """A topology key and a node's value for it."""
 
-_NO_AFFINITY: Final = ("node(s) didn't match pod affinity rules",)
+_NO_AFFINITY: Final = (Unresolvable("node(s) didn't match pod affinity rules"),)
 _OWN_ANTI: Final = ("node(s) didn't match pod anti-affinity rules",)
 _THEIR_ANTI: Final = ("node(s) didn't satisfy existing pods anti-affinity rules",)
 

@@ -1,12 +1,12 @@
 """Finds every pending pod a node, one pod at a time, as the kube-scheduler would.
 
-It stands for koordinator's scheduler, too, which supports Reservations. There is no preemption: a
-pod waits until room appears, however high its priority.
+It stands for koordinator's scheduler, too, which supports Reservations. A pod that fits nowhere
+waits until room appears, which `preemption.py` makes for it where pods of lower priority have it.
 """
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ from reactive_desched.sim.binding import bind
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
 from reactive_desched.sim.dice import dice_for
+from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
     controller_uid,
@@ -23,6 +24,7 @@ from reactive_desched.sim.pods import (
     is_terminating,
     key_of,
     node_of,
+    priority_of,
 )
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.scheduling.backlog import Backlog
@@ -40,6 +42,12 @@ from reactive_desched.sim.scheduling.filters import (
     taint_toleration,
 )
 from reactive_desched.sim.scheduling.neighbours import inter_pod_affinity
+from reactive_desched.sim.scheduling.preemption import (
+    Nominator,
+    Preemption,
+    VictimsOnNode,
+    nominated_node,
+)
 from reactive_desched.sim.scheduling.reservations import (
     KOORDINATOR_SCHEDULER,
     PENDING,
@@ -96,6 +104,7 @@ class Scheduler:
     def __init__(
         self,
         store: Store,
+        index: PodIndex,
         tie_break: random.Random | None = None,
         scoring: str = LEAST_ALLOCATED,
     ) -> None:
@@ -106,6 +115,10 @@ class Scheduler:
         self._tie_break = tie_break
         self._scoring = scoring
         self._recorder = Recorder(store, NAME)
+        self._nominator = Nominator()
+        self._preemption = Preemption(
+            store, index, self.picture, self._nominator, self._reasons_against
+        )
         self._backlog = Backlog()
         self._room_changed = False
         self._other_pods_changed = False
@@ -162,22 +175,38 @@ class Scheduler:
 
     def verdicts(self, pod: Obj) -> dict[str, tuple[str, ...]]:
         """Return why each node cannot take a pod; feasible nodes have no reasons."""
-        checks = self._checks(self._candidate(pod))
-        return {room.name: reasons_against(checks, room) for room in self.picture.rooms()}
+        candidate = self._candidate(pod)
+        checks = self._checks(candidate)
+        return {
+            room.name: self._reasons_beside_nominated(candidate, checks, room)
+            for room in self.picture.rooms()
+        }
 
     def preview(self, pod: Obj) -> str:
         """Name the node to which a pod would be bound now, the first by name of equals."""
         candidate = self._candidate(pod)
         checks = self._checks(candidate)
-        rooms = [room for room in self.picture.rooms() if not reasons_against(checks, room)]
+        rooms = [
+            room
+            for room in self.picture.rooms()
+            if not self._reasons_beside_nominated(candidate, checks, room)
+        ]
         best = best_of(candidate, rooms, self.picture, self._scoring) if rooms else []
         return min((room.name for room in best), default="")
 
+    def preview_preemption(self, pod: Obj) -> tuple[list[VictimsOnNode], str]:
+        """Return the cheapest victims for a pod that fits nowhere, and why it waits."""
+        candidate, now = self._candidate(pod), self._store.clock.now()
+        _, reasons = self._feasible(candidate)
+        cheapest, why, _ = self._room_by_preemption(pod, candidate, reasons, now)
+        return cheapest, why
+
     def _observe_pod(self, pod: Obj, *, gone: bool) -> None:
         self.picture.see_pod(pod, gone=gone)
-        if not gone and _is_pending(pod):
-            priority = int(pod["spec"].get("priority") or 0)
-            self._backlog.offer(key_of(pod), pod["metadata"]["uid"], priority)
+        waits = not gone and _is_pending(pod)
+        self._nominator.see(pod, waits=waits)
+        if waits:
+            self._backlog.offer(key_of(pod), pod["metadata"]["uid"], priority_of(pod))
         else:
             self._backlog.drop(key_of(pod))
 
@@ -204,7 +233,8 @@ class Scheduler:
         rooms, failures = self._feasible(candidate)
         if rooms:
             best = best_of(candidate, rooms, self.picture, self._scoring)
-            self.reservations.make_available(name, self._choose(best, "", name), now)
+            names = [room.name for room in best]
+            self.reservations.make_available(name, self._choose(names, "", name), now)
         else:
             self._backlog.put_off(key, now, heeds_neighbours=False)
             self.reservations.refuse(name, self._summary(failures), now)
@@ -216,7 +246,7 @@ class Scheduler:
         for place in tuple(self.reservations.places_for(pod)):
             self.reservations.give_up(place)
             room = self.picture.room(place.node)
-            if room is not None and not reasons_against(self._checks(candidate), room):
+            if room is not None and not self._reasons_against(candidate, room):
                 self._bind(pod, place.node, place)
                 self.reservations.allocate(place, pod, now)
                 return True
@@ -230,7 +260,32 @@ class Scheduler:
             needs=self.picture.needs_of(pod),
             owner=controller_uid(pod),
             node=node_of(pod),
+            uid=pod["metadata"].get("uid", ""),
+            priority=priority_of(pod),
         )
+
+    def _reasons_against(self, pod: Candidate, room: NodeRoom) -> Sequence[str]:
+        return self._reasons_beside_nominated(pod, self._checks(pod), room)
+
+    def _reasons_beside_nominated(
+        self, pod: Candidate, checks: Sequence[Check], room: NodeRoom
+    ) -> tuple[str, ...]:
+        """Return why a node cannot take a pod, beside those of its priority that wait for it."""
+        reasons = reasons_against(checks, room)
+        beside = [
+            {**each, "spec": {**each["spec"], "nodeName": room.name}}
+            for each in self._nominator.on(room.name)
+            if each["metadata"]["uid"] != pod.uid and priority_of(each) >= pod.priority
+        ]
+        if reasons or not beside:
+            return reasons
+        for each in beside:
+            self.picture.see_pod(each)
+        try:
+            return reasons_against(self._checks(pod), room)
+        finally:
+            for each in beside:
+                self.picture.see_pod(each, gone=True)
 
     def _checks(self, pod: Candidate) -> list[Check]:
         made = [make(pod, self.picture) for make in FILTERS]
@@ -244,28 +299,63 @@ class Scheduler:
             return
         if self._take_reserved(pod, candidate, now):
             return
-        rooms, failures = self._feasible(candidate)
+        rooms, reasons = self._feasible(candidate, nominated_node(pod))
         if not rooms:
-            self._refuse(pod, self._summary(failures), now)
+            self._preempt(pod, candidate, reasons, now)
             return
         best = rooms
         if len(rooms) > 1:
             best = best_of(candidate, rooms, self.picture, self._scoring)
-        self._bind(pod, self._choose(best, namespace_of(pod), name_of(pod)))
+        names = [room.name for room in best]
+        self._bind(pod, self._choose(names, namespace_of(pod), name_of(pod)))
 
-    def _feasible(self, pod: Candidate) -> tuple[list[NodeRoom], Counter[str]]:
-        """Search from where the last search ended until enough nodes are found."""
+    def _preempt(
+        self, pod: Obj, candidate: Candidate, reasons: Mapping[str, Sequence[str]], now: float
+    ) -> None:
+        """Refuse a pod that fits nowhere; nominate it for a node that others leave for it."""
+        cheapest, why, nominated = self._room_by_preemption(pod, candidate, reasons, now)
+        if not cheapest:
+            self._refuse(pod, why, now, nominated)
+            return
+        by_node = {each.node: each for each in cheapest}
+        chosen = by_node[self._choose(by_node, namespace_of(pod), name_of(pod))]
+        self._refuse(pod, why, now, chosen.node)
+        self._preemption.carry_out(pod, chosen, self._recorder, now)
+
+    def _room_by_preemption(
+        self, pod: Obj, candidate: Candidate, reasons: Mapping[str, Sequence[str]], now: float
+    ) -> tuple[list[VictimsOnNode], str, str]:
+        """Return the cheapest victims, why the pod waits, and for which node without victims."""
+        why = self._summary(reasons)
+        if not self.picture.rooms():
+            return [], why, ""
+        if not_now := self._preemption.why_not(pod, reasons):
+            return [], f"{why} preemption: {not_now}", nominated_node(pod)
+        found, failures = self._preemption.find(candidate, reasons)
+        if not found:
+            return [], f"{why} preemption: {self._summary(failures)}", ""
+        return self._preemption.cheapest(found, now), why, ""
+
+    def _feasible(
+        self, pod: Candidate, nominated: str = ""
+    ) -> tuple[list[NodeRoom], dict[str, tuple[str, ...]]]:
+        """Search from where the last search ended until enough nodes are found.
+
+        Returns those nodes, and why each of the others that were looked at cannot take the pod. A
+        node that the pod is nominated for is the only one if it can.
+        """
         rooms, checks = self._eligible(pod), self._checks(pod)
+        for first in rooms if nominated else ():
+            if first.name == nominated and not self._reasons_beside_nominated(pod, checks, first):
+                return [first], {}
         enough = nodes_to_find(len(rooms))
         found: list[NodeRoom] = []
-        failures: Counter[str] = Counter()
-        if unnamed := len(self.picture.rooms()) - len(rooms):
-            failures[NOT_MATCHED] = unnamed
+        failures: dict[str, tuple[str, ...]] = {}
         start = self._start % len(rooms) if rooms else 0
         for looked, room in enumerate((*rooms[start:], *rooms[:start]), 1):
-            reasons = reasons_against(checks, room)
-            failures.update(reasons)
-            if not reasons:
+            if reasons := self._reasons_beside_nominated(pod, checks, room):
+                failures[room.name] = reasons
+            else:
                 found.append(room)
             if len(found) >= enough:
                 self._start = start + looked
@@ -279,9 +369,9 @@ class Scheduler:
             return self.picture.rooms()
         return [room for name in sorted(names) if (room := self.picture.room(name)) is not None]
 
-    def _choose(self, best: list[NodeRoom], *waiting: str) -> str:
+    def _choose(self, nodes: Iterable[str], *waiting: str) -> str:
         """Choose among equal nodes for a pod or a reservation, by its namespace and name."""
-        names = sorted(room.name for room in best)
+        names = sorted(nodes)
         if self._tie_break is None:
             return names[0]
         return dice_for(self._tie_break, "node", *waiting).choice(names)
@@ -292,14 +382,19 @@ class Scheduler:
         note = f"Successfully assigned {namespace}/{name} to {node}"
         self._recorder.normal(pod, "Scheduled", "Binding", note)
 
-    def _summary(self, failures: Counter[str]) -> str:
-        reasons = sorted(f"{number} {reason}" for reason, number in failures.items())
+    def _summary(self, failures: Mapping[str, Sequence[str]]) -> str:
+        """Count the reasons against nodes; those not looked at do not match by their name."""
         total = len(self.picture.rooms())
         if not total:
             return "no nodes available to schedule pods"
+        counts = Counter(reason for reasons in failures.values() for reason in reasons)
+        if unnamed := total - len(failures):
+            counts[NOT_MATCHED] += unnamed
+        reasons = sorted(f"{number} {reason}" for reason, number in counts.items())
         return f"0/{total} nodes are available: {', '.join(reasons)}."
 
-    def _refuse(self, pod: Obj, why: str, now: float) -> None:
+    def _refuse(self, pod: Obj, why: str, now: float, nominated: str = "") -> None:
+        """Write why a pod waits, and for which node; it is tried again after a change."""
         self._backlog.put_off(key_of(pod), now, heeds_neighbours=_heeds_neighbours(pod))
         condition = {
             "type": "PodScheduled",
@@ -309,9 +404,11 @@ class Scheduler:
         }
 
         def change(current: Obj) -> Obj:
-            status = current.get("status", {})
+            before = current.get("status", {})
+            status = {field: it for field, it in before.items() if field != "nominatedNodeName"}
             conditions = with_condition(status.get("conditions", []), condition, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
+            node = {"nominatedNodeName": nominated} if nominated else {}
+            return {**current, "status": {**status, **node, "conditions": conditions}}
 
         self._store.modify("pods", *key_of(pod), change, subresource="status")
         self._recorder.warning(pod, "FailedScheduling", "Scheduling", why)

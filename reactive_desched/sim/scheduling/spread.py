@@ -5,14 +5,14 @@ from typing import Final
 
 from reactive_desched.model.node_affinity import satisfies_required
 from reactive_desched.model.taints import HARD_EFFECTS, untolerated
-from reactive_desched.sim.scheduling.filters import Candidate, Check
+from reactive_desched.sim.scheduling.filters import Candidate, Check, Unresolvable
 from reactive_desched.sim.scheduling.needs import PodNeeds, SpreadConstraint
 from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
 
 __all__ = ["pod_topology_spread", "takes_part"]
 
 _UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
-_UNLABELLED: Final = f"{_UNEVEN} (missing required label)"
+_UNLABELLED: Final = Unresolvable(f"{_UNEVEN} (missing required label)")
 
 
 def pod_topology_spread(pod: Candidate, picture: SchedulerCache) -> Check | None:

@@ -9,15 +9,15 @@ from msgspec import Struct
 from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.pods import Key, key_of
-from reactive_desched.sim.scheduling.filters import Candidate, Check
+from reactive_desched.sim.scheduling.filters import Candidate, Check, Unresolvable
 from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom
 
 __all__ = ["VolumeBook"]
 
 _PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_NO_AFFINITY: Final = ("node(s) didn't match PersistentVolume's node affinity",)
-_NO_ZONE: Final = ("node(s) had no available volume zone",)
-_UNBOUND: Final = ("pod has unbound immediate PersistentVolumeClaims",)
+_NO_AFFINITY: Final = (Unresolvable("node(s) didn't match PersistentVolume's node affinity"),)
+_NO_ZONE: Final = (Unresolvable("node(s) had no available volume zone"),)
+_UNBOUND: Final = (Unresolvable("pod has unbound immediate PersistentVolumeClaims"),)
 
 
 class _Volume(Struct, frozen=True):
@@ -66,7 +66,7 @@ class VolumeBook:
         for claim in pod.needs.claims:
             bound_to = self._bound_to.get((pod.namespace, claim))
             if bound_to is None:
-                return _always((f'persistentvolumeclaim "{claim}" not found',))
+                return _always((Unresolvable(f'persistentvolumeclaim "{claim}" not found'),))
             volume = self._volumes.get(bound_to)
             if volume is None:
                 return _always(_UNBOUND)

@@ -1,0 +1,270 @@
+"""Ends pods where a node runs short of memory or of disk, as the kubelet's eviction manager.
+
+It looks every ten seconds at the nodes with a pod whose use is set by annotation: of the others no
+node runs short. The hard thresholds are the kubelet's defaults, and its order of pods; garbage
+collection of images, soft thresholds, inodes and process ids are not simulated.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from reactive_desched.errors import QuantityError
+from reactive_desched.model.resources import MEMORY, parse_amount
+from reactive_desched.model.taints import NO_SCHEDULE, Taint, Toleration
+from reactive_desched.sim import pod_status
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import condition_status, with_condition
+from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.index import PodIndex
+from reactive_desched.sim.node_switch import is_down
+from reactive_desched.sim.objects import Obj, name_of
+from reactive_desched.sim.pod_defaults import qos_class
+from reactive_desched.sim.pods import Key, is_critical, is_terminal, key_of, node_of, priority_of
+from reactive_desched.sim.profiles import PREFIX
+from reactive_desched.sim.recorder import Recorder
+from reactive_desched.sim.store import Event, Store
+from reactive_desched.sim.usage import EPHEMERAL_STORAGE, system_use, used_by_containers
+
+__all__ = ["EVICTED", "TRANSITION_S", "NodePressure", "why_not_admitted"]
+
+EVICTED: Final = "Evicted"
+TRANSITION_S: Final = 300.0
+"""For so long a condition stays after the last shortage (`evictionPressureTransitionPeriod`)."""
+
+_EVERY_S: Final = 10.0
+_KILLED: Final = 137
+_MEMORY_PRESSURE: Final = "MemoryPressure"
+_MEMORY_TAINT: Final = Taint("node.kubernetes.io/memory-pressure", NO_SCHEDULE)
+_SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi")
+
+
+class _Signal(Struct, frozen=True):
+    """A resource that may run short: its condition, and what has to be left of it."""
+
+    resource: str
+    condition: str
+    short: str
+    """The reason, and the message behind "kubelet has ", of the condition while it is True."""
+    short_message: str
+    enough: str
+    enough_message: str
+    least: int = 0
+    least_percent: int = 0
+
+    def threshold(self, capacity: int) -> int:
+        """Return how many bytes have to be left."""
+        return self.least or capacity * self.least_percent // 100
+
+
+_SIGNALS: Final = (
+    _Signal(
+        resource=MEMORY,
+        condition=_MEMORY_PRESSURE,
+        short="KubeletHasInsufficientMemory",
+        short_message="insufficient memory available",
+        enough="KubeletHasSufficientMemory",
+        enough_message="sufficient memory available",
+        least=100 * 2**20,
+    ),
+    _Signal(
+        resource=EPHEMERAL_STORAGE,
+        condition="DiskPressure",
+        short="KubeletHasDiskPressure",
+        short_message="disk pressure",
+        enough="KubeletHasNoDiskPressure",
+        enough_message="no disk pressure",
+        least_percent=10,
+    ),
+)
+"""In the order in which the kubelet reclaims: memory first."""
+
+_CONDITIONS: Final = (*(signal.condition for signal in _SIGNALS), "PIDPressure")
+
+
+class _Shortage(Struct, frozen=True):
+    """A signal whose threshold is met on a node: what has to be left, and what is."""
+
+    signal: _Signal
+    threshold: int
+    available: int
+
+
+class NodePressure(Reconciler):
+    """Bounded by the nodes that run short: one moment for each of their signals."""
+
+    watches = frozenset({"nodes", "pods"})
+
+    def __init__(self, store: Store, index: PodIndex) -> None:
+        super().__init__(store)
+        self._index = index
+        self._recorder = Recorder(store, "kubelet")
+        self._short_at: dict[str, dict[str, float]] = {}
+        """When a node was last short, by its name and the condition."""
+
+    def observe(self, event: Event) -> None:
+        """Look at the node of a pod whose use is set by annotation; forget a node that is gone."""
+        if event.resource == "nodes":
+            if event.type == "DELETED":
+                self._short_at.pop(name_of(event.object), None)
+            return
+        node = node_of(event.object)
+        if node and (node in self._short_at or _is_set_by_hand(event.object)):
+            self._at_the_next_look(node, self.store.clock.now())
+
+    def reconcile(self, key: Key, now: float) -> None:
+        """Report the conditions of a node, and end one pod of it while a resource is short."""
+        node = self.store.get("nodes", *key)
+        if node is None or is_down(node):
+            return
+        shortages = list(self._shortages(node))
+        short_at = self._short_at.setdefault(key[1], {})
+        short_at.update({each.signal.condition: now for each in shortages})
+        for signal in _SIGNALS:
+            since = short_at.get(signal.condition)
+            if since is not None:
+                is_short = now < since + TRANSITION_S
+                self._report(node, signal, is_short=is_short, now=now)
+                if not is_short:
+                    del short_at[signal.condition]
+        if shortages:
+            self._reclaim(node, shortages[0], now)
+        if short_at:
+            self._at_the_next_look(key[1], now)
+        else:
+            del self._short_at[key[1]]
+
+    def _at_the_next_look(self, node: str, now: float) -> None:
+        self.soon(("", node), (now // _EVERY_S + 1) * _EVERY_S)
+
+    def _shortages(self, node: Obj) -> Iterator[_Shortage]:
+        listed = node.get("status", {}).get("capacity") or {}
+        for signal in _SIGNALS:
+            capacity = parse_amount(signal.resource, str(listed.get(signal.resource, "0")))
+            used = system_use(signal.resource) + sum(
+                _used(pod, signal.resource) for pod in self._index.on_node(name_of(node))
+            )
+            threshold, available = signal.threshold(capacity), max(0, capacity - used)
+            if capacity and available < threshold:
+                yield _Shortage(signal, threshold, available)
+
+    def _report(self, node: Obj, signal: _Signal, *, is_short: bool, now: float) -> None:
+        condition = {
+            "type": signal.condition,
+            "status": "True" if is_short else "False",
+            "reason": signal.short if is_short else signal.enough,
+            "message": f"kubelet has {signal.short_message if is_short else signal.enough_message}",
+            "lastHeartbeatTime": rfc3339(now),
+        }
+        if condition_status(node, signal.condition) == condition["status"]:
+            return
+
+        def change(current: Obj) -> Obj:
+            status = current.get("status", {})
+            conditions = with_condition(status.get("conditions") or (), condition, rfc3339(now))
+            return {**current, "status": {**status, "conditions": conditions}}
+
+        self.store.modify("nodes", "", name_of(node), change, subresource="status")
+        note = f"Node {name_of(node)} status is now: {condition['reason']}"
+        self._recorder.normal(node, str(condition["reason"]), "NodeCondition", note)
+
+    def _reclaim(self, node: Obj, shortage: _Shortage, now: float) -> None:
+        """End the first pod in the kubelet's order: at most one at each look."""
+        resource = shortage.signal.resource
+        note = f"Attempting to reclaim {resource}"
+        self._recorder.warning(node, "EvictionThresholdMet", "Reclaiming", note)
+        running = [
+            pod
+            for pod in self._index.on_node(name_of(node))
+            if not is_terminal(pod) and not is_critical(pod)
+        ]
+        if running:
+            self._evict(min(running, key=lambda pod: _rank(pod, resource)), shortage, now)
+
+    def _evict(self, pod: Obj, shortage: _Shortage, now: float) -> None:
+        message = _message(pod, shortage)
+        mark = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": message,
+        }
+        self._recorder.warning(pod, EVICTED, "Evicting", message)
+
+        def change(current: Obj) -> Obj:
+            status = pod_status.ended(current, now, _KILLED, EVICTED, message)
+            conditions = with_condition(status["conditions"], mark, rfc3339(now))
+            return {**current, "status": {**status, "conditions": conditions}}
+
+        self.store.modify("pods", *key_of(pod), change, subresource="status")
+
+
+def why_not_admitted(pod: Obj, node: Obj) -> str:
+    """Return why a kubelet under pressure refuses a pod; empty when it takes it.
+
+    Under memory pressure alone it refuses pods of the class BestEffort that do not tolerate it,
+    under any other pressure all but critical ones.
+    """
+    pressures = [each for each in _CONDITIONS if condition_status(node, each) == "True"]
+    if not pressures or is_critical(pod):
+        return ""
+    if pressures == [_MEMORY_PRESSURE]:
+        tolerations = pod["spec"].get("tolerations") or ()
+        is_tolerated = any(
+            msgspec.convert(each, Toleration).tolerates(_MEMORY_TAINT) for each in tolerations
+        )
+        if is_tolerated or qos_class(pod["spec"]) != "BestEffort":
+            return ""
+    return f"The node had condition: [{' '.join(pressures)}]. "
+
+
+def _is_set_by_hand(pod: Obj) -> bool:
+    notes = pod["metadata"].get("annotations") or {}
+    return any(f"{PREFIX}usage-{signal.resource}" in notes for signal in _SIGNALS)
+
+
+def _used(pod: Obj, resource: str) -> int:
+    return sum(used_by_containers(pod, resource).values())
+
+
+def _rank(pod: Obj, resource: str) -> tuple[bool, int, int]:
+    """Order pods: first those above their requests, of these the lowest priority, the largest."""
+    above = _used(pod, resource) - sum(_requested(pod, resource).values())
+    return (above <= 0, priority_of(pod), -above)
+
+
+def _requested(pod: Obj, resource: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for container in pod["spec"].get("containers") or ():
+        requests = (container.get("resources") or {}).get("requests") or {}
+        try:
+            found[container["name"]] = parse_amount(resource, str(requests.get(resource, "0")))
+        except QuantityError:
+            found[container["name"]] = 0
+    return found
+
+
+def _message(pod: Obj, shortage: _Shortage) -> str:
+    """Say what is short, and which containers use more of it than they request."""
+    resource = shortage.signal.resource
+    requested = _requested(pod, resource)
+    threshold, available = _quantity(shortage.threshold), _quantity(shortage.available)
+    said = f"The node was low on resource: {resource}. "
+    said += f"Threshold quantity: {threshold}, available: {available}. "
+    for name, used in used_by_containers(pod, resource).items():
+        if used > requested[name]:
+            said += f"Container {name} was using {_quantity(used)}, request is "
+            said += f"{_quantity(requested[name])}, has larger consumption of {resource}. "
+    return said
+
+
+def _quantity(amount: int) -> str:
+    """Write an amount as Kubernetes' quantities of the format BinarySI."""
+    suffix = ""
+    for each in _SUFFIXES:
+        if not amount or amount % 1024:
+            break
+        amount, suffix = amount // 1024, each
+    return f"{amount}{suffix}"
