@@ -3,9 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -170,28 +168,14 @@ def sentences(tree: ast.Module) -> set[tuple[int, str]]:
     }
 
 
-class ReadModule(NamedTuple):
-    """What is asked of a module of tests."""
-
-    sentences: set[tuple[int, str]]
-    titles: set[str]
-    """What the titles of its golden file may begin with."""
-
-
-@cache
-def read_modules() -> dict[Path, ReadModule]:
-    """Read every module of tests and of their support.
-
-    No syntax tree is kept: a hundred thousand lines of them take the garbage collector seconds.
-    """
-    found = {}
+def read_modules() -> Iterator[tuple[Path, str]]:
+    """Yield every module of tests and of their support, and its source."""
     for path in sorted(TESTS.rglob("*.py")):
-        source = path.read_bytes()
-        found[path] = ReadModule(sentences(ast.parse(source)), titles_of(source.decode()))
-    return found
+        yield path, path.read_text(encoding="utf-8")
 
 
 def titles_of(source: str) -> set[str]:
+    """Return what the titles of a module's golden file may begin with."""
     names = re.findall(r"^ *(?:async )?def (\w+)", source, re.MULTILINE)
     shared = re.findall(r"golden\.shared\(\s*['\"]([^'\"]+)['\"]", source)
     return {name.removeprefix("test_").replace("_", " ") for name in names} | set(shared)
@@ -200,8 +184,8 @@ def titles_of(source: str) -> set[str]:
 def test_sentences_are_expected_in_golden_files_alone() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{line}: {text}"
-        for path, module in read_modules().items()
-        for line, text in sorted(module.sentences)
+        for path, source in read_modules()
+        for line, text in sorted(sentences(ast.parse(source)))
         if path != Path(__file__)  # whose samples are sentences
     ]
 
@@ -276,10 +260,10 @@ def test_a_list_of_names_and_five_words_are_no_sentence() -> None:
 
 def test_each_part_of_a_golden_file_belongs_to_a_test_of_its_module() -> None:
     files = sorted(TESTS.rglob("golden/*.txt"))
+    modules = dict(read_modules())
     stray: list[str] = []
     for file in files:
-        module = read_modules().get(file.parents[1] / f"test_{file.stem}.py")
-        known = module.titles if module else set()
+        known = titles_of(modules.get(file.parents[1] / f"test_{file.stem}.py", ""))
         titles = [re.split(r" \[|: ", title)[0] for title, _ in golden_parts(file)]
         stray += [f"{file.relative_to(TESTS)}: {title}" for title in titles if title not in known]
 

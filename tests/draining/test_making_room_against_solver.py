@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.draining.rooms import broken_by, fewest_moves, find, random_waiting
+from tests.draining.rooms import broken_by, find, random_waiting
 from tests.draining.small_clusters import SmallPlaces
 
 IS_DEEP = os.environ.get("TIER") == "deep"
@@ -14,6 +14,8 @@ DETERMINISTIC_TIME = 1.0 if IS_DEEP else 0.2
 
 @pytest.mark.hypothesis
 def test_room_is_made_for_nearly_as_many_pods_as_can_be_with_few_more_moves() -> None:
+    from tests.draining.exact_rooms import fewest_moves  # imports pandas, which each worker would
+
     rooms = most = moves = fewest = 0
     for waiting in filter(None, map(random_waiting, SEEDS)):
         room = find(waiting)

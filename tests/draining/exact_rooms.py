@@ -1,0 +1,64 @@
+"""The fewest moves that make room for a pod, exactly."""
+
+from collections.abc import Callable
+from functools import partial
+
+from ortools.sat.python import cp_model
+
+from reactive_desched.primitives.bits import slots_in
+from tests.draining.rooms import MOST, Waiting
+from tests.draining.small_clusters import MAX_PODS, SmallPod
+
+
+def fewest_moves(
+    waiting: Waiting, deterministic_time: float, *, any_node: bool = True
+) -> int | None:
+    """Return the fewest moves, `MOST` at most, by the solver; None where there is no room.
+
+    With `any_node` pods of every node may move, else those of the pod's own alone.
+    """
+    cluster, pod = waiting.cluster, waiting.pod
+    model = cp_model.CpModel()
+    to = {
+        n.number: model.new_bool_var(f"to{n.number}")
+        for n in cluster.nodes
+        if pod.allowed >> n.number & 1
+    }
+    model.add_exactly_one(to.values())
+    moves: dict[SmallPod, dict[int, cp_model.IntVar]] = {}
+    for each in cluster.pods:
+        if each.stays:
+            continue
+        others = slots_in(each.allowed & ((1 << len(cluster.nodes)) - 1) & ~(1 << each.node))
+        moves[each] = {n: model.new_bool_var(f"{each.name}>{n}") for n in others}
+        model.add(sum(moves[each].values()) <= 1)
+    for node in cluster.nodes:
+        n, there = node.number, cluster.on(node.number)
+        ways = {p: moves[p][n] for p in moves if n in moves[p]}
+        sizes: list[tuple[int, Callable[[SmallPod], int]]] = [
+            (node.cpu, lambda p: p.cpu),
+            (node.memory, lambda p: p.memory),
+            (MAX_PODS, lambda _: 1),
+        ]
+        groups = {p.apart for p in (*cluster.pods, pod) if p.apart}
+        sizes += [(1, partial(_is_of, group)) for group in sorted(groups)]
+        for limit, size in sizes:
+            stays = sum(size(p) * (1 - sum(moves.get(p, {}).values())) for p in there)
+            comes = sum(size(p) * x for p, x in ways.items())
+            own = size(pod) * to[n] if n in to else 0
+            model.add(stays + comes + own <= limit)
+    total = sum(x for ways in moves.values() for x in ways.values())
+    model.add(total <= MOST)
+    model.minimize(total)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    solver.parameters.max_deterministic_time = deterministic_time
+    status = solver.solve(model)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return round(solver.objective_value)
+    return None
+
+
+def _is_of(group: str, pod: SmallPod) -> int:
+    return int(pod.apart == group)
