@@ -181,6 +181,11 @@ def test_every_plugin_that_people_enable_has_something_to_do_in_that_cluster(
 ) -> None:
     plugins = {name: spec for name, spec in plugin_registry().items() if name not in NOT_HERE}
     args = {
+        "CustomPriority": {
+            "evictionOrder": [
+                {"name": name, "nodeSelector": {"matchLabels": {ZONE: name}}} for name in "ac"
+            ]
+        },
         "FragmentationAware": {"imbalanceThreshold": 0.0, "minImprovementThreshold": 0.0},
         "HighNodeUtilization": {"thresholds": {"cpu": 20}},
         "LowNodeUtilization": {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}},

@@ -54,6 +54,12 @@ _PLANS: Final = "ConsolidateNodes"
 _NUMBERS: Final = count()
 _ROOMY: Final = {"cpu": 1, "memory": 1}
 _ARGS: Final[Args] = {
+    "CustomPriority": {
+        "evictionOrder": [
+            {"name": name, "nodeSelector": {"matchLabels": {"example.com/price": name}}}
+            for name in ("high", "low")
+        ]
+    },
     "RemovePodsViolatingNodeAffinity": {
         "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
     },

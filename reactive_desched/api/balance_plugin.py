@@ -74,6 +74,14 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         """
         return ()
 
+    @property
+    def closes_nodes(self) -> bool:
+        """Say whether it finds sets of pods before the first of which their node gets the taint.
+
+        The taint is taken off where no acting plugin does so any more.
+        """
+        return False
+
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:
         """Plan which pods of the subject should leave, as the cluster is now."""

@@ -7,6 +7,7 @@ from typing import Final
 import anyio
 from anyio.lowlevel import checkpoint
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded, EventData
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.controller.consolidation import SetProgress, SetState, nodes_to_close
@@ -16,7 +17,6 @@ from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.consolidation import (
     ALL_NODES,
-    CONSOLIDATE_NODES,
     EMPTY,
     EMPTYING,
     consolidating_taint,
@@ -112,7 +112,7 @@ class Consolidation:
         assert node is not None, "the caller has checked it"
         now = anyio.current_time()
         if not self._acts:
-            state, why = SetState.GIVEN_UP, f"no profile acts by {CONSOLIDATE_NODES}"
+            state, why = SetState.GIVEN_UP, "no profile has an acting plugin that empties nodes"
         else:
             is_active = bool(found.get(info.name)) or self._is_left(info)
             state, why = self._progress.look(info, now, is_active=is_active)
@@ -150,7 +150,11 @@ class Consolidation:
 
     def _instances(self) -> Iterator[PluginInstance]:
         instances = self._controller.evaluator.instances
-        return (each for each in instances if each.name == CONSOLIDATE_NODES)
+        return (
+            each
+            for each in instances
+            if isinstance(each.plugin, BalancePlugin) and each.plugin.closes_nodes
+        )
 
     def _tainted(self) -> Sequence[NodeInfo]:
         view = self._controller.view
@@ -159,7 +163,7 @@ class Consolidation:
         return [info for info in found if info is not None and info.node is not None]
 
     def _is_left(self, info: NodeInfo) -> bool:
-        """Say whether a pod is leaving the node, or the plugin is to look at it still."""
+        """Say whether a pod is leaving the node, or a plugin is to look at it still."""
         evaluator = self._controller.evaluator
         if any(evaluator.is_queued((each, ALL_NODES)) for each in self._instances()):
             return True
@@ -169,10 +173,10 @@ class Consolidation:
         )
 
     async def _found_by_node(self) -> Mapping[str, int]:
-        """Count the pods that the plugin finds and that wait, by their nodes."""
+        """Count the pods that are found as one of a set and that wait, by the nodes they empty."""
         counts: dict[str, int] = {}
         for each in await self._description.findings():
-            finding = each.decision.finding
-            if finding.plugin == CONSOLIDATE_NODES:
-                counts[finding.pod.node] = counts.get(finding.pod.node, 0) + 1
+            moved = each.decision.finding.move_set
+            if moved is not None and moved.room_for is None:
+                counts[moved.node] = counts.get(moved.node, 0) + 1
         return counts

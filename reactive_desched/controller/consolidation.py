@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.model.consolidation import (
-    CONSOLIDATE_NODES,
     EMPTY,
     consolidation_of,
 )
@@ -68,7 +67,7 @@ class SetProgress:
         if now - since >= STUCK_AFTER_S:
             return SetState.GIVEN_UP, f"no pod has left for {STUCK_AFTER_S / 60:.0f} min"
         if now - active_at >= ENDS_AFTER_S:
-            return SetState.GIVEN_UP, f"{CONSOLIDATE_NODES} does not find its pods any more"
+            return SetState.GIVEN_UP, "no plugin finds its pods any more"
         return SetState.GOES_ON, "its pods leave as gates and limits allow"
 
 

@@ -17,7 +17,7 @@ from reactive_desched.draining.load_args import (
     with_defaults,
 )
 from reactive_desched.model.anomaly import AnomalyDetectors, AnomalyLimits
-from reactive_desched.model.labels import EVERYTHING, LabelSelector, Requirement, Selector
+from reactive_desched.model.labels import as_selector
 from reactive_desched.model.node_load import (
     Level,
     LoadRule,
@@ -91,7 +91,7 @@ class LoadPool:
             prod_low,
             prod_high,
             deviation=own.use_deviation_thresholds,
-            selector=_as_selector(own.node_selector),
+            selector=as_selector(own.node_selector),
         )
         self.rule_for_sweeps = structs.replace(self.rule, follows_pods=False)
         weights = None if pool is None else pool.resource_weights
@@ -158,10 +158,3 @@ def _condition(args: LowNodeLoadArgs, pool: NodePool | None) -> AnomalyLimits:
         own.consecutive_normalities or for_all.consecutive_normalities,
         own.timeout_s,
     )
-
-
-def _as_selector(written: LabelSelector | None) -> Selector:
-    if written is None:
-        return EVERYTHING
-    labels = (Requirement(key, "In", (value,)) for key, value in written.match_labels.items())
-    return Selector((*labels, *written.match_expressions))

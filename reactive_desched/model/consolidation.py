@@ -12,10 +12,10 @@ from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
 
 CONSOLIDATE_NODES: Final = "ConsolidateNodes"
-"""The plugin that finds the pods of such nodes."""
+"""The plugin that finds pods of any nodes that can be emptied."""
 
 ALL_NODES: Final = "nodes"
-"""The one subject of that plugin."""
+"""The one subject of a plugin that plans for all nodes together."""
 
 EMPTYING: Final = "emptying"
 """The taint's value while pods leave the node."""

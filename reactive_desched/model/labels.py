@@ -141,6 +141,14 @@ EVERYTHING: Final = Selector()
 NOTHING: Final = Selector((Requirement("", "In"),))
 
 
+def as_selector(written: LabelSelector | None) -> Selector:
+    """Return a selector object as its requirements; everything where there is none."""
+    if written is None:
+        return EVERYTHING
+    labels = (Requirement(key, "In", (value,)) for key, value in written.match_labels.items())
+    return Selector((*labels, *written.match_expressions))
+
+
 def label_key_error(key: str) -> str | None:
     """Say why a text is not a label key, or None when it is one."""
     prefix, slash, name = key.rpartition("/")

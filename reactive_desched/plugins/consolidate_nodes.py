@@ -224,6 +224,11 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
         DevicesChanged,
     )
 
+    @property
+    def closes_nodes(self) -> bool:
+        """Return True: no pod is to come to a node that is emptied."""
+        return True
+
     def subjects(self, change: Change, view: View) -> Iterable[str]:
         """Name all nodes."""
         del change, view

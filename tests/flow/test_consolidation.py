@@ -24,17 +24,19 @@ from reactive_desched.model.consolidation import (
 from reactive_desched.model.findings import Finding, MoveSet
 from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE, Mode
 from reactive_desched.model.node_marks import CONSOLIDATING
-from reactive_desched.model.objects import Annotations, Node, Pod
+from reactive_desched.model.objects import HOSTNAME_LABEL, Annotations, Node, Pod
 from reactive_desched.model.outcomes import DryRun
 from reactive_desched.model.taints import Taint
 from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
 )
+from reactive_desched.plugins.custom_priority import CustomPriorityArgs, CustomPriorityPlugin
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.configurations import (
     UNLIMITED_MOVES,
     make_configuration,
@@ -158,6 +160,47 @@ async def test_a_place_that_is_kept_for_no_one_ends_and_another_node_is_emptied(
         await anyio.sleep(240)
 
     assert {*controller.evicted_names} == {"a", "b"}
+
+
+def by_levels(**more: Any) -> CustomPriorityPlugin:
+    levels = [
+        {"name": name, "nodeSelector": {"matchLabels": {HOSTNAME_LABEL: name}}}
+        for name in ("n1", "n2")
+    ]
+    given = {"evictionOrder": levels, "mode": "DrainNode", "autoCordon": True, **more}
+    return plugin_from_policy(CustomPriorityPlugin, CustomPriorityArgs, **given)
+
+
+async def test_a_dear_node_that_is_closed_has_its_taint_while_its_pods_leave() -> None:
+    controller = Consolidating(by_levels())
+    controller.evictor.slow_s = 0.1
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.following():
+        assert controller.writes == [("n1", EMPTYING)]
+        assert sorted(controller.evicted_names) == ["a", "b"]
+        await controller.land(A, "n2")
+        await controller.land(B, "n2")
+        await anyio.sleep(120)
+
+    assert controller.writes == [("n1", EMPTYING), ("n1", EMPTY)]
+
+
+async def test_a_dear_node_of_which_one_pod_is_kept_gives_none_and_is_not_closed() -> None:
+    controller = Consolidating(by_levels(), guards=GuardSettings())
+    controller.sync_and_resume(*NODES, A, replace(B, annotations=HELD), C)
+    async with controller.following():
+        await anyio.sleep(60)
+
+    assert (controller.evicted_names, controller.writes) == ([], [])
+
+
+async def test_a_taint_is_taken_off_where_no_plugin_closes_nodes_any_more() -> None:
+    controller = Consolidating(by_levels(autoCordon=False))
+    controller.sync_and_resume(small("n1", EMPTYING), small("n2", cpu="1"), A, B, C)
+    async with controller.following():
+        pass
+
+    assert controller.writes == [("n1", None)]
 
 
 async def test_the_node_has_its_taint_before_the_first_pod_leaves_and_keeps_it_when_empty() -> None:

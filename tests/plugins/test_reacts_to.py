@@ -61,7 +61,7 @@ from reactive_desched.testing.builders import (
     with_spec,
 )
 from reactive_desched.testing.scenario import AnyPlugin, Scenario
-from reactive_desched.testing.topology_spread import spread_pods
+from reactive_desched.testing.topology_spread import spread_constraint, spread_pods
 
 REGISTRY = plugin_registry()
 PLUGINS: Mapping[str, type[AnyPlugin]] = {
@@ -406,6 +406,52 @@ CONSOLIDATE_NODES = {
     ),
     "DevicesChanged": applied(S1, S2, *CLAIMING, B, then=GPU_OF_N2, args=ONLY_N1),
 }
+LEVELS = [
+    {"name": name, "nodeSelector": {"matchLabels": {HOSTNAME_LABEL: name}}} for name in ("n1", "n2")
+]
+EACH_ALONE = {"mode": "BestEffort"}
+CLOSED = {"autoCordon": True}
+BARE = asks("bare", owner=None)
+N3 = small("n3")
+SPREAD_A, SPREAD_B = (
+    with_spec(
+        replace(each, labels=LABELLED),
+        topology_spread_constraints=(spread_constraint(1, HOSTNAME_LABEL),),
+    )
+    for each in (A, B)
+)
+SPREAD_AND_KEPT = (S1, S2, SPREAD_A, SPREAD_B, replace(BARE, labels=LABELLED))
+CUSTOM_PRIORITY = {
+    "NodeLevelChanged": applied(S1, A, then=S2, args=EACH_ALONE),
+    "NodeAdded": applied(*SPREAD_AND_KEPT, then=N3),
+    "NodeGone": removed(*SPREAD_AND_KEPT, N3, then=N3),
+    "NodeTaintsChanged": applied(*BEFORE, then=small("n2", "a:NoSchedule")),
+    "NodeLabelsChanged": applied(
+        S1, S2, asks("a", requires="disk=ssd"), then=small("n2", labels=SSD)
+    ),
+    "NodeCapacityIncreased": applied(S1, small("n2", cpu="1"), A, B, then=S2),
+    "NodeCapacityDecreased": applied(*BEFORE, then=small("n2", cpu="1")),
+    "NodeMetadataChanged": applied(*BEFORE, then=replace(S2, drain="ada")),
+    "NominationEnded": removed(*BEFORE, NOMINATED, then=NOMINATED),
+    "PendingPodAdded": applied(*BEFORE, then=NOMINATED),
+    "PodBound": applied(*BEFORE, then=asks("x", "n2", "3")),
+    "PodGone": removed(*BEFORE, asks("x", "n2", "3"), then=asks("x", "n2", "3")),
+    "PodLabelsChanged": applied(S1, S2, APART, B, then=LABELLED_B),
+    "PodSpecChanged": applied(*BEFORE, then=asks("b", "n2", "4")),
+    "PodTerminating": applied(*BEFORE, BARE, then=replace(BARE, deletion_s=1), args=CLOSED),
+    "PodEvictabilityChanged": Case(BEFORE, grows_old, evictor=YOUNG),
+    "NamespaceChanged": applied(
+        *(S1, S2, APART_IN_TEAM, Namespace("b"), in_namespace_b(LABELLED_B)),
+        then=Namespace("b", labels={"team": "b"}),
+    ),
+    "PvcChanged": applied(S1, S2, MOVER, B, VOLUME, then=CLAIM),
+    "PvChanged": applied(S1, S2, MOVER, B, CLAIM, TIED, then=VOLUME),
+    "CSINodeChanged": applied(
+        *(S1, S2, MOVER, B, CLAIM, VOLUME, CSINode("n2", attach_limits={"disks": 0})),
+        then=CSINode("n2", attach_limits={"disks": 1}),
+    ),
+    "DevicesChanged": applied(S1, S2, *CLAIMING, B, then=GPU_OF_N2),
+}
 WAITS = replace(
     asks("big", None, "4", requires=f"{HOSTNAME_LABEL}=n1"),
     status=PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", UNSCHEDULABLE),)),
@@ -463,6 +509,7 @@ MAKE_ROOM_FOR_PENDING = {
 
 CASES: Mapping[str, Mapping[str, Case]] = {
     "ConsolidateNodes": CONSOLIDATE_NODES,
+    "CustomPriority": CUSTOM_PRIORITY,
     "DrainNodes": DRAIN_NODES,
     "FragmentationAware": FRAGMENTATION_AWARE,
     "HighNodeUtilization": HIGH_NODE_UTILIZATION,
@@ -481,6 +528,7 @@ CASES: Mapping[str, Mapping[str, Case]] = {
 }
 ARGS: Mapping[str, dict[str, Any]] = {
     "ConsolidateNodes": {"headroom": {}, "minSaving": 0},
+    "CustomPriority": {"evictionOrder": LEVELS, "mode": "DrainNode"},
     "HighNodeUtilization": {"thresholds": {"cpu": 30}},
     "LowNodeLoad": {
         "lowThresholds": {"cpu": 40},

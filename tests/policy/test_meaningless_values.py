@@ -18,6 +18,7 @@ from tests.support.small_plugins import HEAD
 BALANCE = frozenset(
     (
         "ConsolidateNodes",
+        "CustomPriority",
         "FragmentationAware",
         "HighNodeUtilization",
         "LowNodeLoad",

@@ -27,7 +27,7 @@ from reactive_desched.model.devices import (
 )
 from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.job_tries import JobTries
-from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.labels import EVERYTHING, parse_selector
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.node_affinity import NodeAffinity, PreferredTerm
@@ -65,6 +65,7 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.index_registry import IndexHooks
 from reactive_desched.state.indexes.gangs import Gangs
 from reactive_desched.state.indexes.namespace_pods import NamespacePods
+from reactive_desched.state.indexes.node_levels import LevelRule, NodeLevels
 from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 from reactive_desched.state.indexes.pvc_users import PvcUsers
@@ -104,6 +105,10 @@ ARGS: dict[type[Index], tuple[Hashable, ...]] = {
         PackRule(MIDDLING),
         PackRule((("example.com/gpu", 50.0),)),
         PackRule(MIDDLING, as_upstream=True),
+    ),
+    NodeLevels: (
+        LevelRule((parse_selector("disk=ssd"), parse_selector("disk"), EVERYTHING)),
+        LevelRule((parse_selector("!disk"), EVERYTHING), parse_selector(f"{ZONE_LABEL}=a")),
     ),
     ZoneHealth: (
         ZoneRule(),

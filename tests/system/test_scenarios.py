@@ -70,9 +70,11 @@ ASKED_FOR = {
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
     "MakeRoomForPending",
+    "CustomPriority",
 }
 """Find pods of nodes that a person cordons: to have them drained, or because they are sick; the
-last two find nothing in a sweep, which writes no taint and nominates no pod."""
+next two find nothing in a sweep, which writes no taint and nominates no pod, and the last one where
+nobody says which nodes are expensive."""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from reactive_desched.policy.koordinator.migration_controller import (
 )
 from reactive_desched.policy.koordinator.paces import is_slower_than_ours, rates_of_jobs
 from reactive_desched.policy.koordinator.profiles import KoordinatorsProfile
-from reactive_desched.policy.registry import MIGRATION_CONTROLLER
+from reactive_desched.policy.registry import DEFAULT_EVICTOR, MIGRATION_CONTROLLER
 from reactive_desched.policy.settings.migration import MAX_LIMITER_S
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
@@ -31,6 +31,9 @@ _NOT_READ: Final = {
     ("enableContentionProfiling",): "there is no such endpoint",
 }
 """The fields of a file that nothing here reads, by path, and what to do instead."""
+
+_CUSTOM_PRIORITY: Final = "CustomPriority"
+_DRAIN_NODE: Final = "DrainNode"
 
 _ARGUMENTS_NOT_READ: Final = {
     "arbitrationArgs": "waiting jobs are looked at when something changes, not at intervals",
@@ -102,6 +105,20 @@ def profile_differences(
             yield place.diagnostic(
                 "is not read", hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True
             )
+    yield from _sets(profile)
+
+
+def _sets(profile: KoordinatorsProfile) -> Iterator[Diagnostic]:
+    """Yield what needs sets of pods, which jobs do not move."""
+    entry = profile.configs.get(_CUSTOM_PRIORITY)
+    if entry is None:
+        return
+    at = entry.below("args", "autoCordon")
+    drains = entry.below("args", "mode").text == _DRAIN_NODE
+    if drains and isinstance(at.node, ScalarNode) and at.node.value is True:
+        message = "a node is emptied as a whole then, and jobs move pods one by one: none leaves"
+        hint = f"remove it, or have {DEFAULT_EVICTOR} evict"
+        yield at.diagnostic(message, hint, rule=Rule.KOORDINATOR_DIFFERENCE, at_key=True)
 
 
 def _said(

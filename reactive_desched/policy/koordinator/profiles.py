@@ -18,7 +18,6 @@ _POINTS: Final = (*RUNNING_POINTS, "evict", "filter")
 _ALL: Final = "*"
 
 NEAREST: Final = {
-    "CustomPriority": "RemovePodsViolatingNodeAffinity, with preferred affinities, is the nearest",
     "ScaleDownBinPack": "HighNodeUtilization, which empties nodes of little use, is the nearest",
 }
 """The plugins of koordinator that are not here, and what to do instead."""
