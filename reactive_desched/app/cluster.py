@@ -1,6 +1,7 @@
 """Identifies the cluster before anything is recorded: records of two clusters must not mix."""
 
 import itertools
+import time
 from http import HTTPStatus
 from typing import Final
 
@@ -13,6 +14,7 @@ from reactive_desched.kube.client.cluster_guard import (
     ONE_NAMESPACE,
     read_cluster_uid,
 )
+from reactive_desched.kube.client.patience import Patience
 from reactive_desched.kube.client.session import Transport
 from reactive_desched.telemetry.logs import Logger
 
@@ -38,22 +40,19 @@ async def identify_cluster(session: Transport, name: str, seen_as: str = "") -> 
 
 
 async def wait_for_cluster(
-    session: Transport, name: str, seen_as: str, log: Logger, attempts: int | None = None
+    session: Transport, name: str, seen_as: str, log: Logger
 ) -> ClusterIdentity:
-    """Return the identity of the cluster as soon as the API server answers.
+    """Return the identity of the cluster as soon as the API server answers, however long it takes.
 
-    Raises ClusterError after so many attempts; without a number it goes on for ever, and takes a
-    server that shows no uid for what it is after a few seconds.
+    A server that shows no uid is taken for what it is after a few seconds.
     """
     last_reason = ""
     for attempt in itertools.count(1):
         try:
             cluster = await identify_cluster(session, name, seen_as)
-            if cluster.uid or attempts is not None or attempt >= MAX_DENIALS:
+            if cluster.uid or attempt >= MAX_DENIALS:
                 return cluster
         except ClusterError as error:
-            if attempt == attempts:
-                raise
             if (reason := str(error)) != last_reason:
                 last_reason = reason
                 log.warning(
@@ -64,11 +63,30 @@ async def wait_for_cluster(
     raise AssertionError("the loop has no end")
 
 
+async def identify_within(
+    patience: Patience, session: Transport, name: str, seen_as: str
+) -> ClusterIdentity:
+    """Return the identity of the cluster; raises ClusterError where no answer comes in time."""
+    while True:
+        try:
+            cluster = await identify_cluster(session, name, seen_as)
+        except ClusterError as error:
+            if not await patience.waited_after(error):
+                raise
+        else:
+            patience.succeeded()
+            return cluster
+
+
 async def _kube_system_uid(session: Transport) -> str:
     reply = await session.request("GET", NAMESPACES, params=ONE_NAMESPACE)
     if reply.ok:
         return read_cluster_uid(reply.body)
     if reply.status in _RETRYABLE or reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        text = f"GET {NAMESPACES}: {reply.status} {reply.error.advice}"
-        raise RequestRejected(text, retryable=True)
+        raise RequestRejected(
+            f"GET {NAMESPACES}: {reply.status} {reply.error.advice}",
+            retryable=True,
+            is_unauthorized=reply.status == HTTPStatus.UNAUTHORIZED,
+            retry_after_s=reply.retry_after_s(time.time()),
+        )
     return ""

@@ -17,7 +17,7 @@ from types import FrameType
 import anyio
 import msgspec
 
-from reactive_desched.app.cluster import wait_for_cluster
+from reactive_desched.app.cluster import identify_within
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.openings import open_api_session, run_event_recorder
 from reactive_desched.app.options import (
@@ -52,6 +52,7 @@ from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
+from reactive_desched.kube.client.patience import Patience
 from reactive_desched.kube.client.session import Session
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Evict
@@ -95,8 +96,6 @@ from reactive_desched.web.health import Health
 from reactive_desched.web.server import Served
 
 COMPLETED, NOT_COMPLETED = 0, 1
-MAX_ATTEMPTS = 3
-"""So often an API server that does not answer is asked which cluster it is."""
 JOURNAL_TIMEOUT_S = 10.0
 """How long a disk that takes no records may hold the sweep before it is stopped."""
 
@@ -148,7 +147,7 @@ async def _until_done(deps: Dependencies) -> int:
         with stop.cancellable:
             await resolve_open_intents(recorder, evictor, log)
         node_fit = deps.configuration.sweep_node_fit
-        snapshot = await _read_cluster(session, deps)
+        snapshot = await _read_cluster(session, deps, log)
         _log_snapshot(snapshot, deps, log)
         observer, status = TelemetryObserver(deps.metrics, log, time.time), COMPLETED
         for policy, is_observed in _sweeps(deps):
@@ -181,7 +180,18 @@ async def _until_done(deps: Dependencies) -> int:
     return status
 
 
-async def _read_cluster(session: Session, deps: Dependencies) -> Snapshot:
+class _LoggedProgress(Progress):
+    """Logs why the sweep does not begin yet."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+
+    def note(self, text: str) -> None:
+        """Log what is waited for."""
+        self._log.warning("the sweep waits for the API server", message=text)
+
+
+async def _read_cluster(session: Session, deps: Dependencies, log: Logger) -> Snapshot:
     """Return the cluster as it is now, with what the nodes use."""
     configuration = deps.configuration
     unasked = unasked_in_sweep(
@@ -190,7 +200,7 @@ async def _read_cluster(session: Session, deps: Dependencies) -> Snapshot:
     snapshot = await list_snapshot(
         session,
         needed_resources(configuration.policy, configuration.sweep_node_fit),
-        Progress(),
+        _LoggedProgress(log),
         optional_resources=OWNER_RESOURCES | USAGE_RESOURCES | unasked,
     )
     snapshot = await with_measured_use(snapshot, configuration, session, SystemClock())
@@ -407,7 +417,8 @@ async def _recording(
     log_api_server(session, log)
     try:
         name = deps.configuration.settings.events.cluster
-        cluster = await wait_for_cluster(session, name, session.description, log, MAX_ATTEMPTS)
+        patience = Patience(SystemClock(), _LoggedProgress(log).note)
+        cluster = await identify_within(patience, session, name, session.description)
     except ClusterError as error:
         is_refused = isinstance(error, RequestRejected) and error.is_unauthorized
         remedy = "; have the credentials renewed, and run it again" if is_refused else ""

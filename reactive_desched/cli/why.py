@@ -144,10 +144,10 @@ def _look(
     import time
 
     from reactive_desched.plan.inputs import look
-    from reactive_desched.plan.progress import Progress, ProgressBar
+    from reactive_desched.plan.progress import progress_on
     from reactive_desched.why.offline import explain
 
-    progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
+    progress = progress_on(sys.stderr, time.monotonic)
     try:
         looked_at = look(snapshot_flags.options_of(arguments), progress)
     finally:

@@ -27,7 +27,7 @@ from reactive_desched.plan.inputs import (
 )
 from reactive_desched.plan.mode import PlanMode
 from reactive_desched.plan.output import write
-from reactive_desched.plan.progress import Progress, ProgressBar
+from reactive_desched.plan.progress import Progress, progress_on
 from reactive_desched.plan.report import NodeCounts, PlanInputs, PlanReport, PolicyRef
 from reactive_desched.plan.rule_table import RuleTables
 from reactive_desched.plan.snapshot import Snapshot
@@ -111,7 +111,7 @@ def run_nodes(options: PlanOptions, build: Build | None = None) -> int:
 
 
 def _print(options: PlanOptions, build: Build) -> int:
-    progress = ProgressBar(sys.stderr, time.monotonic) if sys.stderr.isatty() else Progress()
+    progress = progress_on(sys.stderr, time.monotonic)
     with _gc_disabled():
         try:
             report = build(options, progress)

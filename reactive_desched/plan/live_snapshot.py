@@ -1,8 +1,7 @@
 """Builds a snapshot from a live cluster: lists each resource once."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import count
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Raw
 
@@ -10,6 +9,7 @@ from reactive_desched.errors import Malformed, RequestRejected, SnapshotUnavaila
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.cluster_guard import ClusterGuard
 from reactive_desched.kube.client.config import limits_of, rate_of
+from reactive_desched.kube.client.patience import Patience
 from reactive_desched.kube.client.responses import Body
 from reactive_desched.kube.client.session import KubeConfigOptions, Transport, open_session
 from reactive_desched.kube.codec import Codec, ListPage, WatchEvent, make_codecs
@@ -23,12 +23,6 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
 
 __all__ = ["list_snapshot", "read_live_snapshot"]
-
-MAX_ATTEMPTS: Final = 3
-MAX_ATTEMPTS_WHERE_THERE: Final = 10
-"""A server that has answered a list, or says when to ask again, is there: ask it more often."""
-_RETRY_DELAY_S: Final = 1.0
-_LONGEST_RETRY_AFTER_S: Final = 60.0
 
 AnyCodec = Codec[Any]  # every resource has its own records
 
@@ -74,9 +68,9 @@ async def list_snapshot(
     *,
     reads_all: bool = True,
 ) -> Snapshot:
-    """List these resources, each in up to three tries, or ten of a server that is there.
+    """List these resources; a server that does not serve is waited for, as Patience has it.
 
-    `reads_all` is as in SnapshotBuilder.
+    `reads_all` is as in SnapshotBuilder. `progress` says what is waited for.
 
     Raises SnapshotUnavailable when one cannot be listed completely, naming all that are refused: a
     decision on a part of the cluster could be wrong. An optional one that is refused is left out.
@@ -84,13 +78,12 @@ async def list_snapshot(
     codecs = make_codecs(InternTables(reads_all=reads_all))
     builder = SnapshotBuilder()
     missing: dict[str, RequestRejected] = {}
-    is_there, resources = False, tuple(resources)
+    clock = clock or SystemClock()
+    patience = Patience(clock, progress.note)
     for resource in resources:
         codec = _CountingCodec(codecs[resource], f"listing {resource}:", progress)
         try:
-            objects, unreadable = await _list_resource(
-                session, codec, clock or SystemClock(), is_there=is_there
-            )
+            objects, unreadable = await _list_resource(session, codec, clock, patience)
         except RequestRejected as error:
             if resource in optional_resources and not error.retryable:
                 builder.add_forbidden(resource, str(error))
@@ -99,7 +92,6 @@ async def list_snapshot(
             if error.retryable:
                 break  # the server is not there, or not well: the others would wait for it as long
         else:
-            is_there = True
             for obj in objects:
                 builder.add(resource, obj)
             for malformed in unreadable:
@@ -110,30 +102,19 @@ async def list_snapshot(
 
 
 async def _list_resource(
-    session: Transport, codec: AnyCodec, clock: Clock, *, is_there: bool
+    session: Transport, codec: AnyCodec, clock: Clock, patience: Patience
 ) -> tuple[list[Any], list[Malformed]]:
     """List a resource, beginning again when a try breaks off; nothing of that try is kept."""
-    for attempt in count(1):
+    while True:
         unreadable: list[Malformed] = []
         try:
             result = await list_once(session, codec, unreadable.append, clock=clock)
         except RequestRejected as error:
-            if (wait_s := _wait_s(error, attempt, is_there=is_there)) is None:
+            if not await patience.waited_after(error):
                 raise
-            await clock.sleep(wait_s)
         else:
+            patience.succeeded()
             return result.items, unreadable
-    raise AssertionError("the last try returns or raises")
-
-
-def _wait_s(error: RequestRejected, attempt: int, *, is_there: bool) -> float | None:
-    """Return how long to wait before the next attempt; None if there is none."""
-    asked_s = error.retry_after_s
-    is_there = asked_s is not None or (is_there and not error.is_unauthorized)
-    attempts = MAX_ATTEMPTS_WHERE_THERE if is_there else MAX_ATTEMPTS
-    if not error.retryable or attempt >= attempts or (asked_s or 0.0) > _LONGEST_RETRY_AFTER_S:
-        return None
-    return max(_RETRY_DELAY_S, asked_s or 0.0)
 
 
 def _refused_message(missing: Mapping[str, RequestRejected]) -> str:

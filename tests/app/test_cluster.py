@@ -4,12 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import pytest
 import trio.testing
 
-from reactive_desched.app.cluster import identify_cluster, wait_for_cluster
-from reactive_desched.errors import ClusterError, Unreachable
+from reactive_desched.app.cluster import identify_cluster, identify_within, wait_for_cluster
+from reactive_desched.errors import ClusterError, RequestRejected, Unreachable
 from reactive_desched.journal.cluster import ClusterIdentity
+from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.patience import PATIENCE_S, Patience
 from reactive_desched.kube.client.responses import ApiResponse
 from tests.support.recording_logger import RecordingLogger
 
@@ -110,10 +113,44 @@ async def test_a_controller_waits_for_the_answer_and_says_once_why() -> None:
     assert [line.values for line in log.lines] == [{"message": "GET /: refused"}]
 
 
-async def test_a_sweep_gives_up_after_some_attempts() -> None:
+def patience() -> Patience:
+    return Patience(LoopClock())
+
+
+class LoopClock(SystemClock):
+    """The virtual time of the test."""
+
+    now = staticmethod(anyio.current_time)
+
+
+async def test_a_sweep_waits_for_a_server_that_restarts() -> None:
+    refused = Unreachable("GET /", "refused", sent=False)
+    api = server(*[refused] * 5, 503, 500, FOUND)
+
+    assert await identify_within(patience(), api, "", "") == BY_UID
+    assert anyio.current_time() > 20
+
+
+async def test_a_sweep_gives_up_after_some_time() -> None:
     api = server(Unreachable("GET /", "refused", sent=False))
 
     with pytest.raises(Unreachable):
-        await wait_for_cluster(api, "", "", RecordingLogger(), attempts=3)
+        await identify_within(patience(), api, "", "")
+
+    assert PATIENCE_S - 5 < anyio.current_time() <= PATIENCE_S
+
+
+async def test_a_sweep_gives_up_credentials_that_are_not_accepted_after_three_requests() -> None:
+    api = server(401)
+
+    with pytest.raises(RequestRejected):
+        await identify_within(patience(), api, "", "")
 
     assert len(api.asked) == 3
+
+
+async def test_a_sweep_takes_a_server_that_shows_no_uid_for_what_it_is() -> None:
+    api = server(403)
+
+    assert await identify_within(patience(), api, "", "") == ClusterIdentity("kubernetes")
+    assert len(api.asked) == 1

@@ -323,7 +323,7 @@ def test_what_no_decision_asks_about_is_not_listed(
 def test_a_cluster_that_is_not_there_is_status_1(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    monkeypatch.setattr("reactive_desched.plan.live_snapshot.MAX_ATTEMPTS", 1)
+    monkeypatch.setattr("reactive_desched.kube.client.patience.PATIENCE_S", 0.0)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n"

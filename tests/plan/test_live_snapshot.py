@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reactive_desched.errors import SnapshotUnavailable, Unreachable
-from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.patience import PATIENCE_S
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import WatchStream
@@ -66,14 +66,30 @@ def said_no(code: int) -> ApiResponse:
     return ApiResponse(code, {}, b'{"kind":"Status","code":%d,"message":"no"}' % code)
 
 
-class Hasty(SystemClock):
+class Hasty:
     """Never waits, and remembers how long it should have."""
 
     def __init__(self) -> None:
         self.waited_s: list[float] = []
 
+    def now(self) -> float:
+        return sum(self.waited_s)
+
+    def wall(self) -> float:
+        return 1_790_000_000.0 + self.now()
+
     async def sleep(self, seconds: float) -> None:
         self.waited_s.append(seconds)
+
+
+class Noting(Progress):
+    """Keeps what is said of waits."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 GONE = Unreachable("GET", "refused", sent=False)
@@ -148,7 +164,7 @@ async def test_no_right_to_what_is_dispensable_is_demanded(golden: Golden) -> No
 
 async def test_a_server_that_stays_away_is_not_done_without() -> None:
     server = Server()
-    server.answers = {"jobs": [GONE, GONE, GONE]}
+    server.answers = {"jobs": [GONE] * 100}
     with pytest.raises(SnapshotUnavailable, match="jobs: GET: refused"):
         await list_snapshot(server, ["jobs"], Progress(), Hasty(), optional_resources={"jobs"})
 
@@ -184,27 +200,37 @@ async def test_a_list_that_breaks_is_begun_anew_after_a_pause_and_counts_once() 
 
     assert [str(each) for each in picture.pods] == ["shop/a"]
     assert (picture.duplicates, picture.unreadable_count) == (0, 1)
-    assert clock.waited_s == [1.0, 1.0]
+    assert clock.waited_s == [0.5, 1.0]
 
 
 async def test_a_server_that_stays_away_is_given_up_and_nothing_else_is_asked() -> None:
-    server = Server()
-    server.answers = {"pods": [GONE, GONE, GONE]}
+    server, clock = Server(), Hasty()
+    server.answers = {"pods": [GONE] * 100}
     with pytest.raises(SnapshotUnavailable, match="pods: GET: refused"):
-        await list_snapshot(server, ["pods", "nodes"], Progress(), Hasty())
+        await list_snapshot(server, ["pods", "nodes"], Progress(), clock)
 
-    assert server.asked == [("GET", "pods")] * 3
+    assert {resource for _, resource in server.asked} == {"pods"}
+    assert clock.waited_s[:5] == [0.5, 1.0, 2.0, 4.0, 5.0]
+    assert PATIENCE_S - 5 < clock.now() <= PATIENCE_S
 
 
-async def test_a_server_that_has_answered_a_list_is_asked_up_to_ten_times() -> None:
+async def test_an_outage_between_two_lists_is_waited_for_as_long_as_one_at_the_start() -> None:
     server, clock = Server(nodes=[NODE], pods=[POD]), Hasty()
-    server.answers["pods"] = [said_no(500), GONE, said_no(429)] * 3
+    server.answers = {"nodes": [GONE] * 9, "pods": [said_no(500), GONE, said_no(429)] * 3}
     picture = await list_snapshot(server, ["nodes", "pods"], Progress(), clock)
     assert [str(each) for each in picture.pods] == ["shop/a"]
+    assert clock.now() > PATIENCE_S
 
-    server.answers["pods"] = [GONE] * 10
-    with pytest.raises(SnapshotUnavailable):
-        await list_snapshot(server, ["nodes", "pods"], Progress(), clock)
+
+async def test_each_reason_to_wait_is_said_once_with_how_long_it_can_take() -> None:
+    server, notes = Server(nodes=[NODE]), Noting()
+    server.answers = {"nodes": [GONE, GONE, said_no(500), GONE]}
+    await list_snapshot(server, ["nodes"], notes, Hasty())
+    assert [(note.partition(";")[0], note[-4:]) for note in notes.notes] == [
+        ("GET: refused", "45 s"),
+        ("list /api/v1/nodes: 500 no", "44 s"),
+        ("GET: refused", "42 s"),
+    ]
 
 
 async def test_credentials_that_are_not_accepted_for_a_moment_leave_nothing_out() -> None:
@@ -214,41 +240,50 @@ async def test_credentials_that_are_not_accepted_for_a_moment_leave_nothing_out(
         server, ["pods", "jobs"], Progress(), clock, optional_resources={"jobs"}
     )
     assert picture.build_state(EVERYTHING).is_readable("jobs")
-    assert clock.waited_s == [1.0, 1.0]
+    assert clock.waited_s == [0.5, 1.0]
 
 
 async def test_credentials_that_are_not_accepted_are_named_after_three_tries(
     golden: Golden,
 ) -> None:
     server = Server(pods=[POD])
-    server.answers = {"jobs": [said_no(401)] * 3}
+    server.answers = {"jobs": [said_no(401)] * 4}
     with pytest.raises(SnapshotUnavailable) as caught:
         await list_snapshot(
             server, ["pods", "jobs", "nodes"], Progress(), Hasty(), optional_resources={"jobs"}
         )
     assert golden() in str(caught.value)
-    assert server.asked[-1] == ("GET", "jobs")
+    assert server.asked == [("GET", "pods"), *[("GET", "jobs")] * 3]
 
 
-async def test_a_server_that_says_when_to_ask_again_is_asked_then_up_to_ten_times() -> None:
-    busy = ApiResponse(429, {"Retry-After": "4"}, b"later")
+async def test_a_server_that_says_when_to_ask_again_is_asked_then() -> None:
+    busy = ApiResponse(429, {"Retry-After": "8"}, b"later")
     server, clock = Server(nodes=[NODE]), Hasty()
-    server.answers["nodes"] = [busy] * 9
+    server.answers["nodes"] = [busy] * 5
     picture = await list_snapshot(server, ["nodes"], Progress(), clock)
     assert [node.name for node in picture.nodes] == ["n1"]
-    assert clock.waited_s == [4.0] * 9
+    assert clock.waited_s == [8.0] * 5
 
     server.answers["nodes"] = [busy] * 10
     with pytest.raises(SnapshotUnavailable):
         await list_snapshot(server, ["nodes"], Progress(), clock)
 
 
-async def test_a_server_that_is_to_be_asked_after_ten_minutes_is_not_waited_for() -> None:
+@pytest.mark.parametrize("asked", ["600", "86400", "9" * 400, "Fri, 01 Jan 2100 00:00:00 GMT"])
+async def test_a_server_that_is_to_be_asked_much_later_is_not_waited_for(asked: str) -> None:
     server, clock = Server(nodes=[NODE]), Hasty()
-    server.answers["nodes"] = [ApiResponse(503, {"Retry-After": "600"}, b"later")]
-    with pytest.raises(SnapshotUnavailable):
+    server.answers["nodes"] = [ApiResponse(503, {"Retry-After": asked}, b"later")]
+    with pytest.raises(SnapshotUnavailable, match="asked again after"):
         await list_snapshot(server, ["nodes"], Progress(), clock)
     assert clock.waited_s == []
+
+
+@pytest.mark.parametrize("asked", ["-86400", "soon", "0", "Thu, 01 Jan 1970 00:00:00 GMT"])
+async def test_a_wait_that_is_none_leaves_ours(asked: str) -> None:
+    server, clock = Server(nodes=[NODE]), Hasty()
+    server.answers["nodes"] = [ApiResponse(503, {"Retry-After": asked}, b"later")]
+    await list_snapshot(server, ["nodes"], Progress(), clock)
+    assert clock.waited_s == [0.5]
 
 
 async def test_progress_is_counted() -> None:

@@ -1,6 +1,6 @@
 import io
 
-from reactive_desched.plan.progress import Progress, ProgressBar
+from reactive_desched.plan.progress import ProgressBar, progress_on
 
 CLEAR = "\r\x1b[K"
 
@@ -37,10 +37,24 @@ def test_a_share_beyond_the_end_is_the_whole() -> None:
     assert terminal.getvalue().endswith("100%")
 
 
-def test_elsewhere_nothing_is_shown() -> None:
-    silent = Progress()
-    silent.update("a", 1, 2)
-    silent.finish()
+def test_a_note_takes_the_bar_away_and_stays() -> None:
+    terminal = io.StringIO()
+    bar = ProgressBar(terminal, lambda: 1.0)
+    bar.update("", 7)
+    bar.note("no answer")
+    bar.finish()
+
+    assert terminal.getvalue() == f"{CLEAR} 7{CLEAR}waiting: no answer\n"
+
+
+def test_elsewhere_notes_alone_are_shown() -> None:
+    output = io.StringIO()
+    progress = progress_on(output, lambda: 1.0)
+    progress.update("a", 1, 2)
+    progress.note("no answer")
+    progress.finish()
+
+    assert output.getvalue() == "waiting: no answer\n"
 
 
 def test_a_bar_that_was_never_shown_is_not_taken_away() -> None:
