@@ -188,7 +188,7 @@ class _LoggedProgress(Progress):
 
     def note(self, text: str) -> None:
         """Log what is waited for."""
-        self._log.warning("the sweep waits for the API server", message=text)
+        self._log.warning("the API server is waited for", message=text)
 
 
 async def _read_cluster(session: Session, deps: Dependencies, log: Logger) -> Snapshot:

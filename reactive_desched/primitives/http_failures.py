@@ -4,6 +4,8 @@ No text of a request or an answer is in them: either may hold a secret.
 """
 
 import os
+import re
+import ssl
 from http import HTTPStatus
 from typing import Final
 
@@ -16,9 +18,16 @@ __all__ = [
     "CONNECTION_ERRORS",
     "check_proxy_login",
     "describe_error",
+    "is_certificate_refused",
+    "is_closed",
     "proxy_failure",
     "proxy_refusal",
 ]
+
+_ALERT: Final = re.compile(
+    r"_ALERT_((?:CERTIFICATE_\w+|(?:BAD|NO|UNSUPPORTED)_CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED))$"
+)
+"""OpenSSL's names of the alerts about a client's certificate."""
 
 CONNECTION_ERRORS: Final = (aiohttp.ClientError, OSError)
 """What aiohttp raises when a connection fails; OSError covers time-outs."""
@@ -58,8 +67,42 @@ def proxy_refusal(reply: aiohttp.ClientResponse) -> aiohttp.ClientHttpProxyError
     )
 
 
+def is_certificate_refused(error: BaseException | None) -> bool:
+    """Return whether a server refused our certificate, or that there is none, by an alert of TLS.
+
+    With TLS 1.3 it comes after our end of the handshake, as the answer to the first request.
+    """
+    return bool(_certificate_alert(error))
+
+
+def is_closed(error: BaseException | None) -> bool:
+    """Return whether the other side closed or reset the connection, or TLS failed over it."""
+    while error is not None:
+        if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError, ssl.SSLError)):
+            return not isinstance(error, ConnectionRefusedError)
+        error = error.__cause__
+    return False
+
+
+def _certificate_alert(error: BaseException | None) -> str:
+    """Return what an alert says of our certificate; empty where there is none."""
+    while error is not None:
+        reason = getattr(error, "reason", "") if isinstance(error, ssl.SSLError) else ""
+        if found := _ALERT.search(reason or ""):
+            return found[1].replace("_", " ").lower()
+        error = error.__cause__
+    return ""
+
+
 def _describe(error: Exception, role: str) -> str:
     """Describe an error; `role` says what the host of the error is where it is no server."""
+    if alert := _certificate_alert(error):
+        refuses = f"the {role or 'server'} does not accept the certificate of this client"
+        return f"{refuses}, in the TLS handshake: {alert}"
+    return _describe_other(error, role)
+
+
+def _describe_other(error: Exception, role: str) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return f"cannot trust {_host(error, role)}: {error.certificate_error}"

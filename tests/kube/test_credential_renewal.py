@@ -2,9 +2,10 @@
 
 import base64
 import json
+import ssl
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from reactive_desched.errors import ConfigError, Unreachable
 from reactive_desched.kube.auth.client_config import ClientConfigLoader
-from reactive_desched.kube.auth.credentials import Credentials
+from reactive_desched.kube.auth.credentials import IN_THE_HANDSHAKE, Credentials
 from reactive_desched.kube.auth.kubeconfig import InCluster, KubeconfigFiles, KubeConfigOptions
 from reactive_desched.kube.client.session import open_session
 from reactive_desched.telemetry.metrics import Metric
@@ -23,6 +24,7 @@ from tests.support.authority import CertificateAuthority
 from tests.support.fake_resource import FakeCodec
 from tests.support.golden import Golden
 from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.mutual_tls import mutual_tls
 from tests.support.scripted_api import ScriptedApi, failing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -255,6 +257,69 @@ async def test_requests_go_on_with_the_new_certificate_and_connections_of_the_ol
             assert set(api.connections) - before
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(
+    ("is_foreign", "sends_alerts"), [(True, True), (False, True), (False, False)]
+)
+async def test_a_certificate_that_is_refused_in_the_handshake_has_the_plugin_run_again_and_is_named(
+    tmp_path: Path,
+    authority: CertificateAuthority,
+    clock: ManualClock,
+    version: ssl.TLSVersion,
+    *,
+    is_foreign: bool,
+    sends_alerts: bool,
+) -> None:
+    plugin, old = Plugin(tmp_path), CertificateAuthority() if is_foreign else authority
+    now = datetime.fromtimestamp(clock.wall(), UTC)
+
+    def answer(name: str, signer: CertificateAuthority, at: datetime) -> None:
+        before, signer.now = signer.now, at
+        certificate, key = (each.read_text() for each in signer.issue(tmp_path, name))
+        signer.now = before
+        end = (now + timedelta(hours=8)).strftime("%Y-%m-%dT%H:%M:%SZ") if is_foreign else None
+        answered = {"clientCertificateData": certificate, "clientKeyData": key}
+        plugin.answer(answered | ({"expirationTimestamp": end} if end else {}))
+
+    tls = authority.server_context(tmp_path, "127.0.0.1", ask_clients=True)
+    tls.maximum_version = version
+    answer("old", old, old.now - timedelta(days=0 if is_foreign else 300))
+    async with AsyncExitStack() as stack:
+        if sends_alerts:
+            url = stack.enter_context(mutual_tls(tls))
+        else:
+            api = ScriptedApi(FakeCodec.path)
+            url = (await stack.enter_async_context(api.serving(tls))).url
+        ca_file = str(authority.write(tmp_path / "ca.pem"))
+        cluster = {"server": url, "certificate-authority": ca_file}
+        path = kubeconfig(tmp_path, plugin.user, **cluster)
+        said: list[str | None] = []
+        session = await stack.enter_async_context(
+            open_session(
+                KubeConfigOptions(kubeconfig=str(path)), clock=clock, on_credentials=said.append
+            )
+        )
+
+        async def fail_and_reload(runs: int) -> str:
+            with pytest.raises(Unreachable) as caught:
+                await session.request("GET", FakeCodec.path)
+            await wait_until(lambda: plugin.runs == runs or clock.pending_waits_s == [5.0])
+            clock.advance(5)
+            await wait_until(lambda: plugin.runs == runs)
+            await wait_until(lambda: clock.pending_waits_s not in ([5.0], []))
+            return str(caught.value)
+
+        text = await fail_and_reload(2)
+        assert IN_THE_HANDSHAKE in str(said[0])
+        assert str(tmp_path / "plugin") in str(said[0])
+        assert ("in the TLS handshake" in text) is sends_alerts
+        answer("new", authority, authority.now)
+        clock.advance(5)
+        await fail_and_reload(3)
+        assert (await session.request("GET", FakeCodec.path)).ok
+        assert said[1:] == [None]
+
+
 async def test_an_authority_that_is_exchanged_after_its_server_is_read_when_that_is_not_trusted(
     tmp_path: Path, authority: CertificateAuthority, clock: ManualClock
 ) -> None:
@@ -345,9 +410,8 @@ async def test_credentials_that_are_not_accepted_are_reported_until_they_are(
         assert running.said == [golden(path=path)]
         failing_now = samples(list(running.credentials.collect()))
         assert failing_now["credentials_failing"] == {(): 1.0}
-        running.credentials.accept()
-        await running.wait_s(60)
-        assert running.said[1:] == [None]
+        running.credentials.accept(running.credentials.config)
+        assert running.said[1:] == [None], "at once"
         assert samples(list(running.credentials.collect()))["credentials_failing"] == {(): 0.0}
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
+from reactive_desched.kube.auth.certificates import certificate_end
 from reactive_desched.kube.auth.credential import WRITE_ANEW, Credential
 from reactive_desched.kube.auth.impersonation import Header
 from reactive_desched.kube.auth.kubeconfig import (
@@ -71,7 +72,7 @@ class ClientConfig(Struct, frozen=True):
     `context` is the kubeconfig's; None for the service account of a pod. `impersonation` has the
     headers, some of them perhaps more than once, by which requests are sent as another user. At
     `renew_at_s`, in seconds since the epoch, the credentials are to be loaded again, before they
-    end; None where they name no end.
+    end; None where they name no end. `certificate_end_s` is when the client certificate ends.
     """
 
     server: str
@@ -82,6 +83,7 @@ class ClientConfig(Struct, frozen=True):
     context: str | None = None
     impersonation: tuple[Header, ...] = ()
     renew_at_s: float | None = None
+    certificate_end_s: float | None = None
 
 
 class ClientConfigLoader:
@@ -188,6 +190,7 @@ class ClientConfigLoader:
             tls_server_name=cluster.get("tls-server-name"),
             proxy=self._proxy(server, cluster.get("proxy-url")),
             renew_at_s=credential.renew_at_s,
+            certificate_end_s=certificate_end(credential.certificate),
         )
 
     def _require_http_url(self, field: str, url: str) -> str:

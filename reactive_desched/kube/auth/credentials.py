@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -18,7 +19,11 @@ from reactive_desched.kube.client.clock import Clock
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
-__all__ = ["Credentials"]
+__all__ = ["IN_THE_HANDSHAKE", "UNAUTHORIZED", "Credentials"]
+
+UNAUTHORIZED: Final = "401"
+IN_THE_HANDSHAKE: Final = "its certificate, in the TLS handshake"
+"""How the API server refuses credentials."""
 
 _RELOAD_EVERY_S = 60.0
 _MIN_RELOAD_INTERVAL_S = 5.0
@@ -50,7 +55,8 @@ class Credentials:
     intervals of up to five minutes while 401s keep coming.
     A reload that fails keeps the old credentials and sets `last_error`; so does a kubeconfig that
     leads to another cluster now, whose credentials are left alone, and an API server that does not
-    accept new ones either. `on_change` is called with each new `last_error`, and None at its end.
+    accept new ones either, until it serves a request that has them. `on_change` is called with each
+    new `last_error`, and None at its end.
     """
 
     def __init__(
@@ -67,7 +73,8 @@ class Credentials:
         self._invalidated = self._is_refresh_wanted = False
         self._rejections = self._failures = 0
         self._rejected_at = self._forced_at = float("-inf")
-        self._is_accepted = True
+        self._refused_as = ""
+        self._load_error: str | None = None
         self._refresh_wanted = Wakeup()
         self._source_text = describe_source(source)
         self._loader = ClientConfigLoader(source, environ)
@@ -102,14 +109,14 @@ class Credentials:
             self._loader.cancel()
             raise
 
-    def invalidate(self, rejected: ClientConfig) -> None:
+    def invalidate(self, rejected: ClientConfig, refusal: str = UNAUTHORIZED) -> None:
         """Make the worker thread read the credentials again: the API server rejected these.
 
-        Nothing happens where they are not the current ones any more.
+        `refusal` says how. Nothing happens where they are not the current ones any more.
         """
-        if rejected.headers != self.config.headers or rejected.tls is not self.config.tls:
+        if not self._is_current(rejected):
             return
-        self._is_accepted, self._invalidated = False, True
+        self._refused_as, self._invalidated = refusal, True
         self._want_refresh()
 
     def note_distrust(self) -> None:
@@ -123,9 +130,20 @@ class Credentials:
         self._is_refresh_wanted = True
         self._refresh_wanted.notify()
 
-    def accept(self) -> None:
-        """Say that the API server accepted the current credentials."""
-        self._is_accepted = True
+    def accept(self, accepted: ClientConfig) -> None:
+        """Note that the API server accepted these credentials, if they are the current ones."""
+        if self._refused_as and self._is_current(accepted):
+            self._refused_as = ""
+            self._report()
+
+    @property
+    def have_ended(self) -> bool:
+        """Say whether the client certificate in use has ended."""
+        end_s = self.config.certificate_end_s
+        return end_s is not None and end_s <= self._clock.wall()
+
+    def _is_current(self, config: ClientConfig) -> bool:
+        return config.headers == self.config.headers and config.tls is self.config.tls
 
     async def refresh_forever(self) -> None:
         """Read the credentials every minute, and soon where that is wanted, until cancelled."""
@@ -180,22 +198,27 @@ class Credentials:
                 f"{self._source_text} cannot be read: {type(error).__name__}; it is tried again",
             )
         else:
-            is_new = before.headers != self.config.headers or before.tls is not self.config.tls
-            self._is_accepted = self._is_accepted or is_new
-            self._end_load("ok", self._loader.rejection or self._refusal())
+            if not self._is_current(before):
+                self._refused_as = ""
+            self._end_load("ok", self._loader.rejection or None)
 
     def _refusal(self) -> str | None:
         """Say that the credentials are not accepted, though they were read again."""
-        if self._is_accepted:
+        if not self._refused_as:
             return None
         return (
-            f"{self._source_text}: the API server does not accept its credentials (401), and"
-            f" {self._loader.refused_hint}"
+            f"{self._source_text}: the API server does not accept its credentials"
+            f" ({self._refused_as}), and {self._loader.refused_hint}"
         )
 
     def _end_load(self, result: str, error: str | None) -> None:
         self._loads[result] += 1
         self._failures = 0 if result == "ok" else self._failures + 1
+        self._load_error = error
+        self._report()
+
+    def _report(self) -> None:
+        error = self._load_error or self._refusal()
         if error != self.last_error:
             self.last_error = error
             self._on_change(error)

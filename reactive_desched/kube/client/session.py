@@ -21,7 +21,7 @@ from yarl import URL
 from reactive_desched._version import __version__
 from reactive_desched.errors import RateLimited, Unreachable
 from reactive_desched.kube.auth.client_config import ClientConfig
-from reactive_desched.kube.auth.credentials import Credentials
+from reactive_desched.kube.auth.credentials import IN_THE_HANDSHAKE, Credentials
 from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions, locate_config
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.cluster_guard import (
@@ -41,6 +41,8 @@ from reactive_desched.kube.client.responses import ApiResponse, Body
 from reactive_desched.primitives.http_failures import (
     CONNECTION_ERRORS,
     describe_error,
+    is_certificate_refused,
+    is_closed,
     proxy_refusal,
 )
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -285,7 +287,7 @@ class Session:
         reply = await self._open(call, open_s or limits.open_s)
         try:
             if reply.status == HTTPStatus.OK and _is_json(reply):
-                self.credentials.accept()
+                self.credentials.accept(access)
                 readline = partial(reply.content.readline, max_line_length=limits.line_bytes)
                 yield WatchStream(reply.headers, readline, lambda: reply.content.total_raw_bytes)
             else:
@@ -328,7 +330,9 @@ class Session:
         self, method: str, path: str, error: Exception, *, is_partial: bool = False
     ) -> Unreachable:
         self.cluster.doubt()
-        if isinstance(error, aiohttp.ClientSSLError):
+        if is_certificate_refused(error) or (is_closed(error) and self.credentials.have_ended):
+            self.credentials.invalidate(self.credentials.config, IN_THE_HANDSHAKE)
+        elif isinstance(error, aiohttp.ClientSSLError):
             self.credentials.note_distrust()
         return Unreachable(
             f"{method} {path}",
@@ -346,7 +350,7 @@ class Session:
         if response.status == HTTPStatus.UNAUTHORIZED:
             self.credentials.invalidate(access)
             return
-        self.credentials.accept()
+        self.credentials.accept(access)
         if response.status in _OF_A_PROXY and not response.error.reason:
             self.cluster.doubt()
 
