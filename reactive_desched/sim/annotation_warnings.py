@@ -6,7 +6,7 @@ from typing import Final
 from reactive_desched.errors import QuantityError
 from reactive_desched.model.resources import parse_amount
 from reactive_desched.primitives.hints import not_one_of, quote
-from reactive_desched.sim.node_switch import ANNOTATION, DOWN
+from reactive_desched.sim.node_switch import ANNOTATION, DOWN, SHUTDOWN
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.profiles import KINDS, NUMBERS, PREFIX, REASON, number
 from reactive_desched.sim.usage import USAGE
@@ -52,8 +52,8 @@ def _of_a_node(obj: Obj) -> Iterator[str]:
     for name, value in _notes(obj):
         if name not in _OF_NODES:
             yield f"{PREFIX}{name}: {not_one_of(name, _OF_NODES)}"
-        elif value != DOWN:
-            yield f"{PREFIX}{name}: {quote(value)} is unknown; {DOWN} switches the kubelet off"
+        elif value not in (DOWN, SHUTDOWN):
+            yield f"{PREFIX}{name}: {not_one_of(value, (DOWN, SHUTDOWN))}"
 
 
 def _of_pods(obj: Obj) -> Iterator[str]:

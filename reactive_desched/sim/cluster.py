@@ -25,8 +25,10 @@ from reactive_desched.sim.controllers.jobs import Jobs
 from reactive_desched.sim.controllers.namespaces import Namespaces
 from reactive_desched.sim.controllers.node_lifecycle import NodeLifecycle
 from reactive_desched.sim.controllers.node_pressure import NodePressure
+from reactive_desched.sim.controllers.node_shutdown import NodeShutdown
 from reactive_desched.sim.controllers.pod_control import PodControl
 from reactive_desched.sim.controllers.pod_gc import PodGarbage
+from reactive_desched.sim.controllers.quota_use import QuotaUse
 from reactive_desched.sim.controllers.replica_sets import ReplicaSets
 from reactive_desched.sim.controllers.stale_disruption import StaleDisruption
 from reactive_desched.sim.controllers.stateful_sets import StatefulSets
@@ -175,6 +177,8 @@ class SimCluster:
             self.scheduler,
             Kubelets(store, index, rng, options.pace),
             NodePressure(store, index),
+            NodeShutdown(store, index),
+            QuotaUse(store),
             DisruptionBudgets(store),
             StaleDisruption(store),
             PodGarbage(store, index),

@@ -195,6 +195,16 @@ def _new_claim(obj: Obj) -> None:
     obj["status"] = {"phase": "Pending"}
 
 
+def _limit_range(obj: Obj) -> None:
+    """Take the most for the default limit, that for the default request, and else the least."""
+    for item in obj.get("spec", {}).get("limits") or ():
+        if item.get("type") == "Container":
+            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+            item.update({"default": limits} if limits else {})
+            item.update({"defaultRequest": requests} if requests else {})
+
+
 def _priority_class(obj: Obj) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
     obj.setdefault("value", 0)
@@ -246,6 +256,7 @@ _EVERY_WRITE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "cronjobs": _cron_job,
         "services": _service,
         "persistentvolumeclaims": _claim,
+        "limitranges": _limit_range,
         "priorityclasses": _priority_class,
         "secrets": _secret,
         "networkpolicies": _network_policy,

@@ -8,9 +8,10 @@ from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.controllers.controller import Reconciler
 from reactive_desched.sim.controllers.node_pressure import EVICTED, why_not_admitted
+from reactive_desched.sim.controllers.node_shutdown import SHUTDOWN_REASON, SHUTDOWN_REFUSAL
 from reactive_desched.sim.dice import dice_for
 from reactive_desched.sim.index import PodIndex
-from reactive_desched.sim.node_switch import is_down
+from reactive_desched.sim.node_switch import is_down, is_shutting_down
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import Key, is_ready, is_terminal, is_terminating, key_of, node_of
 from reactive_desched.sim.profiles import (
@@ -139,9 +140,11 @@ class Kubelets(Reconciler):
 
     def _admit(self, pod: Obj, life: _Life, now: float) -> None:
         node = self.store.get("nodes", "", node_of(pod)) or {}
+        if is_shutting_down(node):
+            self._refuse(pod, SHUTDOWN_REASON, SHUTDOWN_REFUSAL, now)
+            return
         if refusal := why_not_admitted(pod, node):
-            self._write(pod, pod_status.ended(pod, now, 1, EVICTED, refusal))
-            self._recorder.warning(pod, EVICTED, "Admission", refusal)
+            self._refuse(pod, EVICTED, refusal, now)
             return
         dice = dice_for(self._rng, "start", *key_of(pod))
         delay = life.profile.start_s + dice.uniform(0, self._pace.jitter_s)
@@ -149,6 +152,10 @@ class Kubelets(Reconciler):
         host = node_status.internal_ip(node)
         pod_ip = host if pod["spec"].get("hostNetwork") else self._next_address()
         self._write(pod, pod_status.admitted(pod, host, pod_ip, now))
+
+    def _refuse(self, pod: Obj, reason: str, message: str, now: float) -> None:
+        self._write(pod, pod_status.ended(pod, now, 1, reason, message))
+        self._recorder.warning(pod, reason, "Admission", message)
 
     def _next_address(self) -> str:
         """Hand out pod addresses in turn; they repeat after sixteen million pods."""

@@ -4,6 +4,7 @@ import bisect
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from reactive_desched.sim import admission, deletion, metadata, validation
@@ -11,7 +12,10 @@ from reactive_desched.sim.clock import Clock
 from reactive_desched.sim.defaults import apply_create_defaults, apply_defaults
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.history import Event, History
+from reactive_desched.sim.limit_ranges import apply_limit_ranges
 from reactive_desched.sim.objects import Obj, clone, name_of, namespace_of, storage_key
+from reactive_desched.sim.pod_defaults import qos_class
+from reactive_desched.sim.quotas import check_quotas
 from reactive_desched.sim.resources import RESOURCES, Resource
 from reactive_desched.sim.status import already_exists, not_found
 from reactive_desched.sim.writes import next_form
@@ -95,9 +99,14 @@ class Store:
         apply_defaults(kind, new)
         if resource == "pods":
             admission.admit_priority(new, self.list("priorityclasses"))
+            apply_limit_ranges(new, self.list("limitranges", namespace_of(new)))
+            new["status"]["qosClass"] = qos_class(new["spec"])
         validation.check_create(kind, new)
         if self.get(resource, namespace_of(new), name_of(new)) is not None:
             raise already_exists(kind, name_of(new))
+        if kind.namespaced and (quotas := self.list("resourcequotas", namespace_of(new))):
+            there = partial(self.list, resource, namespace_of(new))
+            check_quotas(kind, new, quotas, there, self.clock.now())
         return new if dry_run else self._commit("ADDED", resource, new, None)
 
     def update(

@@ -15,6 +15,7 @@ from reactive_desched.errors import QuantityError
 from reactive_desched.model.resources import MEMORY, parse_amount
 from reactive_desched.model.taints import NO_SCHEDULE, Taint, Toleration
 from reactive_desched.sim import pod_status
+from reactive_desched.sim.amounts import REQUESTS, listed, write_amount
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import condition_status, with_condition
 from reactive_desched.sim.controllers.controller import Reconciler
@@ -38,7 +39,6 @@ _EVERY_S: Final = 10.0
 _KILLED: Final = 137
 _MEMORY_PRESSURE: Final = "MemoryPressure"
 _MEMORY_TAINT: Final = Taint("node.kubernetes.io/memory-pressure", NO_SCHEDULE)
-_SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 class _Signal(Struct, frozen=True):
@@ -238,9 +238,10 @@ def _rank(pod: Obj, resource: str) -> tuple[bool, int, int]:
 def _requested(pod: Obj, resource: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for container in pod["spec"].get("containers") or ():
-        requests = (container.get("resources") or {}).get("requests") or {}
         try:
-            found[container["name"]] = parse_amount(resource, str(requests.get(resource, "0")))
+            found[container["name"]] = parse_amount(
+                resource, listed(container, REQUESTS).get(resource, "0")
+            )
         except QuantityError:
             found[container["name"]] = 0
     return found
@@ -250,21 +251,13 @@ def _message(pod: Obj, shortage: _Shortage) -> str:
     """Say what is short, and which containers use more of it than they request."""
     resource = shortage.signal.resource
     requested = _requested(pod, resource)
-    threshold, available = _quantity(shortage.threshold), _quantity(shortage.available)
+    threshold = write_amount(resource, shortage.threshold)
+    available = write_amount(resource, shortage.available)
     said = f"The node was low on resource: {resource}. "
     said += f"Threshold quantity: {threshold}, available: {available}. "
     for name, used in used_by_containers(pod, resource).items():
         if used > requested[name]:
-            said += f"Container {name} was using {_quantity(used)}, request is "
-            said += f"{_quantity(requested[name])}, has larger consumption of {resource}. "
+            asked = write_amount(resource, requested[name])
+            said += f"Container {name} was using {write_amount(resource, used)}, request is {asked}"
+            said += f", has larger consumption of {resource}. "
     return said
-
-
-def _quantity(amount: int) -> str:
-    """Write an amount as Kubernetes' quantities of the format BinarySI."""
-    suffix = ""
-    for each in _SUFFIXES:
-        if not amount or amount % 1024:
-            break
-        amount, suffix = amount // 1024, each
-    return f"{amount}{suffix}"

@@ -1,7 +1,7 @@
 """Reads the needs of a pod from its JSON, once per template."""
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -10,15 +10,15 @@ from reactive_desched.model.labels import Labels, LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.node_scores import DEFAULT_CONTAINER_REQUESTS
 from reactive_desched.model.objects import PodAffinityTerm as PodTerm
-from reactive_desched.model.resources import CPU, MEMORY, ContainerRequests, pod_requests
+from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.model.taints import Toleration, Tolerations
+from reactive_desched.sim.amounts import sum_of
 from reactive_desched.sim.objects import Obj, labels_of
 
 __all__ = ["HostPort", "NeedsReader", "PodNeeds", "SpreadConstraint", "WeightedTerm"]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_NOTHING: Final[Mapping[str, str]] = {}
 _TEMPLATES_KEPT: Final = 20_000
 
 T = TypeVar("T")
@@ -132,10 +132,10 @@ def _read(pod: Obj) -> PodNeeds:
     affinity = spec.get("affinity") or {}
     together = affinity.get("podAffinity") or {}
     apart = affinity.get("podAntiAffinity") or {}
-    scored = _requests(spec, DEFAULT_CONTAINER_REQUESTS)
+    scored = sum_of(spec, unasked=DEFAULT_CONTAINER_REQUESTS)
     return PodNeeds(
         labels=labels,
-        requests=_requests(spec),
+        requests=sum_of(spec),
         scored_cpu_m=scored.get(CPU, 0),
         scored_memory=scored.get(MEMORY, 0),
         tolerations=tuple(_convert(t, Toleration) for t in spec.get("tolerations") or ()),
@@ -156,29 +156,6 @@ def _convert(raw: object, kind: type[T]) -> T:
 
 def _optional(raw: object, kind: type[T]) -> T | None:
     return None if raw is None else msgspec.convert(raw, kind)
-
-
-def _requests(spec: Obj, unasked: Mapping[str, str] = _NOTHING) -> dict[str, int]:
-    """Sum the requests; `unasked` is the request of a container that names none."""
-    return pod_requests(
-        [{**unasked, **_wanted(c)} for c in spec.get("containers") or ()],
-        [
-            ContainerRequests(
-                {**unasked, **_wanted(c)}, is_sidecar=c.get("restartPolicy") == "Always"
-            )
-            for c in spec.get("initContainers") or ()
-        ],
-        _wanted(spec),
-        _texts(spec.get("overhead")),
-    )
-
-
-def _wanted(holder: Obj) -> dict[str, str]:
-    return _texts((holder.get("resources") or {}).get("requests"))
-
-
-def _texts(quantities: Mapping[str, Any] | None) -> dict[str, str]:
-    return {name: str(value) for name, value in (quantities or {}).items()}
 
 
 def _host_ports(spec: Obj) -> list[HostPort]:
