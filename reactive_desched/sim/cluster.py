@@ -21,6 +21,7 @@ from reactive_desched.sim.controllers.disruption import DisruptionBudgets
 from reactive_desched.sim.controllers.evacuation import Evacuation
 from reactive_desched.sim.controllers.event_expiry import EventExpiry
 from reactive_desched.sim.controllers.garbage import Garbage
+from reactive_desched.sim.controllers.horizontal_autoscalers import HorizontalAutoscalers
 from reactive_desched.sim.controllers.jobs import Jobs
 from reactive_desched.sim.controllers.namespaces import Namespaces
 from reactive_desched.sim.controllers.node_lifecycle import NodeLifecycle
@@ -171,6 +172,7 @@ class SimCluster:
             StatefulSets(store, index, pods("statefulset-controller")),
             DaemonSets(store, index, pods("daemonset-controller")),
             Jobs(store, index, pods("job-controller")),
+            HorizontalAutoscalers(store),
             Claims(store),
             NodeLifecycle(store, index),
             TaintEviction(store, index),

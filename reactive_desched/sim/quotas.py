@@ -1,4 +1,4 @@
-"""What pods use of the ResourceQuotas of their namespace, as the API server's plugin counts it.
+"""Counts what objects use of the ResourceQuotas of their namespace, as the API server's plugin.
 
 Objects count by `count/<resource>.<group>`, pods by their number, requests and limits too. Scopes
 of pods are honoured, but CrossNamespacePodAffinity; storage requests of claims do not count.
@@ -92,7 +92,7 @@ def _said(amounts: Mapping[str, int]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return the resource that a name of a quota is about: `cpu` of `limits.cpu`."""
+    """Return the resource that a name of a quota is about, without the kind of its amount."""
     return name.removeprefix(_OF_REQUESTS).removeprefix(_OF_LIMITS)
 
 

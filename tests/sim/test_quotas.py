@@ -137,19 +137,19 @@ def test_a_limit_range_gives_containers_what_they_do_not_name() -> None:
         pytest.param(
             {"type": "Container", "min": {"cpu": "100m"}, "defaultRequest": {"cpu": "1"}},
             {"requests": {"cpu": "50m"}},
-            "minimum cpu usage per Container is 100m, but request is 50m",
+            verbatim("minimum cpu usage per Container is 100m, but request is 50m"),
             id="min",
         ),
         pytest.param(
             {"type": "Container", "max": {"cpu": "1"}},
             {"limits": {"cpu": "2"}},
-            "maximum cpu usage per Container is 1, but limit is 2",
+            verbatim("maximum cpu usage per Container is 1, but limit is 2"),
             id="max",
         ),
         pytest.param(
             {"type": "Pod", "max": {"memory": "1Gi"}},
             {"requests": {"memory": "2Gi"}},
-            "maximum memory usage per Pod is 1Gi.  No limit is specified",
+            verbatim("maximum memory usage per Pod is 1Gi.  No limit is specified"),
             id="pod",
         ),
     ],

@@ -1,6 +1,6 @@
 """Tables of the kinds that hold what others are configured with."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from reactive_desched.sim.objects import Obj, name_of
@@ -9,6 +9,7 @@ from reactive_desched.sim.tables.columns import AGE, NAME, Table, age_of, text
 __all__ = ["CONFIGURATION_TABLES"]
 
 _MOST_METRICS = 2
+_UNKNOWN = "<unknown>"
 
 
 def _config_map(obj: Obj, now: float) -> list[object]:
@@ -44,7 +45,7 @@ def _runtime_class(obj: Obj, now: float) -> list[object]:
 
 def _autoscaler(obj: Obj, now: float) -> list[object]:
     spec, scaled = obj.get("spec", {}), obj.get("spec", {}).get("scaleTargetRef") or {}
-    targets = list(_targets(spec))
+    targets = list(_targets(spec, obj.get("status", {}).get("currentMetrics") or ()))
     more = len(targets) - _MOST_METRICS
     shown = ", ".join(targets[:_MOST_METRICS]) or "<none>"
     return [
@@ -58,8 +59,13 @@ def _autoscaler(obj: Obj, now: float) -> list[object]:
     ]
 
 
-def _targets(spec: Obj) -> Iterator[str]:
-    """Yield the target of each metric; its value is unknown, as nothing scales here."""
+def _targets(spec: Obj, current: Iterable[Obj]) -> Iterator[str]:
+    """Yield the value and the target of each metric; the value of some is unknown."""
+    known = {
+        source.get("name"): source.get("current") or {}
+        for each in current
+        if (source := each.get("resource")) is not None
+    }
     for metric in spec.get("metrics") or ():
         kind = str(metric.get("type", ""))
         source = metric.get(kind[:1].lower() + kind[1:]) or {}
@@ -67,7 +73,16 @@ def _targets(spec: Obj) -> Iterator[str]:
         percent = target.get("averageUtilization")
         wanted = target.get("averageValue") or target.get("value") or "<auto>"
         name = f"{source['name']}: " if "name" in source else ""
-        yield f"{name}<unknown>/" + (f"{percent}%" if percent else wanted)
+        value = known.get(source.get("name"), {})
+        if percent:
+            yield f"{name}{_percent(value)}/{percent}%"
+        else:
+            yield f"{name}{value.get('averageValue', _UNKNOWN)}/{wanted}"
+
+
+def _percent(value: Obj) -> str:
+    found = value.get("averageUtilization")
+    return _UNKNOWN if found is None else f"{found}%"
 
 
 CONFIGURATION_TABLES: Mapping[str, Table] = MappingProxyType(
