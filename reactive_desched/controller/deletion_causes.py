@@ -24,6 +24,7 @@ from reactive_desched.model.objects import Namespace, OwnerReference, Pod, Repli
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
+from reactive_desched.state.kinds.workloads import UNOBSERVED
 
 ROLLOUT_KEPT_S: Final = 5.0
 """So long after the end of a rollout it explains a deletion: the watch of pods may be later."""
@@ -122,10 +123,12 @@ class DeletionCauses:
         workload = self._view.workload(uid)
         if workload is None or len(deletion.owners) > _KNOWN_DEPTH:
             return deletion.ended(DELETED, f"whether {own} gave it up is not known")
-        if rollout := workload.rollout or self._recent_rollout(uid, now):
-            return deletion.ended(ROLLED_OUT, f"{top}: {rollout}")
         numbers = f"{top} wants {workload.replicas} and has {deletion.others} without it"
-        if deletion.others >= workload.replicas:
+        is_too_many = deletion.others >= workload.replicas
+        rollout = workload.rollout or self._recent_rollout(uid, now)
+        if rollout and not (is_too_many and rollout == UNOBSERVED):
+            return deletion.ended(ROLLED_OUT, f"{top}: {rollout}")
+        if is_too_many:
             return deletion.ended(SCALED_DOWN, numbers)
         return deletion.ended(DELETED, numbers, is_explained=False)
 

@@ -34,6 +34,7 @@ from reactive_desched.model.outcomes import (
 )
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.state.kinds.workloads import UNOBSERVED
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController, FakeEvictor
@@ -149,6 +150,9 @@ def deployment(wanted: int, rollout: str = "") -> tuple[Deployment, ReplicaSet]:
         pytest.param(deployment(2), "Deleted", False, id="a person deletes one of two"),
         pytest.param(deployment(1), "ScaledDown", True, id="one is wanted, and one is left"),
         pytest.param(deployment(2, "rolls out"), "RolledOut", True, id="a rollout"),
+        pytest.param(deployment(1, "rolls out"), "RolledOut", True, id="a rollout with a surge"),
+        pytest.param(deployment(2, UNOBSERVED), "RolledOut", True, id="a change not observed"),
+        pytest.param(deployment(1, UNOBSERVED), "ScaledDown", True, id="a size not observed"),
         pytest.param(deployment(2)[:1], "OwnerGone", True, id="its ReplicaSet is gone"),
         pytest.param(deployment(2)[1:], "OwnerGone", True, id="its Deployment is gone"),
         pytest.param((), "OwnerGone", True, id="both are gone"),
@@ -207,6 +211,11 @@ def rolled_out_and_done(flow: FakeEdgesController) -> None:
     flow.deliver(deployment(2)[0])
 
 
+def scaled_down_and_observed(flow: FakeEdgesController) -> None:
+    flow.deliver(deployment(1, UNOBSERVED)[0])
+    flow.deliver(deployment(1)[0])
+
+
 IN_A_NAMESPACE = Namespace("default")
 
 
@@ -216,6 +225,7 @@ IN_A_NAMESPACE = Namespace("default")
         pytest.param(lambda f: f.deliver(deployment(2, "rolls")[0]), "RolledOut", id="it rolls"),
         pytest.param(rolled_out_and_done, "RolledOut", id="it rolled, and has ended"),
         pytest.param(lambda f: f.deliver(deployment(1)[0]), "ScaledDown", id="it wants fewer"),
+        pytest.param(scaled_down_and_observed, "ScaledDown", id="it wanted fewer, and has"),
         pytest.param(lambda f: f.delete(deployment(2)[0]), "OwnerGone", id="it is deleted"),
         pytest.param(
             lambda f: f.delete(*deployment(2)), "OwnerGone", id="its ReplicaSet is deleted too"

@@ -254,6 +254,7 @@ class Life:
                         lambda: datetime.fromtimestamp(self.controller.clocks.wall(), UTC),
                         decision_rate=DECISIONS,
                         now=self.controller.clocks.monotonic,
+                        disruptions=lambda: world.config.settings.events.disruptions,
                         uptime=world.uptime,
                         server_time=world.server_time,
                     )

@@ -16,9 +16,11 @@ from reactive_desched.state.kinds.kind import (
     WireStruct,
 )
 
-__all__ = ["DEPLOYMENT", "STATEFUL_SET"]
+__all__ = ["DEPLOYMENT", "STATEFUL_SET", "UNOBSERVED"]
 
-_UNOBSERVED: Final = "its latest change is not observed yet"
+UNOBSERVED: Final = "its latest change is not observed yet"
+"""The rollout of a workload whose change may be one, or another size."""
+
 _DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 _ON_DELETE: Final = "OnDelete"
 _PARALLEL: Final = "Parallel"
@@ -95,7 +97,7 @@ def _deployment_rollout(wire: WireWorkload) -> str:
     """
     status = wire.status
     if status.observed_generation < wire.metadata.generation:
-        return _UNOBSERVED
+        return UNOBSERVED
     if any(each.reason == _DEADLINE_EXCEEDED for each in status.conditions):
         return ""
     old = status.replicas - status.updated_replicas
@@ -106,7 +108,7 @@ def _stateful_set_rollout(wire: WireWorkload) -> str:
     """Say what of a rollout is under way, as `kubectl rollout status` does."""
     status, strategy = wire.status, wire.spec.update_strategy
     if status.observed_generation < wire.metadata.generation:
-        return _UNOBSERVED
+        return UNOBSERVED
     if strategy.type == _ON_DELETE:
         return ""
     rolling = strategy.rolling_update

@@ -1,0 +1,200 @@
+"""A day on which pods end in every way that there is: the record names the cause of each end."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+from trio.testing import MockClock
+
+from reactive_desched.api.event import DISRUPTION_OBSERVED, EVICTION_SUCCEEDED
+from reactive_desched.journal.events import read_events
+from reactive_desched.sim.deletion import DeleteOptions
+from reactive_desched.sim.eviction import evict
+from reactive_desched.sim.node_switch import ANNOTATION, SHUTDOWN
+from reactive_desched.sim.objects import Obj, labels_of
+from reactive_desched.sim.pods import is_active, node_of
+from reactive_desched.sim.profiles import Pace
+from tests.safety.story import Story, read_policy
+from tests.safety.world import World
+from tests.support.sim_world import node, workload
+from tests.support.trio_order import task_order
+
+POLICY = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: day
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+guards: {minPodAge: 0s, minReadyTime: 0s, standingTimes: {otherTaints: 0s, nodeLabels: 0s}}
+events: {disruptions: {record: all}}
+"""
+HOUR_S = 3600.0
+OURS = "evicted by this controller"
+EXPECTED = {
+    "preempted": "PreemptionByScheduler",
+    "tainted": "DeletionByTaintManager",
+    "pressed": "TerminationByKubelet",
+    "shut-down": "TerminationByKubelet",
+    "lost": "DeletionByPodGC",
+    "evicted": "EvictionByEvictionAPI",
+    "scaled": "ScaledDown",
+    "rolled": "RolledOut",
+    "orphaned": "OwnerGone",
+    "homeless": "NamespaceGone",
+    "deleted": "Deleted",
+    "ours": OURS,
+}
+"""The cause of the end of the pods of each workload, which runs on a node of its own."""
+
+
+class Day(Story):
+    """Twelve workloads on as many nodes; every hour something ends the pods of one."""
+
+    def prepare(self) -> None:
+        """Create a node and a workload for each cause, and one node for what comes after it."""
+        store = self.world.store
+        store.create("namespaces", {"metadata": {"name": "home"}})
+        for name, value in (("low", 10), ("high", 1000)):
+            store.create("priorityclasses", {"metadata": {"name": name}, "value": value})
+        store.create("nodes", node("spare", cpu="64", labels={"spare": "true"}))
+        for app in EXPECTED:
+            store.create("nodes", node(app, labels={"for": app}))
+            stays = app == "preempted"
+            spec = workload(
+                app,
+                1,
+                cpu="3",
+                priorityClassName="low",
+                affinity=_on(app, is_only=stays),
+            )
+            meta = {"name": app, "namespace": "home" if app == "homeless" else "default"}
+            store.create("deployments", {"metadata": meta, "spec": spec})
+
+    async def play_day(self) -> None:
+        """End the pods of each workload in its way, one an hour."""
+        await anyio.sleep(HOUR_S)
+        for app in EXPECTED:
+            getattr(self, f"end_{app.replace('-', '_')}")()
+            await anyio.sleep(HOUR_S)
+
+    def end_preempted(self) -> None:
+        """Create a pod of high priority that fits only there."""
+        made = workload(
+            "urgent", 1, cpu="3", priorityClassName="high", nodeSelector={"for": "preempted"}
+        )
+        meta = {"name": "urgent", "namespace": "default"}
+        self.world.store.create("deployments", {"metadata": meta, "spec": made})
+
+    def end_tainted(self) -> None:
+        """Give the node a taint that pods may not stay with."""
+        self._taint_node("tainted", "broken:NoExecute")
+
+    def end_pressed(self) -> None:
+        """Let the pod use all memory of its node."""
+        self._annotate_pod("pressed", {"sim.reactive-desched/usage-memory": "8Gi"})
+
+    def end_shut_down(self) -> None:
+        """Shut the node down."""
+        self._set_annotations("nodes", {"name": "shut-down"}, {ANNOTATION: SHUTDOWN})
+
+    def end_lost(self) -> None:
+        """Take the node away."""
+        self.world.store.delete("nodes", "", "lost")
+
+    def end_evicted(self) -> None:
+        """Evict the pod as another client."""
+        evict(
+            self.world.store, "default", self._pod("evicted")["metadata"]["name"], DeleteOptions()
+        )
+
+    def end_scaled(self) -> None:
+        """Want no pod any more."""
+        self._edit("scaled", replicas=0)
+
+    def end_rolled(self) -> None:
+        """Want another template."""
+        self._edit("rolled", template=workload("rolled", 1, cpu="2")["template"])
+
+    def end_orphaned(self) -> None:
+        """Delete the owner."""
+        self.world.store.delete("deployments", "default", "orphaned")
+
+    def end_homeless(self) -> None:
+        """Delete the namespace."""
+        self.world.store.delete("namespaces", "", "home")
+
+    def end_deleted(self) -> None:
+        """Delete the pod."""
+        self.world.store.delete("pods", "default", self._pod("deleted")["metadata"]["name"])
+
+    def end_ours(self) -> None:
+        """Give the node a taint that the policy is about."""
+        self._taint_node("ours", "gpu:NoSchedule")
+
+    def _pod(self, app: str) -> Obj:
+        (pod,) = (each for each in self.world.store.list("pods") if _is_of(each, app))
+        return pod
+
+    def _annotate_pod(self, app: str, annotations: Mapping[str, str]) -> None:
+        meta = self._pod(app)["metadata"]
+        self._set_annotations("pods", meta, {**(meta.get("annotations") or {}), **annotations})
+
+    def _edit(self, app: str, **fields: Any) -> None:
+        self.world.store.modify(
+            "deployments", "default", app, lambda it: {**it, "spec": {**it["spec"], **fields}}
+        )
+
+
+def _is_of(pod: Obj, app: str) -> bool:
+    return labels_of(pod).get("app") == app and is_active(pod) and bool(node_of(pod))
+
+
+def _on(app: str, *, is_only: bool) -> Obj:
+    """Return the affinity of a pod that prefers its own node, or accepts no other."""
+    own = {"matchExpressions": [{"key": "for", "operator": "In", "values": [app]}]}
+    spare = {"matchExpressions": [{"key": "spare", "operator": "Exists"}]}
+    required = {"nodeSelectorTerms": [own] if is_only else [own, spare]}
+    preferred = [{"weight": 100, "preference": own}]
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        }
+    }
+
+
+async def live_through(folder: Path, seen: dict[str, str]) -> None:
+    """Let the day pass; note the app of every pod that there was."""
+    world = World(folder, read_policy(POLICY), Random(1), Pace())
+    day = Day(world, Random(1))
+
+    def note(event: Any) -> None:
+        if event.resource == "pods":
+            seen[event.object["metadata"]["uid"]] = labels_of(event.object).get("app", "")
+
+    world.store.subscribe(note)
+    await world.live(day.prepare, day.play_day)
+
+
+def test_the_record_names_the_cause_of_the_end_of_every_pod_of_a_day(tmp_path: Path) -> None:
+    task_order().seed(1)
+    apps: dict[str, str] = {}
+    clock = MockClock(autojump_threshold=0)
+    anyio.run(
+        partial(live_through, tmp_path, apps), backend="trio", backend_options={"clock": clock}
+    )
+
+    causes: dict[str, list[str]] = {}
+    for event in read_events(tmp_path):
+        if event.type == DISRUPTION_OBSERVED:
+            causes.setdefault(apps[event.data.who.uid], []).append(event.data.cause)
+        elif event.type == EVICTION_SUCCEEDED:
+            causes.setdefault(apps[event.data.who.uid], []).append(OURS)
+    assert causes == {app: [cause] for app, cause in EXPECTED.items()}
