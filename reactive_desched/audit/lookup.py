@@ -268,13 +268,26 @@ def _subject_conditions(connection: sqlite3.Connection, event_filter: EventFilte
     if event_filter.pods:
         _add_pods(connection, event_filter.pods, terms)
     if event_filter.owners:
-        fits = _Conditions()
-        fits.add_fitting("word", event_filter.owners)
-        terms.add(
-            f"s.chain IN (SELECT chain FROM owners WHERE {fits.where})",  # noqa: S608 -- question marks
-            *fits.values,
-        )
+        _add_owners(connection, event_filter.owner_words, terms)
     return terms
+
+
+def _add_owners(
+    connection: sqlite3.Connection, owners: tuple[str, ...], terms: _Conditions
+) -> None:
+    """Choose by uid, name, kind and name, or namespace, kind and name."""
+    alternatives = _Conditions()
+    for owner in owners:
+        is_key = owner.count("/") > 1
+        namespace, _, name = owner.partition("/") if is_key else ("", "", owner)
+        fits = _Conditions()
+        fits.add_fitting("word", (name,))
+        chosen = f"s.chain IN (SELECT chain FROM owners WHERE {fits.where})"  # noqa: S608 -- question marks
+        if is_key:
+            numbers = ", ".join(map(str, _text_ids(connection, (namespace,))))
+            chosen = f"({chosen} AND s.namespace IN ({numbers}))"
+        alternatives.add(chosen, *fits.values)
+    terms.add(f"({' OR '.join(alternatives.texts)})", *alternatives.values)
 
 
 def _add_pods(connection: sqlite3.Connection, pods: tuple[str, ...], terms: _Conditions) -> None:

@@ -187,7 +187,7 @@ class ZoneBrake(EvictionParticipant):
         for zone, status in disrupted.items():
             before = self._reported.get(zone)
             if before is None or _effect(before) != _effect(status):
-                message = _describe(zone, status)
+                message = self._describe_effect(zone, status)
                 yield BrakeNotice(ZONE, f"zone {zone}".rstrip(), engaged=True, message=message)
         for zone in self._reported.keys() - disrupted.keys():
             message = f"{_name(zone)} is back"
@@ -200,7 +200,7 @@ class ZoneBrake(EvictionParticipant):
     @property
     def message(self) -> str:
         """Say which zones are braked; empty for none."""
-        zones = "; ".join(_describe(zone, status) for zone, status in self._reported.items())
+        zones = "; ".join(self._describe_effect(*each) for each in self._reported.items())
         return self._stop_reason or zones
 
     @property
@@ -213,6 +213,15 @@ class ZoneBrake(EvictionParticipant):
     @property
     def _health(self) -> ZoneHealth | None:
         return None if self._rule is None else self._view.index(ZoneHealth, self._rule)
+
+    def _describe_effect(self, zone: str, status: ZoneStatus) -> str:
+        """Say what is wrong in a zone, and where it is only slowed that its pods go on leaving."""
+        text = _describe(zone, status)
+        if not _is_slowed(status):
+            return text
+        limit = None if self._settings is None else self._settings.large_zone_rate
+        rate = "" if limit is None else f" at {limit.rate}"
+        return f"{text}, and as the zone is large its pods go on leaving{rate}"
 
     def _disrupted_zone(self, pod: Pod) -> tuple[str, ZoneStatus] | None:
         """Return the zone of a pod's node, if it is disrupted."""

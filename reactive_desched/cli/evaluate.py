@@ -9,7 +9,7 @@ from typing import Any, Final
 from reactive_desched.cli import controller_client, flag_values
 from reactive_desched.cli.commands import Commands
 from reactive_desched.cli.following import follow
-from reactive_desched.cli.kubectl_names import question_of
+from reactive_desched.cli.kubectl_names import owner_key, question_of
 from reactive_desched.cli.pause import add_person, person
 from reactive_desched.errors import ConfigError
 from reactive_desched.text.counts import agree, format_count
@@ -77,7 +77,9 @@ def _add_scope(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--node", metavar="NAME", help="the pods of this node")
     command.add_argument(
-        "--owner", metavar="NAMESPACE/KIND/NAME", help="the pods of this workload, or its uid"
+        "--owner",
+        metavar="NAME",
+        help="the pods of this workload, as 'KIND NAMESPACE/NAME', or its uid",
     )
     command.add_argument(
         "-n",
@@ -101,7 +103,7 @@ def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
         if (value := getattr(arguments, name)) is not None:
             if name in scope:
                 raise ConfigError(f"--{name} and {' '.join(arguments.words)} name two of a kind")
-            scope[name] = value
+            scope[name] = owner_key([value]) if name == "owner" else value
     if arguments.all:
         scope["all"] = True
     if not scope:

@@ -8,9 +8,11 @@ from typing import Any
 
 from reactive_desched.cli import controller_client
 from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.kubectl_names import owner_key
 from reactive_desched.cli.pause import add_person, person
 from reactive_desched.text.ages import age_of, time_until
 from reactive_desched.text.counts import and_more, format_count
+from reactive_desched.text.workloads import name_of_key
 
 
 def add(commands: Commands) -> None:
@@ -25,7 +27,7 @@ def add(commands: Commands) -> None:
         "the same command.",
         examples=(
             "reactive-desched eviction-loops list",
-            "reactive-desched eviction-loops clear shop/Deployment/web",
+            "reactive-desched eviction-loops clear Deployment shop/web",
         ),
     )
     actions = command.add_subparsers(metavar="ACTION", required=True)
@@ -58,16 +60,18 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
         f"evaluate its findings again; who did so is recorded. {controller_client.WHERE}",
         epilog=controller_client.STATUS,
         examples=(
-            "reactive-desched eviction-loops clear shop/Deployment/web",
+            "reactive-desched eviction-loops clear Deployment shop/web",
             "reactive-desched eviction-loops clear --all --reason 'nodes were added'",
         ),
     )
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "owner",
-        nargs="?",
-        metavar="NAMESPACE/KIND/NAME",
-        help="the workload as `list` names it, for example shop/Deployment/web, or its uid",
+        nargs="*",
+        default=(),
+        metavar="KIND NAMESPACE/NAME",
+        help="the workload as `list` names it, such as Deployment shop/web, as "
+        "NAMESPACE/KIND/NAME, or its uid",
     )
     which.add_argument("--all", action="store_true", help="every workload")
     add_person(command)
@@ -82,7 +86,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _clear(arguments: argparse.Namespace) -> int:
-    body = {**person(arguments), "owner": arguments.owner or ""}
+    body = {**person(arguments), "owner": owner_key(arguments.owner) if arguments.owner else ""}
     answer = controller_client.client_of(arguments).send_order("futile-clear", body)
     sys.stdout.write(f"{answer.heading(arguments.server)}\n")
     count = answer.value["cleared"]
@@ -114,7 +118,7 @@ def _table(answer: Mapping[str, Any], now: datetime) -> Iterator[str]:
 def _row(owner: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     moves = owner["moves"]
     return (
-        owner["owner"],
+        name_of_key(owner["owner"]),
         owner["plugin"],
         str(owner["futileMoves"]),
         "left alone" if owner["parked"] else "resting",

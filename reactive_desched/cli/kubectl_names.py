@@ -45,7 +45,7 @@ def question_of(words: Sequence[str], namespace: str | None) -> dict[str, str]:
 
     Raises ConfigError for words that name none of them, or several.
     """
-    *before, name = words
+    *before, name = " ".join(words).split() or [""]
     if len(before) > 1:
         raise ConfigError(f"one pod at a time: there is {' and '.join(words)}")
     kind = kind_of(before[0]) if before else ""
@@ -75,6 +75,19 @@ def _question(kind: str, name: str, namespace: str | None) -> dict[str, str]:
     if not rest:
         raise ConfigError(f"say the namespace of {kind}/{name}: -n NAMESPACE")
     return {"owner": workload_key(kind, namespace, rest)}
+
+
+def owner_key(words: Sequence[str]) -> str:
+    """Return the key of a workload: of KIND NAMESPACE/NAME, in one word or two; else the word.
+
+    Raises ConfigError for words that name no workload, or several.
+    """
+    match " ".join(words).split():
+        case [word]:
+            return word
+        case [kind, name] if (found := kind_of(kind)) and name.count("/") == 1:
+            return workload_key(found, *name.split("/"))
+    raise ConfigError(f"one workload at a time, as KIND NAMESPACE/NAME: there is {' '.join(words)}")
 
 
 def hint_for(words: Sequence[str]) -> str:

@@ -13,7 +13,10 @@ FilterValues = Mapping[str, tuple[str, ...]]
 
 _FILTERS: Final = {
     "namespace": ("NAME", "about pods in this namespace"),
-    "owner": ("NAME", "about pods that belong to this, as KIND/NAME, NAME or uid"),
+    "owner": (
+        "NAME",
+        "about pods of this workload, as KIND NAMESPACE/NAME, KIND/NAME, NAME or uid",
+    ),
     "plugin": ("NAME", "found by this plugin"),
     "type": ("TYPE", "of this type, such as eviction.succeeded, or all of eviction"),
     "pod": ("NAME", "about this pod, as NAMESPACE/NAME, NAME or uid"),

@@ -21,6 +21,7 @@ from reactive_desched.text.ages import age_of, format_age, format_span, time_unt
 from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.terminal import BOLD, GREEN, RED, YELLOW
+from reactive_desched.text.workloads import name_of_key
 
 MAX_ROWS: Final = 10
 """Rows of one section of the screen; -o json has all that the controller lists."""
@@ -186,7 +187,7 @@ class StatusScreen:
         rows = [
             (
                 self._age(each["since"]),
-                each["owner"],
+                name_of_key(each["owner"]),
                 each["pod"],
                 each["fromNode"],
                 each.get("toNode") or "-",

@@ -13,7 +13,7 @@ from reactive_desched.cli import (
     snapshot_flags,
 )
 from reactive_desched.cli.commands import Commands
-from reactive_desched.cli.kubectl_names import hint_for, question_of
+from reactive_desched.cli.kubectl_names import hint_for, owner_key, question_of
 from reactive_desched.errors import ConfigError
 
 
@@ -48,7 +48,9 @@ def add(commands: Commands) -> None:
     )
     what.add_argument("--node", metavar="NAME", help="the pods of this node")
     what.add_argument(
-        "--owner", metavar="NAMESPACE/KIND/NAME", help="the pods of this workload, or its uid"
+        "--owner",
+        metavar="NAME",
+        help="the pods of this workload, as 'KIND NAMESPACE/NAME', or its uid",
     )
     command.add_argument(
         "-n", "--namespace", metavar="NAME", help="the namespace of POD or of a workload"
@@ -116,7 +118,8 @@ def _question(arguments: argparse.Namespace) -> dict[str, str]:
     if not arguments.pod:
         if arguments.namespace is not None:
             raise ConfigError("-n is the namespace of POD: leave it out with --node and --owner")
-        named = {"node": arguments.node, "owner": arguments.owner}
+        owner = None if arguments.owner is None else owner_key([arguments.owner])
+        named = {"node": arguments.node, "owner": owner}
         return {name: value for name, value in named.items() if value is not None}
     return question_of(arguments.pod, arguments.namespace)
 

@@ -124,7 +124,9 @@ def public_state(
             manual = [each for each in known if each.name == MANUAL_BRAKE]
             holders = {ControllerState.BRAKED: cluster_wide, ControllerState.PAUSED: manual}
             return _stopped(state, causes, holders.get(state, ()))
-    parts = [f"{each.scope}: {each.message}" for each in engaged]
+    parts = [
+        f"the {each.name} brake is engaged for {each.scope}: {each.message}" for each in engaged
+    ]
     parts += failing
     ratio, left_s = warm_up
     if ratio < 1:

@@ -15,7 +15,7 @@ from reactive_desched.model.event_types import short_type, type_names
 from reactive_desched.model.outcomes import RESULTS
 from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.primitives.hints import did_you_mean, not_one_of, quote
-from reactive_desched.text.workloads import workload_key
+from reactive_desched.text.workloads import key_of_name, workload_key, workload_words
 
 
 class OwnerSummary(Struct, frozen=True, gc=False):
@@ -136,9 +136,9 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
     """A filter of events: for each field that is not empty, one of its words must match.
 
     A type fits as eviction.succeeded, as its family (eviction), or in full. An owner fits by name,
-    KIND/NAME or uid, anywhere in the chain. A pod fits by name, NAMESPACE/NAME or uid. A reason is
-    the code of a decision or an outcome, or the cause of a disruption. In each word but a type, *
-    stands for any text and ? for one character.
+    KIND/NAME, KIND NAMESPACE/NAME, NAMESPACE/KIND/NAME or uid, anywhere in the chain. A pod fits by
+    name, NAMESPACE/NAME or uid. A reason is the code of a decision or an outcome, or the cause of a
+    disruption. In each word but a type, * stands for any text and ? for one character.
     """
 
     types: tuple[str, ...] = ()
@@ -149,6 +149,11 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
     plugins: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+
+    @property
+    def owner_words(self) -> tuple[str, ...]:
+        """The words for owners, with NAMESPACE/KIND/NAME in place of KIND NAMESPACE/NAME."""
+        return tuple(map(key_of_name, self.owners))
 
     @property
     def is_empty(self) -> bool:
@@ -171,7 +176,8 @@ class EventFilter(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _criteria(self) -> "tuple[tuple[str, frozenset[str], re.Pattern[str] | None], ...]":
-        fields = ((field, getattr(self, field)) for field in self.__struct_fields__)
+        given = {field: getattr(self, field) for field in self.__struct_fields__}
+        fields = (given | {"owners": self.owner_words}).items()
         return tuple(
             (field, frozenset(words), _any_pattern(words)) for field, words in fields if words
         )
@@ -183,9 +189,13 @@ def is_pattern(word: str) -> bool:
 
 
 def _any_pattern(words: tuple[str, ...]) -> "re.Pattern[str] | None":
-    """Return what matches a text that fits one of the patterns among the words."""
+    """Return what matches a text that fits one of the patterns among the words.
+
+    The key of a workload, NAMESPACE/KIND/NAME, fits no pattern with fewer slashes.
+    """
     patterns = [
-        re.escape(word).replace(r"\*", ".*").replace(r"\?", ".")
+        ("" if word.count("/") > 1 else "(?!(?:.*/){2})")
+        + re.escape(word).replace(r"\*", ".*").replace(r"\?", ".")
         for word in words
         if is_pattern(word)
     ]
@@ -226,8 +236,12 @@ def _pod_names(event: EventSummary) -> tuple[str, ...]:
 
 
 def _owner_names(event: EventSummary) -> list[str]:
-    owners = event.data.who.owners
-    return [name for one in owners for name in (one.name, f"{one.kind}/{one.name}", one.uid)]
+    who = event.data.who
+    return [
+        word
+        for one in who.owners
+        for word in workload_words(one.kind, who.namespace, one.name, one.uid)
+    ]
 
 
 _FIELD_VALUES: Final[Mapping[str, Callable[[EventSummary], Collection[str]]]] = {

@@ -19,6 +19,7 @@ from reactive_desched.primitives.hints import not_one_of
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.resources import PODS
+from reactive_desched.text.workloads import workload_words
 
 __all__ = ["PodSelection", "check_plugins"]
 
@@ -43,7 +44,11 @@ class _PodValues(Struct):
                 return (pod.node,)
             case _:
                 chain = self.view.index(OwnerIndex).chain(pod) or pod.owners
-                return [text for each in chain for text in (each.name, str(each), each.uid)]
+                return [
+                    word
+                    for each in chain
+                    for word in workload_words(each.kind, pod.namespace, each.name, each.uid)
+                ]
 
 
 def check_plugins(words: Mapping[str, tuple[str, ...]], policy: Policy) -> None:

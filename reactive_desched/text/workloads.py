@@ -14,6 +14,20 @@ def workload_key(kind: str, namespace: str, name: str) -> str:
     return f"{namespace}/{kind}/{name}"
 
 
+def workload_words(kind: str, namespace: str, name: str, uid: str) -> tuple[str, ...]:
+    """Return all by which a filter of owners finds one; the key alone has two slashes."""
+    return (name, f"{kind}/{name}", uid, workload_key(kind, namespace, name))
+
+
+def key_of_name(text: str) -> str:
+    """Return the key of a name for people, Deployment shop/web; other texts as they are."""
+    kind, space, rest = text.partition(" ")
+    namespace, slash, name = rest.partition("/")
+    if not (kind and space and namespace and slash and name) or "/" in kind + name:
+        return text
+    return workload_key(kind, namespace, name)
+
+
 def name_of_key(key: str, namespace: str = "") -> str:
     """Return the name for people of a key, or of KIND/NAME of a namespace; others as they are."""
     match key.split("/"):

@@ -36,6 +36,38 @@ def test_when_all_are_shown_none_are_mentioned(tmp_path: Path, limit: int) -> No
     assert found(tmp_path, RecordQuery(), limit) == SearchResult(entries, has_more=False)
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            "web",
+            "Deployment/web",
+            "shop/Deployment/web",
+            "Deployment shop/web",
+            "shop/ReplicaSet/*",
+        ),
+        *(
+            "Deployment b*/*",
+            "*/*/web",
+            "shop/*",
+            "*",
+            "sh*",
+            "moon/Deployment/web",
+            "//",
+            "nobody",
+        ),
+    ],
+)
+def test_the_index_finds_owners_as_a_filter_of_events_does(tmp_path: Path, word: str) -> None:
+    entries = write_journal(tmp_path, some_events(200))
+    wanted = EventFilter(owners=(word, "Node worker"))
+
+    events = ((each, parse_summary(each.raw)) for each in entries)
+    expected = [each for each, event in events if event is not None and wanted.matches(event)]
+    assert found(tmp_path, RecordQuery(filter=wanted), 0).records == expected
+    assert bool(expected) == (word not in {"shop/*", "sh*", "moon/Deployment/web", "//", "nobody"})
+
+
 def test_a_record_changed_since_the_index_saw_it_is_not_shown_as_what_it_was(
     tmp_path: Path,
 ) -> None:

@@ -55,3 +55,37 @@ def test_owners_and_nodes_that_are_left_alone_are_listed(
     assert set(words) <= set(printed)
     assert ("NODE" in printed) is bool(answer["nodes"])
     assert ("OWNER" in printed) is bool(answer["owners"])
+    assert ("Deployment shop/web" in " ".join(printed)) is bool(answer["owners"])
+
+
+@pytest.mark.parametrize(
+    ("words", "owner"),
+    [
+        (["Deployment", "shop/web"], "shop/Deployment/web"),
+        (["shop/Deployment/web"], "shop/Deployment/web"),
+        (["0a1b"], "0a1b"),
+        (["--all"], ""),
+    ],
+)
+def test_a_workload_is_cleared_by_the_name_that_the_list_shows(
+    words: list[str], owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def send(_: object, order: str, body: dict[str, Any]) -> controller_client.Answer:
+        sent.append(body)
+        return controller_client.Answer({"cleared": 1}, "")
+
+    monkeypatch.setattr(controller_client.ControllerClient, "send_order", send)
+    assert main(["eviction-loops", "clear", *words]) == 0
+
+    assert [body["owner"] for body in sent] == [owner]
+
+
+def test_clear_names_a_workload_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["eviction-loops", "clear"])
+    with pytest.raises(SystemExit):
+        main(["eviction-loops", "clear", "Deployment", "shop/web", "--all"])
+
+    assert "--all" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 import pytest
 
-from reactive_desched.cli.kubectl_names import hint_for, kind_of, question_of
+from reactive_desched.cli.kubectl_names import hint_for, kind_of, owner_key, question_of
 from reactive_desched.errors import ConfigError
 
 
@@ -22,6 +22,9 @@ from reactive_desched.errors import ConfigError
         pytest.param(["job.batch/load"], "etl", {"owner": "etl/Job/load"}, id="job.batch/NAME"),
         pytest.param(
             ["ds", "kube-system/log"], None, {"owner": "kube-system/DaemonSet/log"}, id="ds NAME"
+        ),
+        pytest.param(
+            ["Deployment shop/web"], None, {"owner": "shop/Deployment/web"}, id="as texts name it"
         ),
         pytest.param(["Rollout/web"], "shop", {"owner": "shop/Rollout/web"}, id="a custom kind"),
         pytest.param(["node/n1"], None, {"node": "n1"}, id="node/NAME"),
@@ -51,6 +54,29 @@ def test_what_names_no_object_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         question_of(words, namespace)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["Deployment", "shop/web"], "shop/Deployment/web"),
+        (["Deployment shop/web"], "shop/Deployment/web"),
+        (["sts", "shop/db"], "shop/StatefulSet/db"),
+        (["Rollout", "shop/web"], "shop/Rollout/web"),
+        (["shop/Deployment/web"], "shop/Deployment/web"),
+        (["0a1b-uid"], "0a1b-uid"),
+    ],
+)
+def test_a_workload_is_named_as_texts_name_it_or_by_its_key(words: list[str], key: str) -> None:
+    assert owner_key(words) == key
+
+
+@pytest.mark.parametrize(
+    "words", [["Deployment", "web"], ["shop/web", "shop/db"], ["a", "b/c", "d"], [""]]
+)
+def test_words_that_name_no_workload_are_refused(words: list[str]) -> None:
+    with pytest.raises(ConfigError, match="KIND NAMESPACE/NAME"):
+        owner_key(words)
 
 
 def test_a_word_that_was_read_as_a_namespace_may_be_a_kind() -> None:

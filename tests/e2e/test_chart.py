@@ -420,6 +420,29 @@ def test_rights_follow_from_what_is_on(helm: Helm) -> None:
     assert granted(other, "Role") == {"coordination.k8s.io/leases"}
 
 
+def test_the_secret_with_the_token_of_prometheus_may_be_read_and_no_other(helm: Helm) -> None:
+    reference = {"namespace": "monitoring", "name": "its-token"}
+    prometheus = {"url": "https://prometheus:9090", "authToken": {"secretReference": reference}}
+    provider = {"source": "Prometheus", "prometheus": prometheus}
+    objects = helm.template({"policy": {"metricsProviders": [provider]}})
+
+    (role,) = (each for each in objects if each["kind"] == "Role")
+    (binding,) = (each for each in objects if each["kind"] == "RoleBinding")
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "resourceNames": ["its-token"],
+            "verbs": ["get"],
+        }
+    ]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "monitoring"
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [each["namespace"] for each in binding["subjects"]] == [RELEASE]
+    (plain,) = ({"source": "Prometheus", "prometheus": {"url": "http://prometheus:9090"}},)
+    assert granted(helm.template({"policy": {"metricsProviders": [plain]}}), "Role") == set()
+
+
 def rules_on_jobs(objects: list[Object]) -> list[Object]:
     rules = [rule for each in objects if each["kind"] == "ClusterRole" for rule in each["rules"]]
     return [rule for rule in rules if rule["apiGroups"] == ["scheduling.koordinator.sh"]]
@@ -913,6 +936,80 @@ def test_from_one_replica_to_two_and_back_and_uninstalled_and_installed_again(
     helm.run("uninstall", name, *to)
     # that of two replicas was left before it could be told to go
     kubectl.run("wait", f"pvc/{first}", "-n", name, "--for=delete", "--timeout=30s")
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
+def test_what_a_claim_cannot_change_is_kept_or_named_before_anything_changes(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-claims"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    claim = f"{name}-reactive-desched-journal"
+
+    def spec() -> Object:
+        (found,) = kubectl.get("persistentvolumeclaim", claim, "-n", name)
+        return {key: found["spec"][key] for key in ("accessModes", "storageClassName", "resources")}
+
+    chosen = {"accessModes": ["ReadWriteMany"], "storageClassName": "fast", "size": "5Gi"}
+    helm.run("install", name, str(CHART), *to, "--create-namespace", values={"persistence": chosen})
+    first = spec()
+    # what the values leave out, the claim says
+    for values in ({"dryRun": True}, {"replicas": 2, "persistence": chosen}, {"kind": "Job"}):
+        helm.run(
+            "upgrade", name, str(CHART), *to, values={"persistence": {"size": "5Gi"}, **values}
+        )
+        assert spec() == first
+    helm.run("uninstall", name, *to)
+    helm.run("install", name, str(CHART), *to, values={"persistence": {"size": "5Gi"}})
+    assert spec() == first
+
+    other = {"accessModes": ["ReadWriteOnce"], "storageClassName": "slow", "size": "1Gi"}
+    with pytest.raises(HelmError) as error:
+        helm.run("upgrade", name, str(CHART), *to, values={"persistence": other})
+    assert [each.partition(":")[0] for each in complaints(error.value)] == [
+        f"persistence.{key}" for key in other
+    ]
+    for each in complaints(error.value):
+        assert each.endswith(f"kubectl delete pvc -n {name} {claim}")
+    elsewhere = {"persistence": {**other, "existingClaim": "mine"}}
+    helm.run("upgrade", name, str(CHART), *to, values=elsewhere)
+    helm.run("uninstall", name, *to)
+    assert spec() == first
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
+def test_an_upgrade_takes_back_what_kubectl_changed_by_the_flag_that_the_page_names(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-patched"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    config = ("configmap", f"{name}-reactive-desched", "-n", name)
+
+    def paused() -> str | None:
+        (found,) = kubectl.get(*config)
+        text: str | None = found["data"].get("paused")
+        return text
+
+    helm.run("install", name, str(CHART), *to, "--create-namespace", values={})
+    # as docs/howto/stop-it.md has it, there and back
+    kubectl.run("patch", *config, "--type", "merge", "-p", '{"data":{"paused":"me"}}')
+    helm.run("upgrade", name, str(CHART), *to, values={"dryRun": True})
+    assert paused() == "me"
+    with pytest.raises(HelmError, match="conflict"):
+        helm.run("upgrade", name, str(CHART), *to, values={"paused": "you"})
+    remove = '[{"op":"remove","path":"/data/paused"}]'
+    kubectl.run("patch", *config, "--type", "json", "-p", remove)
+    helm.run("upgrade", name, str(CHART), *to, values={"paused": "you"})
+    assert paused() == "you"
+    # as docs/howto/reload.md has it
+    kubectl.run("patch", *config, "--type", "merge", "-p", '{"data":{"policy.yaml":"{}"}}')
+    page = (ROOT / "docs" / "howto" / "helm.md").read_text(encoding="utf-8")
+    assert "--force-conflicts" in page
+    helm.run("upgrade", name, str(CHART), *to, "--force-conflicts", values={"paused": "us"})
+    assert paused() == "us"
+    helm.run("uninstall", name, *to)
     kubectl.run("delete", "namespace", name, "--wait=false")
 
 

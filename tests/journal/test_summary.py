@@ -50,6 +50,9 @@ def told(
         pytest.param(EventFilter(owners=("web-6d4b",)), id="an owner's name"),
         pytest.param(EventFilter(owners=("Deployment/web",)), id="the top owner's kind and name"),
         pytest.param(EventFilter(owners=("uid-top",)), id="an owner's uid"),
+        pytest.param(EventFilter(owners=("Deployment shop/web",)), id="as texts name an owner"),
+        pytest.param(EventFilter(owners=("shop/Deployment/web",)), id="an owner's key"),
+        pytest.param(EventFilter(owners=("Deployment sh*/w*",)), id="a pattern of such a name"),
         pytest.param(EventFilter(types=("decision", "eviction"), nodes=("n1",)), id="two fields"),
     ],
 )
@@ -70,6 +73,9 @@ def test_an_event_is_wanted_by_each_of_its_names(filter_: EventFilter) -> None:
             EventFilter(owners=("ReplicaSet/web",)), id="one owner's kind, another's name"
         ),
         pytest.param(EventFilter(types=("eviction",), nodes=("n2",)), id="one field of two"),
+        pytest.param(EventFilter(owners=("Deployment bank/web",)), id="an owner elsewhere"),
+        pytest.param(EventFilter(owners=("shop/*",)), id="a namespace that looks like a kind"),
+        pytest.param(EventFilter(owners=("sh*",)), id="the start of a namespace"),
     ],
 )
 def test_an_event_is_not_wanted_for_less(filter_: EventFilter) -> None:
@@ -94,7 +100,9 @@ def test_a_type_of_several_parts_belongs_to_each_family_it_begins_with() -> None
 
 
 # A tiny world, so that generated words and events often meet.
-words = st.lists(st.sampled_from(["a", "b", "a/b", "b/a", "a.b", ""]), max_size=2).map(tuple)
+words = st.lists(
+    st.sampled_from(["a", "b", "a/b", "b/a", "a.b", "", "a/b/a", "b a/b", "/a/b"]), max_size=2
+).map(tuple)
 name = st.sampled_from(["a", "b", ""])
 owners = st.lists(st.builds(OwnerSummary, name, name, name), max_size=2).map(tuple)
 events = st.builds(
@@ -115,7 +123,12 @@ def fits(word: str, field: str, event: EventSummary) -> bool:
             kind = event.kind
             return word in {event.type, kind} or kind.startswith(f"{word}.")
         case "owners":
-            return any(word in {o.name, f"{o.kind}/{o.name}", o.uid} for o in who.owners)
+            space = who.namespace
+            return any(
+                word in {o.name, f"{o.kind}/{o.name}", o.uid, f"{space}/{o.kind}/{o.name}"}
+                or (word == f"{o.kind} {space}/{o.name}" and all((o.kind, space, o.name)))
+                for o in who.owners
+            )
         case "pods":
             return who.uid != "" and word in {who.name, f"{who.namespace}/{who.name}", who.uid}
         case "namespaces":

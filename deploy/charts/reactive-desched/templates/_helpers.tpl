@@ -78,6 +78,13 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- else }}{{ $name }}-journal{{ end }}
 {{- end }}
 
+{{- /* What the cluster has of the chart's claim: one that was kept, or of the revision before; empty in `helm template`. */}}
+{{- define "desched.claimThere" -}}
+{{- if and .Values.persistence.enabled (not .Values.persistence.existingClaim) }}
+{{- lookup "v1" "PersistentVolumeClaim" .Release.Namespace (include "desched.claim" .) | toYaml }}
+{{- else }}{}{{ end }}
+{{- end }}
+
 {{- define "desched.elects" -}}
 {{- if and (eq .Values.kind "Deployment") (gt (int .Values.replicas) 1) }}true{{ end }}
 {{- end }}
