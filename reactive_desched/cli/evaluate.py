@@ -77,9 +77,7 @@ def _add_scope(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--node", metavar="NAME", help="the pods of this node")
     command.add_argument(
-        "--owner",
-        metavar="NAME",
-        help="the pods of this workload, as 'KIND NAMESPACE/NAME', or its uid",
+        "--owner", metavar="'KIND NAMESPACE/NAME'", help="the pods of this workload, or its uid"
     )
     command.add_argument(
         "-n",

@@ -48,9 +48,7 @@ def add(commands: Commands) -> None:
     )
     what.add_argument("--node", metavar="NAME", help="the pods of this node")
     what.add_argument(
-        "--owner",
-        metavar="NAME",
-        help="the pods of this workload, as 'KIND NAMESPACE/NAME', or its uid",
+        "--owner", metavar="'KIND NAMESPACE/NAME'", help="the pods of this workload, or its uid"
     )
     command.add_argument(
         "-n", "--namespace", metavar="NAME", help="the namespace of POD or of a workload"

@@ -16,7 +16,7 @@ from reactive_desched.gate.unfinished_work import WORK_GUARDS
 from reactive_desched.gate.workloads import GATHER_S, Workloads, WorkloadState
 from reactive_desched.model.decisions import TURN_COMES_S, GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.opt_outs import (
     DO_NOT_DISRUPT,
     DO_NOT_EVICT,
@@ -358,7 +358,7 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if workload.leaving:
         message += f", and {format_count(len(workload.leaving), 'eviction', 'is', 'are')} under way"
     timeout_s = inputs.settings.unready_timeout_s
-    lost, wait_s, missing = inputs.workloads.shortfall(workload, timeout_s)
+    lost, wait_s, missing, is_there = inputs.workloads.shortfall(workload, timeout_s)
     message += f"; {missing}" if missing else ""
     if lacking - lost <= allowed and not workload.is_stateful_set:
         if 2 * lost < wanted or inputs.view.index(PdbIndex).covering(pod):
@@ -368,7 +368,8 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     elif wait_s is not None and not workload.is_stateful_set:
         message += f", and counts as lost after {timeout_s:g} s"
         return Hold(TOO_FEW_READY, message, wakes, wait_s)
-    message += _REMEDY if missing else ""
+    if missing:
+        message += _REMEDY if is_there else _remedy_of_absent(workload.owner, pod.namespace)
     if not workload.is_stateful_set:
         # no timeout lets it pass where there is none to wait for
         setting = "" if wait_s is not None else "guards.ignoredBy"
@@ -380,6 +381,15 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
 
 
 _REMEDY: Final = ": repair or delete it, or scale the workload down"
+
+
+def _remedy_of_absent(owner: OwnerReference, namespace: str) -> str:
+    """Return what a person can do about pods that are terminating, or that nothing creates."""
+    return (
+        f": `kubectl get pods -n {namespace}` shows one that stays Terminating, `kubectl describe "
+        f"{owner.kind.lower()} -n {namespace} {owner.name}` why none is created; or scale the "
+        "workload down"
+    )
 
 
 def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:

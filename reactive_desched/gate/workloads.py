@@ -106,12 +106,13 @@ class Shortfall(NamedTuple):
     """The number of pods that a workload lacks, and of those that have been missing too long.
 
     `wait_s` is in how many seconds one more may count as lost, None where none will; `missing`
-    names one that is missing, for people.
+    names one that is missing, for people; `is_there` says that it is there, and not Ready.
     """
 
     lost: int
     wait_s: float | None
     missing: str
+    is_there: bool
 
 
 class _Round:
@@ -217,13 +218,13 @@ class Workloads(EvictionParticipant):
             None, map(self._view.pod, self._view.index(WorkloadPods).unready_pods(uid))
         )
         missing = [
-            (now_s - (pod.unready_since_s or 0), 1, f"{pod} is not Ready") for pod in unready
+            (now_s - (pod.unready_since_s or 0), 1, f"{pod} is not Ready", True) for pod in unready
         ]
         absent = 0 if workload.wanted is None else workload.missing - workload.unready
         absent_s = self._absent_s(uid, absent)
         if absent > 0:
             pods = format_count(absent, "pod", "is", "are")
-            missing.append((absent_s, absent, f"{pods} missing altogether"))
+            missing.append((absent_s, absent, f"{pods} missing altogether", False))
         missing.sort(reverse=True)  # those that have been missing for longest come first
         lost = [each for each in missing if timeout_s and each[0] >= timeout_s]
         waits = missing[len(lost) :] if timeout_s else []
@@ -233,9 +234,9 @@ class Workloads(EvictionParticipant):
             wait_s = (
                 wait_s if absent <= 0 or absent_s >= timeout_s else min(wait_s, ABSENT_RECHECK_S)
             )
-        age_s, _, words = (waits or missing or [(0.0, 0, "")])[0]
+        age_s, _, words, is_there = (waits or missing or [(0.0, 0, "", False)])[0]
         text = f"{words} since {format_time_seen_at(now_s - age_s, now_s)}" if words else ""
-        return Shortfall(sum(number for _, number, _ in lost), wait_s, text)
+        return Shortfall(sum(each[1] for each in lost), wait_s, text, is_there)
 
     def _absent_s(self, controller_uid: str, absent: int) -> float:
         """Return for how long a workload has been seen with fewer pods than it wants, at least."""

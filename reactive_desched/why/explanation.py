@@ -67,11 +67,11 @@ STATES: Final = {
 }
 """What each state of a pod means."""
 
-FOUND, NOTHING, LEFT_OUT = "finding", "nothing found", "not looked at"
+FOUND, NOTHING, LEFT_OUT, OFF = "finding", "nothing found", "not looked at", "off"
 
 
 class PluginAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of one plugin: a finding, nothing, or why it does not look at the pod.
+    """The answer of one plugin: a finding, nothing, that it is off, or why it leaves the pod out.
 
     Of a finding that a gate blocks, `since` is when it was blocked for this reason first, and
     `until` when it is evaluated again at the latest; with `isLeast` something holds all evictions,
@@ -405,7 +405,10 @@ class Explainer:
         if not is_covered(instance.plugin, pod):
             why = not_covered_by(instance.plugin, pod).message
             return PluginAnswer(instance.profile, name, LEFT_OUT, why)
-        message = self._description(instance, pod)
+        for fault in self._controller.evaluator.faults.standing():
+            if fault.is_off and _is_of(instance, fault.profile, fault.plugin):
+                return PluginAnswer(instance.profile, name, OFF, fault.message)
+        message = ask_for_text(partial(instance.plugin.describe, pod, instance.view))
         return PluginAnswer(instance.profile, name, NOTHING, message, queued=queued)
 
     def _of_waiting(self, instance: PluginInstance, pod: Pod) -> str:
@@ -415,13 +418,6 @@ class Explainer:
             ask = partial(instance.plugin.describe_waiting, pod, instance.view)
             self._waiting_texts[key] = ask_for_text(ask)
         return self._waiting_texts[key]
-
-    def _description(self, instance: PluginInstance, pod: Pod) -> str:
-        """Return what a plugin sees of the pod; of one that is off, why it judges nothing."""
-        for fault in self._controller.evaluator.faults.standing():
-            if fault.is_off and _is_of(instance, fault.profile, fault.plugin):
-                return fault.message
-        return ask_for_text(partial(instance.plugin.describe, pod, instance.view))
 
     def _profiles(self, pod: Pod, waiting: list[PendingFinding]) -> Iterator[ProfileAnswer]:
         """Ask the gates of each profile about its finding, or what they would say of one."""

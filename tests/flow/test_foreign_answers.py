@@ -65,6 +65,19 @@ class Silent(BalancePlugin[str, PluginArgs]):
         return lambda _: None
 
 
+class Broken(Silent):
+    """Raises an exception wherever it is asked."""
+
+    name = "Broken"
+
+    def subjects(self, change: Change, view: View) -> Iterable[str]:
+        return tuple(f"n{i}" for i in range(10))
+
+    def balance(self, subject: str, view: View) -> Plan:
+        raise ZeroDivisionError
+        yield
+
+
 def flow_of() -> FakeEdgesController:
     plugins = Silent(PluginArgs()), NodeTaintsPlugin(NodeTaintsArgs())
     return FakeEdgesController(*plugins, moves=UNLIMITED_MOVES)
@@ -101,6 +114,20 @@ async def test_what_a_plugin_says_to_people_is_a_text_of_a_length_or_named_as_a_
 
     assert any("TypeError" in each for each in said)
     assert all(len(each) < 10_000 and each.isprintable() for each in said)
+
+
+async def test_of_a_plugin_that_is_off_it_is_said_so_and_not_that_it_found_nothing() -> None:
+    plugins = Broken(PluginArgs()), NodeTaintsPlugin(NodeTaintsArgs())
+    async with FakeEdgesController(*plugins, moves=UNLIMITED_MOVES).running() as flow:
+        placed = pod("web", on="n2")
+        flow.sync_and_resume(node("n1"), node("n2"), placed)
+        await anyio.sleep(1)
+        explainer = Explainer(flow.controller, (), ClockPair(anyio.current_time(), 0))
+        answers = {each.plugin: each for each in explainer.explain(placed).plugins}
+
+    assert answers["Broken"].answer == "off"
+    assert "ZeroDivisionError" in answers["Broken"].message
+    assert answers["RemovePodsViolatingNodeTaints"].answer == "nothing found"
 
 
 async def test_nodes_are_explained_though_a_plugin_has_no_tables() -> None:

@@ -553,6 +553,20 @@ def test_the_message_names_the_pod_that_is_missing_and_what_ends_the_wait(
     assert decision.message == golden()
 
 
+def test_the_message_about_pods_that_are_not_there_names_what_shows_why(golden: Golden) -> None:
+    state = ClusterState()
+    for each in (StatefulSet("default", "db", "owner-db", replicas=4), numbered(0), numbered(1)):
+        state.upsert(each)
+    view = ClusterView(state, lambda: 100.0)
+    workloads = Workloads(view, EvictionLedger(view), lambda: 0.0)
+    settings = only(GuardName.UNREADY_WORKLOADS)
+
+    decision = Guards(view, settings, workloads).check(Finding(numbered(1), "Any", "why"), 0.0)
+
+    assert decision is not None
+    assert decision.message == golden()
+
+
 async def test_a_pod_that_is_not_ready_may_leave_whatever_its_workload_lacks() -> None:
     async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
         unready = pod("a", on="n1", status=UNREADY)
