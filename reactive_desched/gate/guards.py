@@ -368,8 +368,7 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     elif wait_s is not None and not workload.is_stateful_set:
         message += f", and counts as lost after {timeout_s:g} s"
         return Hold(TOO_FEW_READY, message, wakes, wait_s)
-    if missing:
-        message += _REMEDY if is_there else _remedy_of_absent(workload.owner, pod.namespace)
+    message += _remedy(workload.owner, pod.namespace, is_there=is_there) if missing else ""
     if not workload.is_stateful_set:
         # no timeout lets it pass where there is none to wait for
         setting = "" if wait_s is not None else "guards.ignoredBy"
@@ -380,11 +379,10 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     return Hold(TOO_FEW_READY, message, wakes, turn_s or None, row, "guards.ignoredBy")
 
 
-_REMEDY: Final = ": repair or delete it, or scale the workload down"
-
-
-def _remedy_of_absent(owner: OwnerReference, namespace: str) -> str:
-    """Return what a person can do about pods that are terminating, or that nothing creates."""
+def _remedy(owner: OwnerReference, namespace: str, *, is_there: bool) -> str:
+    """Return what a person can do about a pod, or where none is there about those that lack."""
+    if is_there:
+        return ": repair or delete it, or scale the workload down"
     return (
         f": `kubectl get pods -n {namespace}` shows one that stays Terminating, `kubectl describe "
         f"{owner.kind.lower()} -n {namespace} {owner.name}` why none is created; or scale the "

@@ -22,6 +22,7 @@ from reactive_desched.controller.coverage import (
 )
 from reactive_desched.controller.job_listing import JobRow, job_rows
 from reactive_desched.controller.pending import PendingFinding, TurnRow, turn_row
+from reactive_desched.controller.public_state import ControllerState
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.controller.turn_forecast import QUEUED, as_foreseen
 from reactive_desched.gate.evictor import EvictorFilters
@@ -63,9 +64,12 @@ STATES: Final = {
     TAKEN: "Something else than this controller ends the pod, or has ended it.",
     WAITS: "A plugin wants the pod to leave its node, and a gate does not allow it now.",
     STAYS: "The plugins that look at the pod find nothing wrong, or something keeps it there.",
-    NOT_COVERED: "No plugin looks at the pod.",
+    NOT_COVERED: "No plugin looks at the pod; none does on standby, or before the first sync.",
 }
 """What each state of a pod means."""
+
+_BEFORE_ANY_LOOK: Final = frozenset((ControllerState.STANDBY, ControllerState.STARTING))
+"""The states in which nothing is evaluated before the controller comes out of them."""
 
 FOUND, NOTHING, LEFT_OUT, OFF = "finding", "nothing found", "not looked at", "off"
 
@@ -342,6 +346,9 @@ class Explainer:
                 if said := self._of_waiting(instance, pod):
                     summary = f"{summary}; {instance.plugin.name}: {said}"
             return NOT_COVERED, not_covered.reason, summary
+        held = self._controller.pauses.state()
+        if held.name in _BEFORE_ANY_LOOK:
+            return NOT_COVERED, "", f"no plugin looks at it now: {held.hold}"
         obstacles = filter(None, (self._obstacle(each, pod) for each in self._instances()))
         return STAYS, "", next(obstacles, "no plugin finds anything wrong with its place")
 

@@ -130,6 +130,24 @@ async def test_of_a_plugin_that_is_off_it_is_said_so_and_not_that_it_found_nothi
     assert answers["RemovePodsViolatingNodeTaints"].answer == "nothing found"
 
 
+async def test_a_standby_says_of_no_pod_that_nothing_is_wrong_with_its_place() -> None:
+    async with flow_of().running() as flow:
+        wrong, right = pod("web", on="n1"), pod("ok", on="n2")
+        flow.controller.pauses.leadership.stand_by("controller-1 holds the Lease")
+        flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), wrong, right)
+        await anyio.sleep(1)
+        clocks = ClockPair(anyio.current_time(), 0)
+        on_standby = [Explainer(flow.controller, (), clocks).brief(each) for each in (wrong, right)]
+
+        assert {each.state for each in on_standby} == {"not looked at"}
+        assert all("controller-1" in each.summary for each in on_standby)
+        flow.controller.pauses.leadership.renew(anyio.current_time() + 60)
+        flow.controller.pauses.leadership.begin()
+        await anyio.sleep(1)
+        explained = Explainer(flow.controller, (), ClockPair(anyio.current_time(), 0))
+        assert explained.brief(right).state == "stays"
+
+
 async def test_nodes_are_explained_though_a_plugin_has_no_tables() -> None:
     async with flow_of().running() as flow:
         flow.sync_and_resume(node("n1"), node("n2"), pod("web", on="n2"))
