@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.component import ChildProcess
-from tests.support.control_plane import ControlPlane, free_ports, wait_until
+from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.kustomize import pod_template
+from tests.support.ports import free_ports
 
 __all__ = ["ChartPod"]
 
