@@ -9,7 +9,12 @@ from reactive_desched.api.index import Index
 from reactive_desched.brakes.health import HealthBrake, HealthFilter
 from reactive_desched.brakes.pause import ManualPause
 from reactive_desched.brakes.pending import PendingBrake
-from reactive_desched.brakes.shares import describe_messages, namespace_of, namespace_scope
+from reactive_desched.brakes.shares import (
+    describe_messages,
+    namespace_of,
+    namespace_scope,
+    pods_on_nodes,
+)
 from reactive_desched.brakes.storm import StormBrake
 from reactive_desched.brakes.zones import ZoneBrake
 from reactive_desched.model.brakes import (
@@ -96,6 +101,11 @@ class Brakes:
     def indexes(self) -> Iterable[tuple[type[Index], Hashable]]:
         """The indexes that the brakes read, with their arguments."""
         return dict.fromkeys((*self.zones.keys, *self.pending.keys, *self.storm.keys))
+
+    def describe(self, settings: BrakeSettings) -> dict[str, str]:
+        """Say each brake in force to a person, as it is for the pods of now."""
+        counts = settings.storm is not None or settings.pending is not None
+        return settings.describe(pods_on_nodes(self._view) if counts else 0)
 
     @property
     def wall_s(self) -> float:

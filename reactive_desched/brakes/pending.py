@@ -15,6 +15,7 @@ from reactive_desched.brakes.shares import (
     held_scope,
     namespace_of,
     pods_of,
+    pods_on_nodes,
     refusal,
     stopped_scopes,
 )
@@ -22,7 +23,7 @@ from reactive_desched.model.brakes import CLUSTER, PENDING, BrakeNotice
 from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import PodKey
 from reactive_desched.policy.settings.brakes import PendingBrakeSettings
 from reactive_desched.primitives.timers import Timers, earliest
 from reactive_desched.state.cluster import ClusterView
@@ -189,4 +190,4 @@ class PendingBrake:
         self._waiting.set(uid, now + settings.after_s - waited_s)
 
     def _threshold(self, settings: PendingBrakeSettings) -> int:
-        return settings.threshold(len(self._view.store(Pod)))
+        return settings.threshold(pods_on_nodes(self._view))

@@ -1,11 +1,13 @@
 """Says whom many pods stop: the cluster, or the one namespace that they are of.
 
-A tenant can have any number of pods that fit nowhere, or that plugins find. So of each namespace
-half of what stops the cluster counts, and what is too much of one namespace alone stops that one.
-A namespace that has half of the cluster's pods is no tenant among others: it counts in full.
+A tenant can have any number of pods that fit nowhere, or that plugins find, often in several
+namespaces. So the cluster is stopped by what half of its namespaces share, or at least five of them,
+and what is too much of one namespace alone stops that one. A namespace that has nine of ten pods is
+no tenant among others: it counts in full.
 """
 
 from collections.abc import Collection, Mapping
+from math import ceil
 from typing import Final
 
 from reactive_desched.model.brakes import CLUSTER, WakeOnBrake
@@ -15,8 +17,9 @@ from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.namespace_sizes import NamespaceSizes
 
-_SHARE: Final = 2
-"""Of one namespace at most the threshold divided by this counts for the cluster."""
+_FEWEST: Final = 2
+MOST_SHARES: Final = 5
+"""In so many parts is a threshold divided at most, of which each namespace fills one."""
 
 _NAMESPACE: Final = "namespace "
 _NAMED: Final = 3
@@ -27,17 +30,23 @@ def stopped_scopes(counts: Mapping[str, int], threshold: int, view: ClusterView)
     if sum(counts.values()) < threshold:
         return ()
     sizes = view.index(NamespaceSizes)
-    most = -(-threshold // _SHARE)
+    shares = min(max(_FEWEST, ceil(sizes.namespaces / 2)), MOST_SHARES, threshold)
+    most = threshold // shares
     fair = sum(
-        count if count <= most or sizes.has_half(namespace) else most
+        count if count <= most or sizes.has_nearly_all(namespace) else most
         for namespace, count in counts.items()
     )
     alone = tuple(
         namespace_scope(name)
         for name, count in counts.items()
-        if count >= threshold and not sizes.has_half(name)
+        if count >= threshold and not sizes.has_nearly_all(name)
     )
-    return (CLUSTER, *alone) if fair >= threshold else alone
+    return (CLUSTER, *alone) if fair >= shares * most else alone
+
+
+def pods_on_nodes(view: ClusterView) -> int:
+    """Return of how many pods a brake's share is: who waits, has ended or names no node is none."""
+    return view.index(NamespaceSizes).total
 
 
 def namespace_scope(namespace: str) -> str:

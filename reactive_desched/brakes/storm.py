@@ -21,12 +21,14 @@ from msgspec.structs import replace
 
 from reactive_desched.api.index import Index
 from reactive_desched.brakes.shares import (
+    MOST_SHARES,
     describe_messages,
     describe_scopes,
     held_scope,
     namespace_of,
     namespace_scope,
     pods_of,
+    pods_on_nodes,
     refusal,
     stopped_scopes,
 )
@@ -36,7 +38,7 @@ from reactive_desched.model.decisions import Defer, Evict, GateReason, Refuse
 from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.node_drains import is_to_be_drained
-from reactive_desched.model.objects import Pod, PodKey
+from reactive_desched.model.objects import PodKey
 from reactive_desched.model.wakes import WakeOnPod
 from reactive_desched.policy.settings.brakes import StormBrakeSettings
 from reactive_desched.state.cluster import ClusterView
@@ -57,10 +59,14 @@ _QUIET_SHARE: Final = 10
 """While fewer pods than this part of a storm are found within the window, it is quiet."""
 
 _HELD: Final = 2
-"""So many times as many held pods are followed as make a storm: some go, or are protected then."""
+"""So many times as many held pods of a namespace are followed as make a storm: some go, or are
+protected then."""
 
 _LATE_S: Final = 60.0
 """A pod whose hold ended so long ago, and that no plugin has found since, is forgotten."""
+
+_FORGET_EVERY_S: Final = 5.0
+"""While as many held pods are followed as may be, those that are late are sought so seldom."""
 
 
 class _Found(Struct, frozen=True, gc=False):
@@ -97,21 +103,23 @@ class _Storm:
 class StormBrake:
     """A gate filter behind those that protect pods; times are monotonic seconds.
 
-    Holds the pods found within the window, of each namespace and in all at most as many as make a
-    storm, but for the half of one that others may add, and twice as many that something before the
-    brake holds for a moment.
+    Holds the pods found within the window, of each namespace at most as many as make a storm, and
+    twice as many that something before the brake holds for a moment; in all at most so many as of
+    the namespaces that together make a storm of the cluster.
     """
 
     name = FINDING_STORM.gate
 
     def __init__(self, view: ClusterView, settings: StormBrakeSettings | None) -> None:
         self._view = view
-        self._count_pods = partial(len, view.store(Pod))
+        self._count_pods = partial(pods_on_nodes, view)
         self._settings = settings
         self._found: deque[_Found] = deque()
         self._counts: Counter[str] = Counter()
         self._pods: set[PodKey] = set()
         self._held: dict[PodKey, _Held] = {}
+        self._held_counts: Counter[str] = Counter()
+        self._forget_late_at = 0.0
         self._reached: Finding | None = None
         self._storms: dict[str, _Storm] = {}
 
@@ -175,7 +183,7 @@ class StormBrake:
     def count(self, evaluation: Evaluation) -> BrakeNotice | None:
         """Count a finding that was just decided on; return the notice of a storm that it makes."""
         settings, finding = self._settings, evaluation.decision.finding
-        trigger, held = evaluation.trigger.change, self._held.pop(finding.pod.uid, None)
+        trigger, held = evaluation.trigger.change, self._take_held(finding.pod.uid)
         if settings is None or not (evaluation.is_new or held):
             return None
         if held is None:
@@ -244,11 +252,28 @@ class StormBrake:
         wakes = decision.wake_on if isinstance(decision, Refuse) else ()
         if until > now + settings.window_s and any(each != WakeOnPod(pod) for each in wakes):
             return
-        if len(self._held) >= (bound := _HELD * settings.threshold(self._count_pods())):
-            late = now - _LATE_S
-            self._held = {each: of for each, of in self._held.items() if of.until > late}
-        if len(self._held) < bound:
+        bound = _HELD * settings.threshold(self._count_pods())
+        if self._is_full(held.namespace, bound) and now >= self._forget_late_at:
+            self._forget_late_at, late = now + _FORGET_EVERY_S, now - _LATE_S
+            self._keep_held({each: of for each, of in self._held.items() if of.until > late})
+        if not self._is_full(held.namespace, bound):
             self._held[pod] = replace(held, until=until)
+            self._held_counts[held.namespace] += 1
+
+    def _is_full(self, namespace: str, bound: int) -> bool:
+        """Say whether as many held pods as may be are followed, of a namespace or in all."""
+        return self._held_counts[namespace] >= bound or len(self._held) >= MOST_SHARES * bound
+
+    def _take_held(self, pod: PodKey) -> _Held | None:
+        if (held := self._held.pop(pod, None)) is not None:
+            self._held_counts[held.namespace] -= 1
+            if not self._held_counts[held.namespace]:
+                del self._held_counts[held.namespace]
+        return held
+
+    def _keep_held(self, held: dict[PodKey, _Held]) -> None:
+        self._held = held
+        self._held_counts = Counter(each.namespace for each in held.values())
 
     def _is_planned(self, finding: Finding) -> bool:
         bound = self._view.pod_and_node(finding.pod.uid)
@@ -318,11 +343,13 @@ class StormBrake:
     def _forget(self, scope: str) -> None:
         """Forget what was found of a scope, and what would count once it is let go."""
         self._drop_found(scope)
-        self._held = {
-            uid: held
-            for uid, held in self._held.items()
-            if scope not in (CLUSTER, namespace_scope(held.namespace))
-        }
+        self._keep_held(
+            {
+                uid: held
+                for uid, held in self._held.items()
+                if scope not in (CLUSTER, namespace_scope(held.namespace))
+            }
+        )
 
     def _drop_found(self, scope: str) -> None:
         kept = [

@@ -93,7 +93,8 @@ class ControllerDescription:
 
     def describe_brakes(self) -> dict[str, str]:
         """Say each brake in force to a person, as it is for the cluster of now."""
-        return self._controller.config.controller.brakes.describe(len(self._controller.state.pods))
+        settings = self._controller.config.controller.brakes
+        return self._controller.gates.brakes.describe(settings)
 
     def limit_status(self) -> LimitStatus:
         """Return what every limit allows now."""

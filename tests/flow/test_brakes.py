@@ -492,6 +492,21 @@ async def test_young_pods_that_a_start_finds_make_no_storm_when_they_are_let_go(
     assert len(flow.evicted_names) == 6
 
 
+async def test_young_pods_of_a_tenant_keep_no_other_namespace_from_being_a_storm() -> None:
+    async with storm_of_three(only(GuardName.YOUNG_PODS)).running() as flow:
+        flow.sync_and_resume(*NODES, *others(2))
+        await anyio.sleep(99)
+        flow.deliver(*of_tenant(pod(f"t{i}", on="n0", created=100) for i in range(20)))
+        flow.deliver(*(pod(f"p{i}", on=f"n{i}", created=100) for i in range(1, 7)))
+        await anyio.sleep(1)
+        flow.deliver(tainted(NODES[0]))
+        await anyio.sleep(2)
+        flow.deliver(*map(tainted, NODES[1:7]))
+        await anyio.sleep(60)
+
+    assert {scope for _, scope, _ in notices(flow)} == {"namespace tenant", CLUSTER}
+
+
 async def test_young_pods_that_are_protected_when_they_are_let_go_make_no_storm() -> None:
     guards = only(GuardName.YOUNG_PODS, GuardName.DO_NOT_EVICT)
     async with storm_of_three(guards).running() as flow:
@@ -610,7 +625,7 @@ def of_tenant(pods: Iterable[Pod], namespace: str = "tenant") -> list[Pod]:
 
 
 def others(count: int = 20) -> list[Pod]:
-    """Return so many pods of the namespace default: the tenant has less than half of all."""
+    """Return so many pods of the namespace default: that has nearly all, and a tenant few."""
     return [pod(f"other{i}", on="n11") for i in range(count)]
 
 
@@ -796,7 +811,7 @@ async def test_a_tenants_pods_that_no_node_takes_hold_that_namespace_alone(
         pytest.param({"a": 2, "b": 2}, True, id="half of it of two namespaces each"),
         pytest.param({"a": 3, "b": 1}, False, id="one namespace has most of it"),
         pytest.param({"a": 9, "b": 1, "c": 1}, True, id="the rest of several others"),
-        pytest.param({"default": 4}, True, id="one that has half of all pods"),
+        pytest.param({"default": 4}, True, id="one that has nearly all pods"),
         pytest.param({"default": 3, "a": 1}, True, id="such a one and another"),
     ],
 )
@@ -814,6 +829,51 @@ async def test_of_one_namespace_half_of_what_is_too_much_counts_for_all(
 
     assert flow.evicted_names == ([] if holds_all else ["web"])
     assert ((PENDING, CLUSTER, True) in notices(flow)) == holds_all
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "counts", "holds_all"),
+    [
+        pytest.param(6, {"a": 9, "b": 9}, False, id="two of six"),
+        pytest.param(6, {"a": 2, "b": 2, "c": 2}, True, id="half of six"),
+        pytest.param(40, dict.fromkeys("abcd", 9), False, id="four of forty"),
+        pytest.param(40, dict.fromkeys("abcde", 2), True, id="five of forty"),
+        pytest.param(3, {"large": 9}, False, id="one of several that has most of the pods"),
+        pytest.param(3, {"large": 9, "a": 3}, True, id="that one and another"),
+    ],
+)
+async def test_half_of_the_namespaces_stop_all_and_five_do(
+    namespaces: int, counts: dict[str, int], *, holds_all: bool
+) -> None:
+    names = ["large", *(f"n{number}" for number in range(1, namespaces))]
+    placed = [each for name in names for each in of_tenant([pod("p", on="n11")], name)]
+    placed += of_tenant((pod(f"more{i}", on="n11") for i in range(namespaces + 1)), "large")
+    async with braked(pending={"pods": 6}).running() as flow:
+        [web] = of_tenant([pod("web", on="n1")], "n1")
+        flow.sync_and_resume(*NODES, *placed, web)
+        await anyio.sleep(1)
+        for namespace, count in counts.items():
+            await arrive(flow, *of_tenant((pending(f"w{i}") for i in range(count)), namespace))
+        await anyio.sleep(MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ([] if holds_all else ["web"])
+    assert ((PENDING, CLUSTER, True) in notices(flow)) == holds_all
+
+
+async def test_pods_that_name_a_node_that_is_not_there_make_no_namespace_larger() -> None:
+    async with braked(pending={"pods": 4}).running() as flow:
+        claimed = of_tenant(pod(f"c{i}", on="no-such-node") for i in range(900))
+        flow.sync_and_resume(*NODES, *others(), pod("web", on="n1"), *claimed)
+        await anyio.sleep(1)
+        await arrive(flow, *of_tenant(pending(f"w{i}") for i in range(9)))
+        await anyio.sleep(MINUTE)
+        flow.deliver(tainted(NODES[1]))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["web"]
+    assert notices(flow) == [(PENDING, "namespace tenant", True)]
 
 
 async def test_pods_that_wait_since_before_the_start_count_at_once() -> None:

@@ -96,7 +96,9 @@ def brakes(asked: Asked) -> Iterator[str]:
             for uid, at in asked.told.unschedulable.items()
             if at < since
         )
-        if asked.request.namespace in stopped(waiting, pending.threshold(len(pods)), asked.told):
+        if asked.request.namespace in stopped(
+            waiting, pending.threshold(placed_pods(asked.told).total()), asked.told
+        ):
             yield f"{waiting.total()} pods are Pending"
 
 
@@ -108,11 +110,12 @@ def whom(scope: str, told: Knowledge) -> set[str]:
 
 
 def placed_pods(told: Knowledge) -> Counter[str]:
-    """Return how many pods of each namespace have a node and have not ended."""
+    """Return how many pods of each namespace are on a node that exists and have not ended."""
+    nodes = {each["metadata"]["name"] for each in told.of("nodes").values()}
     return Counter(
         each["metadata"]["namespace"]
         for each in told.of("pods").values()
-        if each["spec"].get("nodeName")
+        if each["spec"].get("nodeName") in nodes
         and each.get("status", {}).get("phase") not in ("Succeeded", "Failed")
     )
 
@@ -120,15 +123,16 @@ def placed_pods(told: Knowledge) -> Counter[str]:
 def stopped(counts: Mapping[str, int], threshold: int, told: Knowledge) -> set[str]:
     """Return the namespaces of which nothing may be evicted, with so many pods of each counted.
 
-    Of one that has less than half of the pods half of the threshold counts for all.
+    Half of the namespaces, or five, share the threshold, unless one has nearly all pods.
     """
     placed = placed_pods(told)
-    half = (threshold + 1) // 2
+    shares = min(max(2, (len(placed) + 1) // 2), 5, threshold)
+    most = threshold // shares
     fair = sum(
-        count if 2 * placed[namespace] >= placed.total() else min(count, half)
+        count if 10 * placed[namespace] >= 9 * placed.total() else min(count, most)
         for namespace, count in counts.items()
     )
-    if fair >= threshold:
+    if fair >= most * shares and sum(counts.values()) >= threshold:
         return {*placed, *counts}
     return {namespace for namespace, count in counts.items() if count >= threshold}
 
@@ -464,7 +468,7 @@ class Storms:
         pod = evaluation.finding.pod
         self._found.setdefault(pod.uid, (pod.namespace, now))
         counts = Counter(namespace for namespace, _ in self._found.values())
-        if stopped(counts, settings.threshold(len(life.told.of("pods"))), life.told):
+        if stopped(counts, settings.threshold(placed_pods(life.told).total()), life.told):
             yield f"{len(self._found)} pods were found, and it is no storm"
 
 

@@ -52,13 +52,13 @@ class ZoneBrakeSettings(Section):
 
 
 class _ManyPodsSettings(Section):
-    """From how many pods on a brake engages: a number, or a share of all pods if that is more."""
+    """From how many pods on a brake engages: a number, or a share of the pods on nodes if that is more."""
 
     pods: PositiveCount
     percent: Percent
 
     def threshold(self, pods: int) -> int:
-        """Return how many pods are too many in a cluster of so many."""
+        """Return how many pods are too many in a cluster with so many on its nodes."""
         return max(self.pods, ceil(pods * self.percent / 100))
 
 
@@ -69,7 +69,8 @@ class StormBrakeSettings(_ManyPodsSettings):
         default=100, description="Fewer pods found within `window` are not a storm."
     )
     percent: Percent = Field(
-        default=10.0, description="Pods found within `window` are a storm from this share of all."
+        default=10.0,
+        description="Pods found within `window` are a storm from this share of those on nodes.",
     )
     window_s: Annotated[Seconds, longer_than_zero("1m")] = Field(
         default=60.0, description="The time `pods` and `percent` count for."
@@ -88,7 +89,8 @@ class PendingBrakeSettings(_ManyPodsSettings):
         default=10, description="Fewer unschedulable pods than this are tolerated."
     )
     percent: Percent = Field(
-        default=1.0, description="Fewer unschedulable pods than this share of all are tolerated."
+        default=1.0,
+        description="Fewer unschedulable pods than this share of those on nodes are tolerated.",
     )
     after_s: Seconds = Field(
         default=60.0, description="A pod counts when it has been unschedulable for so long."
@@ -129,7 +131,7 @@ class BrakeSettings(Section):
         return self
 
     def describe(self, pods: int) -> dict[str, str]:
-        """Say each brake to a person, as it is in a cluster of so many pods."""
+        """Say each brake to a person, as it is in a cluster with so many pods on its nodes."""
         zones, storm, pending = self.zones, self.storm, self.pending
         return {
             "zone": _OFF
