@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from reactive_desched.api.args import (
     AnyOf,
     Count,
+    FieldError,
     Int32,
     PluginArgs,
     exclusive_errors,
@@ -58,6 +59,8 @@ STATES: Final = (
     "Unknown",
 )
 """Phases of pods, and reasons of pods and of containers that wait or have ended."""
+
+_RUNNING: Final = "Running"
 
 
 class OwnerKinds(PluginArgs):
@@ -163,6 +166,20 @@ class PodLifeTimeArgs(ScopedArgs):
             hint = "write maxPodLifeTimeSeconds, states, conditions or exitCodes"
             raise field_error(message, hint, rule=Rule.NO_CRITERION)
         return max_age_s
+
+    def warnings(self) -> Iterator[FieldError]:
+        """Say that every pod that runs is meant, and so is each that takes its place."""
+        age_s = self.max_pod_life_time_seconds
+        if age_s or self.conditions or self.exit_codes:
+            return
+        if self.states and _RUNNING not in self.states:
+            return
+        if self.states:
+            message, path = "means every pod that runs, however young", ("states",)
+        else:
+            message, path = "0 means every pod, however young", ("maxPodLifeTimeSeconds",)
+        hint = "write how many seconds a pod may live, such as 604800 for a week"
+        yield FieldError(f"{message}, and each that replaces it", hint, path, rule=Rule.EVERY_POD)
 
 
 class PodLifeTimePlugin(PodPlugin[PodLifeTimeArgs]):

@@ -7,8 +7,10 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.testing.scenario import plugin_from_policy
+from tests.plugins.conftest import Ask
 from tests.support.golden import Golden
 
+NAME = "PodLifeTime"
 MAX: dict[str, object] = {"maxPodLifeTimeSeconds": 600}
 
 
@@ -104,3 +106,35 @@ def test_all_errors_are_reported_at_once_each_at_its_place() -> None:
     assert "did you mean Running?" in problems["states[0]"]
     assert f"states must be one of [{' '.join(STATES)}]" in problems["states[0]"]
     assert "p.yaml:11:" in problems["conditions[1]"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param("maxPodLifeTimeSeconds: 0", id="an age of 0"),
+        pytest.param("maxPodLifeTimeSeconds: 0\nstates: [Running, Failed]", id="with a phase"),
+        pytest.param("states: [Pending, Running]", id="that phase without an age"),
+        pytest.param("states: [Running]\nlabelSelector: {matchLabels: {a: b}}", id="some pods"),
+    ],
+)
+def test_arguments_that_every_running_pod_matches_at_once_are_warned_of(
+    args: str, warned: Ask, golden: Golden
+) -> None:
+    assert warned(NAME, args) == [golden()]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param("maxPodLifeTimeSeconds: 1", id="an age"),
+        pytest.param("maxPodLifeTimeSeconds: 0\nstates: [Failed]", id="pods that failed"),
+        pytest.param("states: [CrashLoopBackOff]", id="containers that fail"),
+        pytest.param("states: [Running]\nexitCodes: [1]", id="an exit code"),
+        pytest.param(
+            "maxPodLifeTimeSeconds: 0\nconditions: [{type: Ready, status: 'False'}]",
+            id="a condition",
+        ),
+    ],
+)
+def test_arguments_that_a_healthy_pod_does_not_match_are_not(args: str, warned: Ask) -> None:
+    assert warned(NAME, args) == []
