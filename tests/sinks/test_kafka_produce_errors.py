@@ -29,3 +29,10 @@ def test_too_few_replicas_are_named_with_the_setting(code: int) -> None:
     reason = CLASSIFIER.classify(errors.kafka_errors[code](), "events").reason
 
     assert "min.insync.replicas" in reason
+
+
+@pytest.mark.parametrize("code", [5, 56])
+def test_a_partition_that_no_broker_serves_leads_to_disks(code: int) -> None:
+    reason = CLASSIFIER.classify(errors.kafka_errors[code](), "events").reason
+
+    assert "disks is full" in reason

@@ -78,7 +78,8 @@ class KafkaBroker:
     """A broker as a context manager; `folder` keeps its data and log, `users` their passwords.
 
     Killed and started again, it finds its data and its ports. Brokers of one cluster have other
-    numbers, and share `voters`, the address of each controller by the number of its broker.
+    numbers, and share `voters`, the address of each controller by the number of its broker. Its
+    records may have folders of their own: `record_folders`.
     """
 
     tools: KafkaTools
@@ -87,6 +88,7 @@ class KafkaBroker:
     tls: ServerTls | None = None
     number: int = 1
     voters: dict[int, str] = field(default_factory=dict)
+    record_folders: tuple[Path, ...] = ()
     admin: KafkaAdmin = field(init=False)
     _ports: dict[str, int] = field(init=False)
     _component: ChildProcess = field(init=False)
@@ -163,6 +165,10 @@ class KafkaBroker:
         if not self._component.alive:
             self.start()
         self.resume()
+
+    def has_ended(self) -> bool:
+        """Say whether it has ended, of itself or not."""
+        return not self._component.alive
 
     def pause(self) -> None:
         """Stop its time: connections stay, nothing answers."""
@@ -257,7 +263,8 @@ class KafkaBroker:
             "inter.broker.listener.name": "PLAIN",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
-            "log.dirs": str(self.folder / "data"),
+            "log.dirs": ",".join(map(str, self.record_folders or (self.folder / "data",))),
+            "metadata.log.dir": str(self.folder / "data"),
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": "4",
             "group.initial.rebalance.delay.ms": "0",

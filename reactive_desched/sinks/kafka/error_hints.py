@@ -71,6 +71,14 @@ def too_few_replicas(topic: str) -> str:
     )
 
 
+def no_leader(topic: str, error: str) -> str:
+    """Return what to do about a topic of which no broker serves a partition."""
+    return (
+        f"no broker serves a partition of topic {topic} ({error}): bring the brokers back that "
+        "have it, and see whether one of their disks is full or broken, as their logs say"
+    )
+
+
 def refused(topic: str, error: str) -> str:
     """Return what to do about an error that says nothing more."""
     return (

@@ -92,6 +92,8 @@ class ErrorClassifier:
                 return error_hints.unsupported_compression(self._kafka, topic)
             case errors.NotEnoughReplicasError() | errors.NotEnoughReplicasAfterAppendError():
                 return error_hints.too_few_replicas(topic)
+            case errors.LeaderNotAvailableError() | errors.KafkaStorageError():
+                return error_hints.no_leader(topic, _error_name(error))
             case errors.KafkaError():
                 return error_hints.refused(topic, _error_name(error))
             case _:
