@@ -269,6 +269,53 @@ async def test_what_the_server_refuses_is_counted_and_reported_and_not_tried_aga
     assert not [wait for wait in bench.clock.pending_waits_s if wait == RETRY_AFTER_S]
 
 
+def of_namespace(code: int, message: str, **details: object) -> ScriptedReply:
+    body = status("Forbidden", code, message) | {"details": details}
+    return ScriptedReply(code, msgspec.json.encode(body))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(
+            of_namespace(403, "no", causes=[{"reason": "NamespaceTerminating", "message": "no"}]),
+            id="which is being deleted",
+        ),
+        pytest.param(of_namespace(404, 'namespaces "shop" not found'), id="which is gone"),
+    ],
+)
+async def test_an_event_of_a_namespace_is_dropped_without_a_word(
+    bench: Bench, answer: ScriptedReply
+) -> None:
+    bench.api.answer_next("POST", answer)
+    bench.recorder.record(event())
+    await bench.asked(1)
+
+    recorder = bench.recorder
+    assert (recorder.sent, recorder.failed, recorder.dropped) == (0, 0, 1)
+    assert bench.said == []
+    bench.api.answer_next("POST", CREATED)
+    recorder.record(event())
+    await bench.asked(2)
+    assert recorder.sent == 1
+
+
+async def test_a_404_of_anything_else_is_reported(bench: Bench) -> None:
+    bench.api.answer_next("POST", refusal(404, "NotFound"))
+    bench.recorder.record(event())
+    await bench.asked(1)
+
+    assert (bench.recorder.failed, bench.recorder.dropped) == (1, 0)
+
+
+async def test_nothing_in_a_note_is_a_command_to_a_terminal(bench: Bench) -> None:
+    bench.api.answer_next("POST", CREATED)
+    bench.recorder.record(event("a\x1b[31m\u202eb\nc"))
+
+    [(_, _, body)] = await bench.asked(1)
+    assert body["note"].isprintable()
+
+
 async def test_the_pace_is_kept_after_a_burst(bench: Bench) -> None:
     bench.api.answer_next("POST", *[CREATED] * 60)
     for number in range(60):

@@ -19,6 +19,7 @@ from reactive_desched.kube.client.rate_limiter import RateLimit, RateLimiter, Re
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.model.kube_events import CONTROLLER, KubeEvent, Regarding
+from reactive_desched.primitives.bounded_text import printable
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.telemetry.metrics import Metric, counter
 
@@ -40,7 +41,7 @@ class EventRecorder:
     50. An Event is tried three times, or once if the server rejects it. Of a repeated Event the
     first is created, the second makes it a series, and later ones are counted and written after six
     minutes without one or every half hour. It remembers 4,096 series; at that bound it drops the
-    least recent one.
+    least recent one. One about an object of a namespace that is deleted is dropped and counted.
     """
 
     def __init__(
@@ -147,19 +148,29 @@ class EventRecorder:
                 message=str(error),
             )
         else:
-            self.sent += 1
-            series.written_count, series.written_at = count, self._clock.now()
-            if count == 1 < series.count:
-                return
+            if count is None:
+                self.dropped += 1
+                self._series.pop(event, None)
+            else:
+                self.sent += 1
+                series.written_count, series.written_at = count, self._clock.now()
+                if count == 1 < series.count:
+                    return
         if self._unsent.get(event) is series:
             del self._unsent[event]
 
-    async def _send_with_retries(self, event: KubeEvent, series: "_Series") -> int:
-        """Send until the server accepts it and return the count it has; raises ClusterError."""
+    async def _send_with_retries(self, event: KubeEvent, series: "_Series") -> int | None:
+        """Send until the server accepts it and return the count it has; raises ClusterError.
+
+        None where its namespace is deleted: there nobody reads it.
+        """
         for tries_left in reversed(range(MAX_ATTEMPTS)):
             count = series.count
             try:
-                _raise_if_refused(await self._send(event, series, count))
+                answer = await self._send(event, series, count)
+                if _is_namespace_deleted(answer):
+                    return None
+                _raise_if_refused(answer)
             except (RequestRejected, RateLimited, Unreachable) as error:
                 if not (error.retryable and tries_left):
                     raise
@@ -191,13 +202,23 @@ class EventRecorder:
             action=event.action[:_MAX_FIELD_CHARS],
             reason=event.reason[:_MAX_FIELD_CHARS],
             regarding=event.regarding,
-            note=_truncate(event.note, _MAX_NOTE_BYTES),
+            note=_truncate(printable(event.note), _MAX_NOTE_BYTES),
             type="Warning" if event.is_warning else "Normal",
             series=series.to_wire(count) if count > 1 else None,
         )
 
 
 _TRANSIENT_STATUSES = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+def _is_namespace_deleted(response: ApiResponse) -> bool:
+    """Say whether an Event has no place any more, as client-go's recorder does; or is gone."""
+    if response.ok:
+        return False
+    error = response.error
+    if response.status == HTTPStatus.NOT_FOUND:
+        return error.message.startswith("namespaces ")
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 def _raise_if_refused(response: ApiResponse) -> None:
