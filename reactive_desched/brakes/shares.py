@@ -1,9 +1,9 @@
 """Says whom many pods stop: the cluster, or the one namespace that they are of.
 
 A tenant can have any number of pods that fit nowhere, or that plugins find, often in several
-namespaces. So the cluster is stopped by what half of its namespaces share, or at least five of them,
-and what is too much of one namespace alone stops that one. A namespace that has nine of ten pods is
-no tenant among others: it counts in full.
+namespaces. So the cluster is stopped by what half of its namespaces share, or five of them, and
+what is too much of one namespace alone stops that one. A namespace that has nine of ten pods is no
+tenant among others: it counts in full.
 """
 
 from collections.abc import Collection, Mapping
@@ -45,7 +45,7 @@ def stopped_scopes(counts: Mapping[str, int], threshold: int, view: ClusterView)
 
 
 def pods_on_nodes(view: ClusterView) -> int:
-    """Return of how many pods a brake's share is: who waits, has ended or names no node is none."""
+    """Return of how many pods a share in percent is: without those that wait or have ended."""
     return view.index(NamespaceSizes).total
 
 

@@ -1,9 +1,9 @@
 """The whole controller between a real control plane and a real Kafka broker."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -106,3 +106,80 @@ def told(broker: KafkaBroker, topic: str) -> set[str]:
     return {
         data["who"]["uid"] for data in events if data.get("outcome", {}).get("result") == "evicted"
     }
+
+
+SEVERAL: Final = """
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+debounce: {{quiet: 200ms, maxWait: 2s}}
+sinks:
+  kafka: {{brokers: ["{address}"], topic: "{topic}", types: [eviction.succeeded]}}
+  additionalKafka:
+  - {{name: missing, brokers: ["{address}"], topic: "{topic}-missing", types: [eviction]}}
+  - {{name: away, brokers: ["127.0.0.1:9"], topic: "{topic}"}}
+  - {{name: decisions, brokers: ["{address}"], topic: "{topic}-decisions", types: [decision]}}
+"""
+
+
+def types_in(broker: KafkaBroker, topic: str) -> Counter[str]:
+    """Return how many events of each type a topic has."""
+    events = (json.loads(message.value) for message in read_group(broker.address, topic))
+    return Counter(event["type"].removeprefix(PREFIX) for event in events)
+
+
+def test_of_several_sinks_one_fails_and_the_others_go_on_each_with_its_types(
+    broker: KafkaBroker,
+    topic: str,
+    kubeconfig: Path,
+    playground: E2ENamespace,
+    tmp_path: Path,
+) -> None:
+    missing, decisions = f"{topic}-missing", f"{topic}-decisions"
+    for each in (topic, decisions):
+        broker.admin.create_topic(each, partitions=3)
+    playground.add_nodes("n1")
+    web = playground.deploy("web", 3)
+    playground.add_nodes("n2")
+    settings = SEVERAL.format(address=broker.address, topic=topic) + UNLIMITED
+
+    with ControllerProcess(tmp_path, kubeconfig, playground.policy(), settings) as controller:
+        playground.taint("n1", "gpu=yes:NoSchedule")
+        playground.await_healthy("web", 3, off="n1", within_s=60)
+        wait_until(
+            lambda: types_in(broker, topic) == {"eviction.succeeded.v1": len(web)},
+            within_s=60,
+            what="the first topic has what succeeded alone",
+        )
+        wait_until(
+            lambda: types_in(broker, decisions)["decision.evict.v1"] == len(web),
+            within_s=60,
+            what="the other topic has the decisions",
+        )
+        assert all(name.startswith("decision.") for name in types_in(broker, decisions))
+        ups = {
+            name: f'reactive_desched_sink_up{{sink="{name}"}} {up}'
+            for name, up in {
+                "kafka": 1,
+                "kafka-decisions": 1,
+                "kafka-missing": 0,
+                "kafka-away": 0,
+            }.items()
+        }
+        wait_until(
+            lambda: (
+                [each for each in ups.values() if each not in controller.page("/metrics")] == []
+            ),
+            within_s=30,
+            what="the metrics tell the sinks apart",
+        )
+        assert controller.probe("/readyz") == 200
+
+        broker.admin.create_topic(missing, partitions=3)
+        wait_until(
+            lambda: types_in(broker, missing)["eviction.succeeded.v1"] == len(web),
+            within_s=90,
+            what="the topic that was missing has what waited",
+        )
+        assert all(name.startswith("eviction.") for name in types_in(broker, missing))
+        assert types_in(broker, topic) == {"eviction.succeeded.v1": len(web)}
+        assert controller.stop() == 0, controller.tail()

@@ -162,7 +162,7 @@ class EventRecorder:
     async def _send_with_retries(self, event: KubeEvent, series: "_Series") -> int | None:
         """Send until the server accepts it and return the count it has; raises ClusterError.
 
-        None where its namespace is deleted: there nobody reads it.
+        None where its namespace is deleted, and takes none.
         """
         for tries_left in reversed(range(MAX_ATTEMPTS)):
             count = series.count

@@ -52,7 +52,7 @@ class ZoneBrakeSettings(Section):
 
 
 class _ManyPodsSettings(Section):
-    """From how many pods on a brake engages: a number, or a share of the pods on nodes if that is more."""
+    """From how many pods on a brake engages: a number, or a share of all on nodes if it is more."""
 
     pods: PositiveCount
     percent: Percent

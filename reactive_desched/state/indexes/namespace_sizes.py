@@ -13,8 +13,8 @@ _NEARLY_ALL_PERCENT: Final = 90
 class NamespaceSizes(Index):
     """Counts the active pods on the nodes that there are, by namespace.
 
-    Whoever creates a pod may write any node's name into it: pods of a name without a Node are kept
-    apart until there is one. Holds one small dict for each name.
+    A pod may be created with any node's name: pods of a name without a Node are kept apart until
+    there is one. Holds one small dict for each name.
     """
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
