@@ -281,7 +281,7 @@ def of_namespace(code: int, message: str, **details: object) -> ScriptedReply:
             of_namespace(403, "no", causes=[{"reason": "NamespaceTerminating", "message": "no"}]),
             id="which is being deleted",
         ),
-        pytest.param(of_namespace(404, 'namespaces "shop" not found'), id="which is gone"),
+        pytest.param(of_namespace(404, "no", name="shop", kind="namespaces"), id="which is gone"),
     ],
 )
 async def test_an_event_of_a_namespace_is_dropped_without_a_word(

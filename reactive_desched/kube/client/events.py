@@ -217,7 +217,7 @@ def _is_namespace_deleted(response: ApiResponse) -> bool:
         return False
     error = response.error
     if response.status == HTTPStatus.NOT_FOUND:
-        return error.message.startswith("namespaces ")
+        return error.details is not None and error.details.kind == "namespaces"
     return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 

@@ -47,6 +47,7 @@ class StatusDetails(Struct, frozen=True, gc=False, rename="camel"):
 
     causes: list[StatusCause] | None = None
     retry_after_seconds: int = 0
+    kind: str = ""
 
 
 class ApiStatus(Struct, frozen=True, gc=False):
