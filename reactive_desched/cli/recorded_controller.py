@@ -105,13 +105,15 @@ def _read(
 
     from reactive_desched.app.past_answers import past_answer
     from reactive_desched.plan.recorded_moment import find_recording
+    from reactive_desched.primitives.collector import collector_off
     from reactive_desched.primitives.timestamps import parse_flag_moment
 
     where = snapshot_flags.recording_of(arguments)
     assert where is not None, "a moment is asked about"
     at = parse_flag_moment("--at", arguments.at, datetime.now(UTC))
     journal = Path(arguments.journal) if arguments.journal else None
-    found = past_answer(find_recording(Path(where)), at.timestamp(), journal, page, query)
+    with collector_off():
+        found = past_answer(find_recording(Path(where)), at.timestamp(), journal, page, query)
     if found.note:
         print_warning(found.note)
     answer = msgspec.to_builtins(found.answer)

@@ -146,12 +146,13 @@ class _Unbound(Struct, frozen=True):
     """A replacement before it is bound, and the budgets that its evicted pod spent.
 
     The pod has a node if it can run on that one alone; it gives its budgets back when it is Ready.
-    `chance` says which of the best nodes it takes.
+    `chance` says which of the best nodes it takes, `start_s` how long it takes to start, if known.
     """
 
     pod: Pod
     budgets: tuple[str, ...]
     chance: NodeChance = FIRST_BY_NAME
+    start_s: float | None = None
 
 
 class _Parked(Struct):
@@ -267,11 +268,16 @@ class AssumedCluster:
         return outcome, _budgets(changes)
 
     def let_leave(
-        self, pod: Pod, budgets: tuple[str, ...] = (), chance: NodeChance = FIRST_BY_NAME
+        self,
+        pod: Pod,
+        budgets: tuple[str, ...] = (),
+        chance: NodeChance = FIRST_BY_NAME,
+        start_s: float | None = None,
     ) -> str:
         """Let a pod terminate; return the uid of its replacement, empty where none comes.
 
-        `chance` says which of the nodes that are best for that one it takes.
+        `chance` says which of the nodes that are best for that one it takes, and `start_s` how long
+        it takes to start; else its times say that.
         """
         owner = controller_of(pod.owners)
         if not pod.is_active or owner is None:  # nothing takes the place of either
@@ -285,7 +291,7 @@ class AssumedCluster:
         if not self._is_replaced(pod, owner):
             self._end_later(pod)
             return ""
-        unbound = _Unbound(new, budgets, chance)
+        unbound = _Unbound(new, budgets, chance, start_s)
         if self._is_ordered(owner):
             self._turns.begin(owner.uid, ordinal_of(pod))
         if self._comes_later(owner):
@@ -450,7 +456,8 @@ class AssumedCluster:
         pod = replace(pod, node=node)
         self._bound[pod.uid] = node
         self._apply(pod)
-        self._later(_Step(ready=pod, budgets=new.budgets), self._times.start_s(pod))
+        start_s = self._times.start_s(pod) if new.start_s is None else new.start_s
+        self._later(_Step(ready=pod, budgets=new.budgets), start_s)
         return True
 
     def _bind_woken(self) -> None:

@@ -1,11 +1,9 @@
 """`plan`: what would be evicted, and why not, without touching anything."""
 
-import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +31,7 @@ from reactive_desched.plan.rule_table import RuleTables
 from reactive_desched.plan.snapshot import Snapshot
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
+from reactive_desched.primitives.collector import collector_off
 from reactive_desched.state.resources import NODES, PODS
 from reactive_desched.text.times import format_moment, format_timestamp
 
@@ -112,7 +111,7 @@ def run_nodes(options: PlanOptions, build: Build | None = None) -> int:
 
 def _print(options: PlanOptions, build: Build) -> int:
     progress = progress_on(sys.stderr, time.monotonic)
-    with _gc_disabled():
+    with collector_off():
         try:
             report = build(options, progress)
         finally:
@@ -279,15 +278,3 @@ def _describe_inputs(
         unread_count=snapshot.unreadable_count,
         unread=snapshot.unreadable,
     )
-
-
-@contextmanager
-def _gc_disabled() -> Iterator[None]:
-    """Freeze the snapshot for the garbage collector: it is large and holds no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

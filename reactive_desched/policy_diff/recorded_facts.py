@@ -12,8 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.model.disruptions import disruption_mark
 from reactive_desched.model.objects import OwnerReference, Pod, controller_of
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, EffectUnknown, outcome_from_response
+from reactive_desched.policy_diff.deletion_order import REPLICA_SET
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
@@ -34,6 +36,9 @@ DEFAULT_START_S: Final = 10.0
 
 _SOON_S: Final = 60.0
 """A pod that ends so soon after a request of unknown effect was evicted by it."""
+
+_RECREATED_S: Final = 10.0
+"""A ReplicaSet replaces a pod so soon; one that ended before that was one too many."""
 
 _MAX_TIMES: Final = 500
 """So many durations are kept of each owner."""
@@ -58,7 +63,8 @@ class RecordedFacts(Struct):
 
     `evicted` are the pods that the recorded controller evicted, by uid; `replaced_by` names the
     pod that took the place of one that ended, `replaces` the other way about, and `bound_to` the
-    node of such a replacement. `eviction_times` has when each of the evicted pods began to end.
+    node of such a replacement, `started_in` how long it took to start. `eviction_times` has when
+    each of the evicted pods began to end.
     """
 
     first_s: float = 0.0
@@ -68,6 +74,7 @@ class RecordedFacts(Struct):
     replaced_by: dict[str, str] = {}
     replaces: dict[str, str] = {}
     bound_to: dict[str, str] = {}
+    started_in: dict[str, float] = {}
     eviction_times: list[tuple[float, str]] = []
     configurations: list[ConfigurationInForce] = []
     dry_run_answers: int = 0
@@ -75,7 +82,10 @@ class RecordedFacts(Struct):
     start_times: dict[str, float] = {}
 
     def end_s(self, pod: Pod) -> float:
-        """Return after how many seconds an evicted pod is gone: as others of its owner."""
+        """Return after how many seconds a pod is gone: as it was, else as others of its owner."""
+        end = self.evicted.get(pod.uid)
+        if end is not None and end.gone_s is not None:
+            return end.gone_s - end.began_s
         return self._of_owner(self.end_times, pod, DEFAULT_END_S)
 
     def start_s(self, pod: Pod) -> float:
@@ -91,6 +101,10 @@ class RecordedFacts(Struct):
     def node_of_replacement(self, pod: str) -> str:
         """Return the node of the pod that came for one that was evicted; empty for none."""
         return self.bound_to.get(self.replaced_by.get(pod, ""), "") if pod in self.evicted else ""
+
+    def start_of_replacement(self, pod: str) -> float | None:
+        """Return how long the pod took to start that came for one that was evicted, if it did."""
+        return self.started_in.get(self.replaced_by.get(pod, "")) if pod in self.evicted else None
 
     def line_of(self, pod: str) -> str:
         """Return the first pod of a line of replacements of pods that were evicted."""
@@ -124,6 +138,13 @@ class Lines:
         self._origins[pod] = self._origins.get(evicted, evicted)
 
 
+class _EndedPod(Struct, frozen=True, gc=False):
+    """A pod that began to end at a moment, and whose place no other has taken yet."""
+
+    pod: Pod
+    at_s: float
+
+
 class FactsReader:
     """Reads the items of a recording; `facts` are whole after the last one."""
 
@@ -133,7 +154,7 @@ class FactsReader:
         self._requested: dict[str, float] = {}
         self._bound_s: dict[str, float] = {}
         self._ending: dict[str, RecordedEnd] = {}
-        self._unreplaced: defaultdict[str, deque[Pod]] = defaultdict(
+        self._unreplaced: defaultdict[str, deque[_EndedPod]] = defaultdict(
             lambda: deque(maxlen=_MAX_WAITING)
         )
         self._ends: defaultdict[str, list[float]] = defaultdict(list)
@@ -203,20 +224,28 @@ class FactsReader:
             elif pod.uid in self.facts.evicted:
                 self.facts.evicted[pod.uid] = end
             if owner is not None:
-                self._unreplaced[owner.uid].append(pod)
+                self._unreplaced[owner.uid].append(_EndedPod(pod, at_s))
         if is_gone:
             self._go(pod, owner, at_s)
             return
         if before is None and owner is not None:
-            self._replace(pod, owner)
+            self._replace(pod, owner, at_s)
         if pod.node and (before is None or not before.node):
             self._bound_s[pod.uid] = at_s
             if pod.uid in self.facts.replaces:
                 self.facts.bound_to[pod.uid] = pod.node
-        is_ready, was_ready = pod.status.is_ready, before is not None and before.status.is_ready
-        if is_ready and not was_ready and (bound_s := self._bound_s.pop(pod.uid, None)) is not None:
-            _keep(self._starts, owner, at_s - bound_s)
+        self._see_start(pod, before, owner, at_s)
         self._pods[pod.uid] = pod
+
+    def _see_start(
+        self, pod: Pod, before: Pod | None, owner: OwnerReference | None, at_s: float
+    ) -> None:
+        if not pod.status.is_ready or (before is not None and before.status.is_ready):
+            return
+        if (bound_s := self._bound_s.pop(pod.uid, None)) is not None:
+            _keep(self._starts, owner, at_s - bound_s)
+            if pod.uid in self.facts.replaces:
+                self.facts.started_in[pod.uid] = at_s - bound_s
 
     def _go(self, pod: Pod, owner: OwnerReference | None, at_s: float) -> None:
         end = self._ending.pop(pod.uid)
@@ -226,16 +255,30 @@ class FactsReader:
         self._pods.pop(pod.uid, None)
         self._bound_s.pop(pod.uid, None)
 
-    def _replace(self, pod: Pod, owner: OwnerReference) -> None:
-        """Find the pod whose place a new one takes: the one that began to end first."""
+    def _replace(self, pod: Pod, owner: OwnerReference, at_s: float) -> None:
+        """Find the pod whose place a new one takes: of those that qualify, the first to end.
+
+        Evicted pods are replaced before those that were deleted, of which a ReplicaSet may have had
+        too many.
+        """
         waiting = self._unreplaced.get(owner.uid)
+        while waiting and owner.kind == REPLICA_SET and self._was_too_many(waiting[0], at_s):
+            waiting.popleft()
         if not waiting:
             return
-        same_name = next((each for each in waiting if each.name == pod.name), None)
-        before = same_name or waiting[0]
-        waiting.remove(before)
+        named = (each for each in waiting if each.pod.name == pod.name)
+        evicted = (each for each in waiting if self._is_evicted(each.pod))
+        ended = next(named, None) or next(evicted, None) or waiting[0]
+        waiting.remove(ended)
+        before = ended.pod
         self.facts.replaced_by[before.uid] = pod.uid
         self.facts.replaces[pod.uid] = before.uid
+
+    def _was_too_many(self, ended: "_EndedPod", at_s: float) -> bool:
+        return at_s - ended.at_s > _RECREATED_S and not self._is_evicted(ended.pod)
+
+    def _is_evicted(self, pod: Pod) -> bool:
+        return pod.uid in self.facts.evicted or disruption_mark(pod) is not None
 
 
 def _keep(

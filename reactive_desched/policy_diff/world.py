@@ -7,7 +7,7 @@ docs/adr/0134-the-world-of-a-policy-that-did-not-decide.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -21,15 +21,18 @@ from reactive_desched.model.objects import (
     ClusterObject,
     ContainerStatus,
     Node,
+    OwnerReference,
     Pod,
     PodDisruptionBudget,
     PodStatus,
+    ReplicaSet,
     controller_of,
 )
 from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.plan.assumed_cluster import AssumedCluster, AssumedEviction, PreviewClock
+from reactive_desched.policy_diff.deletion_order import REPLICA_SET, DeletionOrder
 from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.recording.items import Verb
 from reactive_desched.recording.reader import RecordedState
@@ -173,7 +176,8 @@ class AssumedWorld:
         place = self._by_pod.pop(pod.uid, None)
         recorded_uid = pod.uid if place is None else place.recorded
         chance = NodeChance(self._facts.node_of_replacement(recorded_uid), pod.node)
-        uid = self._cluster.let_leave(pod, budgets, chance)
+        start_s = self._facts.start_of_replacement(recorded_uid)
+        uid = self._cluster.let_leave(pod, budgets, chance, start_s)
         if place is None:
             place = self._add_place(_Place(pod.namespace, pod.uid, uid))
         place.pod = uid
@@ -217,10 +221,11 @@ class AssumedWorld:
         if (awaiting := self._awaiting.pop(uid, None)) is not None:
             self._attach(pod, awaiting)
         is_ending = is_gone or pod.is_terminating
+        if is_ending and (other := self._first_to_go(pod)) is not None:
+            self._swap(pod, other)
         place = self._by_recorded.get(uid)
         if place is None and is_ending and self._stays(pod):
-            place = self._add_place(_Place(pod.namespace, uid, uid))
-            self._by_pod[uid] = place
+            place = self._place_of(pod)
         if place is None:
             if is_ending or not self._is_marked_there(pod):
                 self._follow(verb, pod)
@@ -297,6 +302,55 @@ class AssumedWorld:
         is_of_owner = controller_of(pod.owners) is not None
         return is_known and is_of_owner and pod.uid not in facts.replaced_by
 
+    def _first_to_go(self, recorded: Pod) -> Pod | None:
+        """Return the pod of this world that its ReplicaSet deletes instead of the recorded one.
+
+        None where that is the one in the place of the recorded one.
+        """
+        owner = controller_of(recorded.owners)
+        if owner is None or owner.kind != REPLICA_SET or not self._is_one_too_many(recorded):
+            return None
+        place = self._by_recorded.get(recorded.uid)
+        own = self._state.store(Pod).get(recorded.uid if place is None else place.pod)
+        if own is None or own.is_terminating:
+            return None
+        related = self._related(owner)
+        if not any(self._is_of(each, related) for each in self._places.get(own.namespace, ())):
+            return None
+        pods = [pod for pod in self._state.store(Pod) if _is_owned(pod, related)]
+        order = DeletionOrder(pods, self._clock.wall())
+        siblings = (pod for pod in pods if _is_owned(pod, {owner.uid}))
+        first = min(siblings, key=order.rank, default=own)
+        return first if order.rank(first) < order.rank(own) else None
+
+    def _related(self, owner: OwnerReference) -> Collection[str]:
+        """Return the uids of the ReplicaSets of the Deployment of one, itself among them."""
+        sets = self._state.store(ReplicaSet)
+        known = sets.get(owner.uid)
+        if known is None or (above := known.controller) is None:
+            return {owner.uid}
+        return {each.uid for each in sets if each.controller == above}
+
+    def _is_of(self, place: _Place, owners: Collection[str]) -> bool:
+        """Say whether a place has another pod than the recorded one, of one of these owners."""
+        own = self._state.store(Pod).get(place.pod)
+        return _is_owned(own or self._recorded_pod(place.recorded), owners)
+
+    def _is_one_too_many(self, pod: Pod) -> bool:
+        """Say whether a ReplicaSet deleted a recorded pod because it had too many."""
+        is_evicted = pod.uid in self._facts.evicted or disruption_mark(pod) is not None
+        return not is_evicted and self._is_needless(pod)
+
+    def _swap(self, pod: Pod, other: Pod) -> None:
+        """Let a pod of this world have the place of another, and that one the other place."""
+        place, others = self._place_of(pod), self._place_of(other)
+        own = self._state.store(Pod).get(place.pod)
+        place.pod, others.pod = others.pod, place.pod
+        self._by_pod[place.pod], self._by_pod[others.pod] = place, others
+        if (recorded := self._recorded_pod(others.recorded)) is not None:
+            others.restarts = _restarts_more(own, recorded)
+            others.status, others.was_ready = recorded.status, recorded.status.is_ready
+
     def _is_elsewhere(self, pod: Pod, place: _Place) -> bool:
         own = self._state.store(Pod).get(place.pod)
         return own is None or own.node != pod.node
@@ -359,6 +413,14 @@ class AssumedWorld:
     def _add_place(self, place: _Place) -> _Place:
         self._places[place.namespace].add(place)
         self._by_recorded[place.recorded] = place
+        return place
+
+    def _place_of(self, pod: Pod) -> _Place:
+        """Return the place of a pod of either world; it is new where both have the same pod."""
+        place = self._by_recorded.get(pod.uid) or self._by_pod.get(pod.uid)
+        if place is None:
+            place = self._add_place(_Place(pod.namespace, pod.uid, pod.uid))
+            self._by_pod[pod.uid] = place
         return place
 
     def _drop(self, place: _Place) -> None:
@@ -480,6 +542,14 @@ class AssumedWorld:
 
 def _is_healthy(pod: Pod | None, budget: PodDisruptionBudget) -> bool:
     return pod is not None and pod.status.is_ready and not pod.is_terminating and budget.covers(pod)
+
+
+def _is_owned(pod: Pod | None, owners: Collection[str]) -> bool:
+    """Say whether one of these owners counts a pod among its own."""
+    if pod is None or pod.is_terminating or pod.has_ended:
+        return False
+    found = controller_of(pod.owners)
+    return found is not None and found.uid in owners
 
 
 def _restarts_more(own: Pod | None, recorded: Pod) -> Mapping[str, int]:

@@ -365,6 +365,99 @@ def test_a_replacement_is_not_put_on_a_node_that_came_before_the_recorded_one_on
     assert [each.replacement_node for each in made.evictions] == ["n2"]
 
 
+def test_a_replica_set_that_shrinks_deletes_the_pod_that_is_not_ready_in_this_world() -> None:
+    """The recorded one deletes a Ready pod: all of its pods were Ready then."""
+    labels = {"app": "web"}
+    first, second = (
+        pod(f"web-{n}", on=f"n{n}", labels=labels, created=START_S - 3600) for n in (1, 2)
+    )
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), node("n3"), first, second),
+        changed(100, TAINTED),
+        changed(105, replace(second, deletion_s=START_S + 105)),
+        changed(110, second, Verb.DELETED),
+        changed(300, node("n2", "gpu:NoSchedule")),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web-1", 100), ("web-2", 300)]
+
+
+def test_the_life_of_the_pod_that_was_to_stay_is_laid_on_the_one_that_stays() -> None:
+    """The recorded first pod stays and crash-loops later; in this world the second one stays."""
+    first, second = (pod(f"web-{n}", on=f"n{n}", created=START_S - 3600) for n in (1, 2))
+    made = run(
+        policy(TAINTS, RESTARTS),
+        picture(node("n1"), node("n2"), node("n3"), first, second),
+        changed(100, TAINTED),
+        changed(105, replace(second, deletion_s=START_S + 105)),
+        changed(110, second, Verb.DELETED),
+        changed(300, restarted(first, 30)),
+        NothingChanged(at(600)),
+    )
+
+    assert moved(made) == [("web-1", 100), ("web-2", 300)]
+
+
+def test_a_pod_that_a_person_deletes_ends_though_another_would_go_first() -> None:
+    """It is replaced: its ReplicaSet had not too many."""
+    first, second = (pod(f"web-{n}", on=f"n{n}", created=START_S - 3600) for n in (1, 2))
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), node("n3"), first, second),
+        changed(100, TAINTED),
+        changed(105, replace(second, deletion_s=START_S + 105)),
+        changed(105, pod("web-3", on="n3", created=START_S + 105), Verb.ADDED),
+        changed(110, second, Verb.DELETED),
+        changed(300, node("n2", "gpu:NoSchedule")),
+        NothingChanged(at(600)),
+    )
+
+    assert "web-2" not in dict(moved(made)[1:])
+
+
+def test_a_replacement_takes_as_long_to_start_as_the_recorded_one_did() -> None:
+    first, second = (pod(f"web-{n}", on="n1", created=START_S - 3600) for n in (1, 2))
+    slow = pod("web-4", on="n3", created=START_S + 220)
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), node("n3"), first, second),
+        changed(100, TAINTED),
+        evicted(200, first, pod("web-3", on="n2", created=START_S + 200)),
+        (each for each in evicted(220, second, slow) if each.at.wall_s < START_S + 230),
+        changed(260, slow),
+        NothingChanged(at(600)),
+    )
+
+    assert {each.pod.name: round(each.ready_s or 0) for each in made.evictions} == {
+        "web-1": 10,
+        "web-2": 40,
+    }
+
+
+def test_an_evicted_pod_is_replaced_before_one_of_which_there_were_too_many() -> None:
+    scaled_down, leaving = (pod(f"web-{n}", on="n1", created=START_S - 3600) for n in (1, 2))
+    items = [
+        *picture(node("n1"), node("n2"), scaled_down, leaving),
+        changed(98, replace(scaled_down, deletion_s=START_S + 98)),
+        *evicted(100, leaving, NEW),
+    ]
+
+    assert FactsReader().read(items).replaced_by == {leaving.uid: NEW.uid}
+
+
+def test_a_replica_set_that_grows_later_replaces_none_of_the_pods_that_were_too_many() -> None:
+    scaled_down = pod("web-1", on="n1", created=START_S - 3600)
+    items = [
+        *picture(node("n1"), node("n2"), scaled_down),
+        changed(98, scaled_down, Verb.DELETED),
+        changed(198, NEW, Verb.ADDED),
+    ]
+
+    assert FactsReader().read(items).replaced_by == {}
+
+
 def test_a_pause_by_a_person_holds_for_every_policy() -> None:
     made = run(
         policy(TAINTS),

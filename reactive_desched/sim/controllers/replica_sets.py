@@ -66,10 +66,25 @@ class ReplicaSets(Reconciler):
             if not self._pods.create(owner):
                 self.soon(key_of(owner), now + RETRY_S)
                 return
-        for pod in first_to_go(active, max(0, min(len(active) - wanted, _BURST)), now):
-            self._pods.delete(pod)
+        too_many = min(len(active) - wanted, _BURST)
+        if too_many > 0:
+            for pod in first_to_go(active, self._related(owner), too_many, now):
+                self._pods.delete(pod)
         if abs(wanted - len(active)) > _BURST:
             self.soon(key_of(owner))
+
+    def _related(self, owner: Obj) -> list[Obj]:
+        """Return the active pods of all sets of the owner's controller, its own among them."""
+        above = controller_of(owner)
+        if above is None:
+            return self._active(owner)
+        namespace = namespace_of(owner)
+        sets = [
+            each
+            for each in self.store.list(self._resource)
+            if namespace_of(each) == namespace and _has_controller(each, above)
+        ]
+        return [pod for each in sets for pod in self._active(each)]
 
     def _report(self, owner: Obj, active: list[Obj], now: float) -> None:
         min_ready_s = int(owner["spec"].get("minReadySeconds") or 0)
@@ -88,3 +103,8 @@ class ReplicaSets(Reconciler):
             "observedGeneration": owner["metadata"].get("generation"),
         }
         write_status(self.store, self._resource, owner, status)
+
+
+def _has_controller(obj: Obj, above: Obj) -> bool:
+    found = controller_of(obj)
+    return found is not None and found["uid"] == above["uid"]

@@ -1,7 +1,7 @@
 """Chooses the pods that a ReplicaSet deletes first when it has too many."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log2
 from typing import Final
 
@@ -14,14 +14,19 @@ __all__ = ["first_to_go"]
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
-_Rank = tuple[bool, int, bool, int, int, int, int, float, str]
+_Rank = tuple[bool, int, bool, int, int, int, str, int, int, str]
 
 
-def first_to_go(pods: Sequence[Obj], count: int, now: float) -> list[Obj]:
-    """Return `count` pods: those that are least use first, newer ones before older ones."""
-    crowd = Counter(node_of(pod) for pod in pods)
+def first_to_go(pods: Sequence[Obj], related: Iterable[Obj], count: int, now: float) -> list[Obj]:
+    """Return `count` pods: those that are least use first, newer ones before older ones.
+
+    `related` are the pods of all ReplicaSets of a Deployment: a node with many of them loses one.
+    Of Ready pods of about the same age the uid decides.
+    """
+    crowd = Counter(node_of(pod) for pod in related)
 
     def rank(pod: Obj) -> _Rank:
+        meta = pod["metadata"]
         return (
             bool(node_of(pod)),
             _PHASES.get(phase_of(pod), 0),
@@ -29,9 +34,10 @@ def first_to_go(pods: Sequence[Obj], count: int, now: float) -> list[Obj]:
             _cost(pod),
             -crowd[node_of(pod)],
             _age_class(now - ready_since(pod)) if is_ready(pod) else 0,
+            meta["uid"] if is_ready(pod) else "",
             -_restarts(pod),
-            -parse_time(pod["metadata"]["creationTimestamp"]),
-            pod["metadata"]["name"],
+            _age_class(now - parse_time(meta["creationTimestamp"])),
+            meta["uid"],
         )
 
     return sorted(pods, key=rank)[:count]

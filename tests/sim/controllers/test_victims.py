@@ -25,7 +25,12 @@ def pod(
     condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": AT[since]}
     notes = {"controller.kubernetes.io/pod-deletion-cost": cost} if cost else {}
     return {
-        "metadata": {"name": name, "creationTimestamp": AT[created], "annotations": notes},
+        "metadata": {
+            "name": name,
+            "uid": name,
+            "creationTimestamp": AT[created],
+            "annotations": notes,
+        },
         "spec": {"nodeName": node},
         "status": {
             "phase": phase,
@@ -43,23 +48,44 @@ def pod(
         pytest.param({"ready": False}, {"cost": "-9"}, id="unready before cheap"),
         pytest.param({"cost": "-9"}, {"since": 1}, id="cheap before young"),
         pytest.param({"since": 1}, {"restarts": 9}, id="newly ready before restarted"),
-        pytest.param({"restarts": 9}, {"created": 1}, id="restarted before newly made"),
-        pytest.param({"created": 1}, {}, id="newly made before old"),
+        pytest.param(
+            {"ready": False, "restarts": 9},
+            {"ready": False, "created": 1},
+            id="restarted before newly made",
+        ),
+        pytest.param({"ready": False, "created": 1}, {"ready": False}, id="newly made before old"),
     ],
 )
 def test_what_is_least_use_goes_first(first: dict[str, Any], other: dict[str, Any]) -> None:
     pods = [pod("a", **other), pod("b", **first)]
 
-    assert [p["metadata"]["name"] for p in first_to_go(pods, 1, NOW)] == ["b"]
+    assert [p["metadata"]["name"] for p in first_to_go(pods, pods, 1, NOW)] == ["b"]
 
 
 def test_the_fuller_node_gives_first() -> None:
     pods = [pod("a", node="n2"), pod("b"), pod("c")]
 
-    assert [p["metadata"]["name"] for p in first_to_go(pods, 1, NOW)] == ["b"]
+    assert [p["metadata"]["name"] for p in first_to_go(pods, pods, 1, NOW)] == ["b"]
+
+
+def test_a_node_is_fuller_by_the_pods_of_other_sets_of_the_deployment() -> None:
+    pods = [pod("a", node="n1"), pod("b", node="n2")]
+    of_another_set = pod("c", node="n2")
+
+    chosen = first_to_go(pods, [*pods, of_another_set], 1, NOW)
+
+    assert [p["metadata"]["name"] for p in chosen] == ["b"]
+
+
+def test_of_pods_that_are_ready_about_as_long_the_lower_uid_goes_first() -> None:
+    pods = [pod("a", node="n1"), pod("b", node="n2", restarts=9)]
+    pods[0]["metadata"]["uid"] = "2"
+    pods[1]["metadata"]["uid"] = "1"
+
+    assert [p["metadata"]["name"] for p in first_to_go(pods, pods, 1, NOW)] == ["b"]
 
 
 def test_a_cost_that_is_no_number_counts_as_none() -> None:
     pods = [pod("a", cost="cheap"), pod("b", cost="-1")]
 
-    assert [p["metadata"]["name"] for p in first_to_go(pods, 1, NOW)] == ["b"]
+    assert [p["metadata"]["name"] for p in first_to_go(pods, pods, 1, NOW)] == ["b"]
