@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from contextlib import nullcontext
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,9 +10,6 @@ from reactive_desched.cli import flag_values, recording_files
 from reactive_desched.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from typing import TextIO
-
     from reactive_desched.policy_diff.command import DiffOptions
 
 _ROWS: Final = 10
@@ -114,6 +111,9 @@ def _diff(arguments: argparse.Namespace) -> int:
         len(arguments.files) > 1 or arguments.old_program or arguments.new_program
     ):
         arguments.usage_error("--decisions is about one policy, by this version")
+    if arguments.out is not None and not Path(arguments.out).parent.is_dir():
+        arguments.usage_error(f"--out {arguments.out}: there is no such folder")
+    from reactive_desched.cli.policy_convert import write_whole
     from reactive_desched.policy_diff.command import run, write_decisions
     from reactive_desched.primitives.hung_calls import hung_calls_ended
 
@@ -121,16 +121,15 @@ def _diff(arguments: argparse.Namespace) -> int:
     is_edit = arguments.files or arguments.decisions or options.old != options.new
     if not is_edit:
         arguments.usage_error("name a policy or settings, or another version with --new-program")
-    with _output(arguments) as into, hung_calls_ended():
+    into = sys.stdout if arguments.out is None else StringIO()
+    with hung_calls_ended():
         if arguments.decisions:
-            return write_decisions(options, into)
-        return run(options, arguments.output, arguments.limit, into)
-
-
-def _output(arguments: argparse.Namespace) -> "AbstractContextManager[TextIO]":
-    if arguments.out is None:
-        return nullcontext(sys.stdout)
-    return Path(arguments.out).open("w", encoding="utf-8")
+            status = write_decisions(options, into)
+        else:
+            status = run(options, arguments.output, arguments.limit, into)
+    if isinstance(into, StringIO):
+        write_whole(arguments.out, into.getvalue().encode())
+    return status
 
 
 def _options(arguments: argparse.Namespace) -> "DiffOptions":

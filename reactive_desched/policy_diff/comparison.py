@@ -62,8 +62,9 @@ ASSUMPTIONS: Final = (
         " is not there, and what happened to that replacement happens to the pod."
     ),
     (
-        "Evicted pods end, and replacements become Ready, after the median time that this took"
-        " others of the same workload in the recording."
+        "Evicted pods end, and replacements become Ready, as fast as the recorded controller's of"
+        " the same pod, else after the median time of their workload in the recording. A ReplicaSet"
+        " with too many pods deletes those that it would delete in each world."
     ),
     (
         "Nodes, autoscaling, rollouts, evictions by others and everything else happen as recorded,"

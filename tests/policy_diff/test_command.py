@@ -148,6 +148,35 @@ def test_a_wrong_policy_ends_with_its_line_and_two(
     assert f"{wrong}:" in capsys.readouterr().err
 
 
+def test_a_wrong_policy_leaves_the_earlier_report_as_it_is(lived: Path, tmp_path: Path) -> None:
+    wrong, out = lived / "wrong.yaml", tmp_path / "diff.md"
+    wrong.write_text((lived / "a.yaml").read_text().replace("RemovePods", "RemovePots"))
+    out.write_text("earlier")
+    given = [str(wrong), "--recording", str(lived / "journal"), "-o", "md", "--out", str(out)]
+
+    assert main(["policy", "diff", *given]) == 2
+    assert out.read_text() == "earlier"
+
+
+def test_a_report_is_written_to_the_file_that_is_named(
+    lived: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = lived / "b.yaml", "--recording", lived / "journal", "-o", "md"
+    said = diff(capsys, *given)
+
+    assert diff(capsys, *given, "--out", tmp_path / "diff.md") == ""
+    assert (tmp_path / "diff.md").read_text() == said
+
+
+def test_a_file_in_no_folder_is_refused_before_the_policies_are_run(
+    lived: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "missing" / "diff.md"
+
+    with pytest.raises(SystemExit):
+        main(["policy", "diff", str(lived / "b.yaml"), "--out", str(out)])
+
+
 def test_a_time_that_is_not_recorded_is_refused(
     lived: Path, capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
