@@ -22,6 +22,12 @@ SCENARIOS: Final = {
 }
 """What `--scenario` takes; `sim.scenarios` makes them."""
 
+SCORINGS: Final = {
+    "LeastAllocated": "the scheduler spreads pods (default)",
+    "MostAllocated": "it packs them onto few nodes",
+}
+"""What `--scoring` takes: the scoring strategy of NodeResourcesFit."""
+
 
 def add(commands: Commands) -> None:
     """Describe `sim` to the parser."""
@@ -55,6 +61,13 @@ def add(commands: Commands) -> None:
         metavar="HOST:PORT",
         default="127.0.0.1:0",
         help="default: any free port on loopback",
+    )
+    command.add_argument(
+        "--scoring",
+        choices=list(SCORINGS),
+        default="LeastAllocated",
+        metavar="STRATEGY",
+        help="; ".join(f"{name}: {text}" for name, text in SCORINGS.items()),
     )
     command.add_argument(
         "--write-kubeconfig",
@@ -92,6 +105,7 @@ def _call(arguments: argparse.Namespace) -> int:
             pods=arguments.pods,
             seed=arguments.seed,
             scenario=arguments.scenario,
+            scoring=arguments.scoring,
             host=host,
             port=port,
             kubeconfig_file=arguments.write_kubeconfig,

@@ -18,6 +18,7 @@ from reactive_desched.sim.controllers.controller import Controller
 from reactive_desched.sim.controllers.daemon_sets import DaemonSets
 from reactive_desched.sim.controllers.deployments import Deployments
 from reactive_desched.sim.controllers.disruption import DisruptionBudgets
+from reactive_desched.sim.controllers.endpoint_slices import EndpointSlices
 from reactive_desched.sim.controllers.evacuation import Evacuation
 from reactive_desched.sim.controllers.event_expiry import EventExpiry
 from reactive_desched.sim.controllers.garbage import Garbage
@@ -174,6 +175,7 @@ class SimCluster:
             Jobs(store, index, pods("job-controller")),
             HorizontalAutoscalers(store),
             Claims(store),
+            EndpointSlices(store),
             NodeLifecycle(store, index),
             TaintEviction(store, index),
             self.scheduler,

@@ -17,6 +17,7 @@ from reactive_desched.errors import ConfigError
 from reactive_desched.sim.kubeconfig_file import KubeconfigFile
 from reactive_desched.sim.run import Landscape, Simulation, simulation
 from reactive_desched.sim.scenarios import FRESH
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 
 __all__ = ["SimulationOptions", "simulate"]
 
@@ -30,6 +31,7 @@ class SimulationOptions(Struct, frozen=True, kw_only=True):
     pods: int = 1000
     seed: int = 1
     scenario: str = FRESH
+    scoring: str = LEAST_ALLOCATED
     host: str = "127.0.0.1"
     port: int = 0
     kubeconfig_file: str = "sim.kubeconfig"
@@ -63,6 +65,7 @@ async def _serve_until_stopped(options: SimulationOptions) -> None:
         pods=options.pods,
         seed=options.seed,
         scenario=options.scenario,
+        scoring=options.scoring,
         uid_salt=secrets.randbits(128),  # a controller takes no other run's journal for its own
     )
     with closing(KubeconfigFile(Path(options.kubeconfig_file))) as file:

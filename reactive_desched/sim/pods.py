@@ -24,6 +24,7 @@ __all__ = [
     "phase_of",
     "priority_of",
     "ready_since",
+    "reference_to",
 ]
 
 Key = tuple[str, str]

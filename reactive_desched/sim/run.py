@@ -13,6 +13,7 @@ from reactive_desched.sim.clock import HistoryClock, RealClock
 from reactive_desched.sim.cluster import ClusterOptions, SimCluster
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scenarios import FRESH, LEAST_NODES, SCENARIOS, live_through
+from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.seed import seed as seed_store
 from reactive_desched.sim.server import FaultPlan, kubeconfig, listening_socket, serve_on, url_of
 from reactive_desched.sim.store import Store
@@ -36,6 +37,8 @@ class Landscape(Struct, frozen=True, kw_only=True):
     node_agents: bool = True
     scenario: str = FRESH
     """A name of `SCENARIOS`, or FRESH: then pods start while one watches."""
+    scoring: str = LEAST_ALLOCATED
+    """The scoring strategy of the scheduler."""
     uid_salt: int = 0
     """128 bits by which the uids of two clusters of one seed differ."""
 
@@ -102,12 +105,13 @@ async def _populated(
             prescheduled=landscape.is_prescheduled,
         )
     if scenario and isinstance(clock, HistoryClock):
-        live_through(scenario, store, clock, rng, now)
+        live_through(scenario, store, clock, rng, now, landscape.scoring)
         clock.go_live()
     options = ClusterOptions(
         pace=landscape.pace,
         heartbeats=landscape.heartbeats,
         node_agents=landscape.node_agents,
+        scoring=landscape.scoring,
         tolerant=True,
     )
     cluster = SimCluster(store, rng, options)

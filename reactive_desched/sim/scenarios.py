@@ -181,10 +181,15 @@ class Scenario(Struct, frozen=True):
 
 
 def live_through(
-    scenario: Scenario, store: Store, clock: HistoryClock, rng: random.Random, now: float
+    scenario: Scenario,
+    store: Store,
+    clock: HistoryClock,
+    rng: random.Random,
+    now: float,
+    scoring: str,
 ) -> None:
     """Let a populated cluster live through the scenario's past; `now` is the present."""
-    options = ClusterOptions(pace=Pace(jitter_s=2.0))
+    options = ClusterOptions(pace=Pace(jitter_s=2.0), scoring=scoring)
     cluster = SimCluster(store, rng, options)
     store.create("namespaces", {"metadata": {"name": events.NAMESPACE}})
     past = Past(store, clock, cluster, now)

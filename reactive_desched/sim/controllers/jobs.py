@@ -56,7 +56,7 @@ class _Ended(Struct, frozen=True):
 class Jobs(Reconciler):
     """Replaces a pod that failed after a pause, and one that is being evicted at once.
 
-    Indexed completion, success policies and active deadlines are not simulated. Remembers each
+    Indexed completion and success policies are not simulated. Remembers each
     ended pod of every job that exists, because the pods themselves may be deleted earlier.
     """
 
@@ -117,7 +117,8 @@ class Jobs(Reconciler):
     def _run(self, job: Obj, tally: _Tally, now: float) -> str:
         """Bring the number of pods to what is wanted; return the outcome if there is one."""
         spec = job["spec"]
-        if tally.must_fail or tally.failed > int(spec.get("backoffLimit", 6)):
+        is_late = self._is_late(job, now)
+        if tally.must_fail or is_late or tally.failed > int(spec.get("backoffLimit", 6)):
             self._stop(tally.active)
             return "Failed"
         wanted = _wanted(spec, tally)
@@ -130,6 +131,16 @@ class Jobs(Reconciler):
         if running < wanted and self._may_start(job, now):
             self._start(job, wanted - running, now)
         return ""
+
+    def _is_late(self, job: Obj, now: float) -> bool:
+        """Say whether the job was active for too long; if not, come back when it is."""
+        limit, began = job["spec"].get("activeDeadlineSeconds"), job["status"].get("startTime")
+        if limit is None or began is None or job["spec"].get("suspend"):
+            return False
+        end = parse_time(began) + int(limit)
+        if now < end:
+            self.soon(key_of(job), end)
+        return now >= end
 
     def _stop(self, pods: Sequence[Obj]) -> None:
         for pod in pods:
@@ -182,6 +193,9 @@ class Jobs(Reconciler):
             if outcome == "Failed":
                 condition["reason"] = "BackoffLimitExceeded"
                 condition["message"] = "Job has reached the specified backoff limit"
+                if self._is_late(job, now):
+                    condition["reason"] = "DeadlineExceeded"
+                    condition["message"] = "Job was active longer than specified deadline"
                 if tally.must_fail:
                     condition["reason"] = "PodFailurePolicy"
                     condition["message"] = "A pod failed by a rule of the podFailurePolicy"

@@ -112,6 +112,18 @@ def test_failures_are_retried_after_growing_pauses_until_the_limit() -> None:
     assert finished(world) == {"Failed": "BackoffLimitExceeded"}
 
 
+def test_a_job_that_takes_too_long_fails_and_its_pods_are_deleted() -> None:
+    world = SimulatedCluster().nodes("n1")
+    job(world, {"sim.reactive-desched/run-seconds": "600"}, activeDeadlineSeconds=60)
+    world.advance(50)
+    assert set(world.phases().values()) == {"Ready"}
+
+    world.advance(20)
+
+    assert world.names() == set()
+    assert finished(world) == {"Failed": "DeadlineExceeded"}
+
+
 def test_a_finished_job_goes_when_its_time_to_live_is_over_and_takes_its_pods_along() -> None:
     world = SimulatedCluster().nodes("n1")
     job(world, ttlSecondsAfterFinished=100)
