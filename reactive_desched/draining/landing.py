@@ -29,8 +29,17 @@ from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 MAX_RIVALS: Final = 4
 """So many of the other nodes that give pods away are looked at for each pod."""
 
+MAX_COUNTED_NODES: Final = 200_000
+"""Of workloads on so many nodes together a plan keeps where their pods are: 20 MB at most. With
+more, those of all are counted anew when they are asked for again."""
+
 RESERVED_RECHECK_S: Final = 60.0
 """When a plan is made anew for which room was reserved: that it expires is no change."""
+
+_SoftConstraints = tuple[tuple[str, int], ...]
+"""Topology keys, each with its maxSkew."""
+
+_Place = tuple[int | str, ...]
 
 
 def recheck_of_reserved(view: View) -> Iterator[RequeueAfter]:
@@ -54,6 +63,8 @@ class Landing:
         self._rivals = rivals[-MAX_RIVALS:]
         self._packs = packs
         self._moved: dict[str, Counter[str]] = {}
+        self._spreads: dict[str, dict[_SoftConstraints, WorkloadSpread]] = {}
+        self._counted_nodes = 0
         self._turns: list[WorkloadTurns] = []
         self._waits: dict[str, str] = {}
 
@@ -80,6 +91,10 @@ class Landing:
                 moved[to] += 1
             for turns in self._turns:
                 turns.count_leaving(uid, pod.node, to)
+            for spread in self._spreads.get(uid, {}).values():
+                spread.add(pod.node, -1)
+                if to:
+                    spread.add(to, 1)
 
     def _counts(self, controller_uid: str) -> dict[str, int]:
         """Count the pods of a controller on each node, as the plan has moved them."""
@@ -91,23 +106,40 @@ class Landing:
     def pull_on(self, pod: Pod, full: Iterable[str] = ()) -> "Generator[None, None, Pull | None]":
         """Return what pulls on the replacement of a pod; None for one that nothing pulls.
 
-        It looks at one of the nodes of the pod's workload in each step: there may be thousands.
-        `full` are nodes that it would overfill, and to which it may go all the same. For the only
-        pod of a workload that prefers no node the nodes differ by their room alone, and the
-        destinations have more of it.
+        For the first pod of a workload it looks at one of the workload's nodes in each step: there
+        may be thousands. `full` are nodes that it would overfill, and to which it may go all the
+        same. For the only pod of a workload that prefers no node the nodes differ by their room
+        alone, and the destinations have more of it.
         """
         if (uid := _controller_uid(pod)) is None:
             return None
-        there = self._counts(uid)
+        spread = yield from self._spread(uid, pod)
         affinity = pod.spec.node_affinity
         prefers = affinity is not None and bool(affinity.preferred)
-        if len(there) == 1 and there.get(pod.node) == 1 and not prefers:
+        if spread.is_alone(pod) and not prefers:
             return None
-        there[pod.node] = there.get(pod.node, 1) - 1
-        pull = Pull(pod, there, self._places, self._reserved, packs=self._packs)
+        pull = Pull(pod, spread, self._places, self._reserved, packs=self._packs)
         yield from pull.weigh_spread()
         pull.weigh_rivals(self._feasible(pod, (*self._rivals, *full)))
         return pull
+
+    def _spread(self, uid: str, pod: Pod) -> "Generator[None, None, WorkloadSpread]":
+        """Return where the pods of a pod's workload are, counted when it is first asked for."""
+        soft = tuple((each.topology_key, each.max_skew) for each in soft_constraints(pod.spec))
+        if not pod.spec.topology_spread_constraints:
+            soft = node_scores.DEFAULT_SPREAD
+        if (found := self._spreads.get(uid, {}).get(soft)) is not None:
+            return found
+        counts, spread = self._counts(uid), WorkloadSpread(soft, self._places)
+        for name, number in counts.items():
+            spread.add(name, number)
+            yield
+        self._counted_nodes += len(counts)
+        if self._counted_nodes > MAX_COUNTED_NODES:
+            self._spreads.clear()
+            self._counted_nodes = len(counts)
+        self._spreads.setdefault(uid, {})[soft] = spread
+        return spread
 
     def _feasible(self, pod: Pod, rivals: Iterable[str]) -> Iterable[str]:
         """Yield the node of a pod and those of some others where its replacement might land."""
@@ -157,45 +189,97 @@ class WorkloadTurns:
             self._turns[uid] += (to in self._destinations) - (node in self._destinations)
 
 
+class WorkloadSpread:
+    """Counts the pods of one workload by the topology keys over which the scheduler spreads them.
+
+    It is for one plan, which adds what it moves. The place of a node has a part for each key: the
+    node's domain, or where every node is a domain of its own, how many pods are there. Nodes of the
+    same place cost the same, so that for each pod places are looked at, and not nodes.
+    """
+
+    def __init__(self, soft: _SoftConstraints, places: ReplicaPlaces) -> None:
+        self.soft = soft
+        self._places = places
+        self._counts: dict[str, int] = {}
+        self._by_domain: tuple[Counter[str], ...] = tuple(Counter() for _ in soft)
+        self._nodes_by_place: Counter[_Place] = Counter()
+
+    def add(self, name: str, number: int) -> None:
+        """Count so many pods more on a node, or fewer."""
+        if name in self._counts:
+            self._nodes_by_place[self.place(name)] -= 1
+        self._counts[name] = self._counts.get(name, 0) + number
+        place = self.place(name)
+        self._nodes_by_place[place] += 1
+        for domain, by_domain in zip(place, self._by_domain, strict=True):
+            if isinstance(domain, str) and domain:
+                by_domain[domain] += number
+
+    def is_alone(self, pod: Pod) -> bool:
+        """Say whether a pod is the only one of the workload."""
+        return len(self._counts) == 1 and self._counts.get(pod.node) == 1
+
+    def counts(self, name: str) -> bool:
+        """Say whether pods on a node are counted, or were until the plan moved them."""
+        return name in self._counts
+
+    def place(self, name: str) -> _Place:
+        """Return the place of a node."""
+        return tuple(
+            self._counts.get(name, 0) if key == HOSTNAME_LABEL else self._domain(name, key)
+            for key, _ in self.soft
+        )
+
+    def places_without(self, place: _Place | None) -> Iterator[_Place]:
+        """Yield the places of all nodes, or of all but one of this place."""
+        for each, nodes in list(self._nodes_by_place.items()):
+            if nodes > (each == place):
+                yield each
+
+    def in_domain(self, part: int, domain: str) -> int:
+        """Count the pods in a domain of one of the topology keys."""
+        return self._by_domain[part].get(domain, 0)
+
+    def domains(self, part: int, own: int | str) -> int:
+        """Count the domains of a topology key, that of a pod's own node included."""
+        if isinstance(own, int):
+            return self._places.eligible_nodes
+        return len(self._by_domain[part]) + bool(own and own not in self._by_domain[part])
+
+    def _domain(self, name: str, key: str) -> str:
+        info = self._places.node_info(name)
+        return "" if info is None or info.node is None else info.node.labels.get(key, "")
+
+
 class Pull:
     """The points that nodes have for the replacement of one pod, relative to each other."""
 
     def __init__(
         self,
         pod: Pod,
-        counts: Mapping[str, int],
+        spread: WorkloadSpread,
         places: ReplicaPlaces,
         reserved: Mapping[str, ResourceList],
         *,
         packs: bool,
     ) -> None:
         self._pod = pod
-        self._counts = counts
+        self._spread = spread
         self._places = places
         self._reserved = reserved
         self._allocation = node_scores.PACKING if packs else node_scores.SPREADING
-        soft = tuple((each.topology_key, each.max_skew) for each in soft_constraints(pod.spec))
-        if not pod.spec.topology_spread_constraints:
-            soft = node_scores.DEFAULT_SPREAD
-        self._soft = soft
-        self._parts: list[tuple[str, int, int, Mapping[str, int]]] = []
+        self._own = spread.place(pod.node)
+        self._leaves = spread.counts(pod.node)
+        self._domains = [spread.domains(part, own) for part, own in enumerate(self._own)]
         self._highest = 0
         self._rival = float("-inf")
 
     def weigh_spread(self) -> Iterator[None]:
-        """Count the pods of the workload by domain, a node in each step; this comes first."""
-        for key, max_skew in self._soft:
-            if key == HOSTNAME_LABEL:
-                self._parts.append((key, max_skew, self._places.eligible_nodes, self._counts))
-                continue
-            domains: Counter[str] = Counter()
-            for name, number in self._counts.items():
-                if domain := self._domain(name, key):
-                    domains[domain] += number
-                yield
-            self._parts.append((key, max_skew, len(domains), domains))
-        for name in self._counts:
-            self._highest = max(self._highest, self._spread_cost(name))
+        """Find the place with most pods of the workload, a place in each step; this comes first."""
+        self._highest = self._spread_cost(self._pod.node)
+        own = self._own if self._leaves else None
+        for place in self._spread.places_without(own):
+            self._highest = max(self._highest, self._cost_of(place))
             yield
 
     def weigh_rivals(self, rivals: Iterable[str]) -> None:
@@ -246,20 +330,25 @@ class Pull:
         share = weight / total if total else 0.0
         return node_scores.NODE_AFFINITY_WEIGHT * node_scores.MAX_SCORE * share
 
-    def _domain(self, name: str, key: str) -> str:
-        if key == HOSTNAME_LABEL:
-            return name
-        info = self._places.node_info(name)
-        return "" if info is None or info.node is None else info.node.labels.get(key, "")
-
     def _spread_cost(self, name: str) -> int:
-        return node_scores.rounded_cost(
-            sum(
-                node_scores.spread_cost(numbers.get(domain, 0), max_skew, domains)
-                for key, max_skew, domains, numbers in self._parts
-                if (domain := self._domain(name, key))
-            )
-        )
+        """Return what the pods of the workload cost on a node: without the one that leaves."""
+        place = self._spread.place(name)
+        if name == self._pod.node and self._leaves:
+            place = tuple(part - 1 if isinstance(part, int) else part for part in place)
+        return self._cost_of(place)
+
+    def _cost_of(self, place: _Place) -> int:
+        total = 0.0
+        for part, (where, (_, max_skew)) in enumerate(zip(place, self._spread.soft, strict=True)):
+            if where == "":
+                continue
+            if isinstance(where, int):
+                number = where
+            else:
+                number = self._spread.in_domain(part, where)
+                number -= self._leaves and where == self._own[part]
+            total += node_scores.spread_cost(number, max_skew, self._domains[part])
+        return node_scores.rounded_cost(total)
 
 
 def in_turn(

@@ -15,6 +15,7 @@ from collections.abc import (
     Mapping,
 )
 from functools import cache
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -238,7 +239,7 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
             sources = pool.sources()
             names = sorted(sources, key=lambda name: (self.order(sources[name]), name))
             made = BookedRoom(pool, view, names)
-            for _ in made.count():
+            for _ in chain(made.count(), made.put_in_order()):
                 pass
             return made
 
@@ -291,6 +292,8 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         names = yield from self._in_order(uses)
         room = make_room(pool, view, names)
         yield from pauses_between(room.count())
+        for _ in room.put_in_order():
+            yield YieldPoint()
         sources = yield from self._drain_in_turn(map(uses.__getitem__, names), view, room)
         for source in sources:
             if source.may_try and not room.is_being_left(source.use):

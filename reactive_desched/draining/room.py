@@ -21,6 +21,7 @@ from reactive_desched.model.resources import ResourceList, add_resources, is_ext
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.model.taints import Taint, Tolerations, untolerated
 from reactive_desched.model.utilization import NodeUse, Percentages, Thresholds, percentages
+from reactive_desched.primitives.long_answers import sorted_portions
 from reactive_desched.state.indexes.node_utilization import NodeUtilization
 
 MAX_TRIED: Final = 64
@@ -70,6 +71,10 @@ class SharedRoom:
             self._count_taints(use)
             add_resources(self._left, left_on(use, self.thresholds))
             yield use
+
+    def put_in_order(self) -> Iterator[None]:
+        """Order the destinations, in portions, once all are counted: here they are one node."""
+        yield from ()
 
     @property
     def targets(self) -> frozenset[str]:
@@ -195,8 +200,13 @@ class BookedRoom(SharedRoom):
                 subtract(self._left, counted)
                 self._book(use.name, counted)
             self._taints_of[use.name] = self._count_taints(use)
-            insort(self._emptiest, self._place(use.name))
             yield use
+
+    def put_in_order(self) -> Iterator[None]:
+        """Order the destinations by how empty they are, in portions."""
+        for portion in sorted_portions(list(self._uses), self._place):
+            self._emptiest += map(self._place, portion)
+            yield
 
     @property
     def is_left(self) -> bool:

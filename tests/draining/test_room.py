@@ -1,5 +1,6 @@
 """What a plan of utilization keeps of its destinations stays right while pods move to them."""
 
+from itertools import chain
 from typing import Any
 
 from reactive_desched.draining.landing import Landing
@@ -33,7 +34,7 @@ def open_room(*objects: Any) -> tuple[BookedRoom, Any]:
         state.upsert(each)
     view = build_view(state, wall_clock=lambda: 1.0)
     room = BookedRoom(view.index(NodeUtilization, plugin.rule), view, [])
-    for _ in room.count():
+    for _ in chain(room.count(), room.put_in_order()):
         pass
     return room, view
 
