@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.plugin import Opinions, next_opinion
 from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
 from reactive_desched.controller.pending import PendingFinding
@@ -137,7 +138,10 @@ class _EvaluationUnderWay:
     `previous` says why its findings were blocked before. `suspended` says that the
     cluster may have changed since the evaluation began, `gone_on_at` when it was last gone on with.
     `answers` counts what the plugin yielded.
-    `steps` are those of an answer that it asked for; the subject is evaluated again after them.
+    `steps` are those of an answer that was asked for. After them `undecided` is decided, a finding
+    of a plan whose decision needed the answer. Where there is none, the plugin begins anew: a plan
+    is as old as its beginning, and other findings have to hold when they are decided. `is_again`
+    says that it did, and will ask for the same answers again.
     """
 
     __slots__ = (
@@ -147,12 +151,14 @@ class _EvaluationUnderWay:
         "decision",
         "found",
         "gone_on_at",
+        "is_again",
         "key",
         "opinions",
         "previous",
         "steps",
         "suspended",
         "trigger",
+        "undecided",
     )
 
     def __init__(
@@ -172,6 +178,8 @@ class _EvaluationUnderWay:
         self.found = self.suspended = False
         self.answers = 0
         self.steps = steps
+        self.is_again = steps is not None
+        self.undecided: Finding | None = None
         self.decided: set[FindingKey] = set()
 
 
@@ -785,7 +793,11 @@ class Evaluator:
             with self._node_fit.long_answers:
                 return self._decide_next(under_way, now)
         except AnswerTakesLong as asked:
-            self._begin_again(under_way, asked.steps, now)
+            if under_way.undecided is None:
+                self._begin_again(under_way, asked.steps, now)
+            else:
+                self._node_fit.long_answers.wait()
+                under_way.steps = asked.steps
             return None
 
     def _decide_next(self, under_way: _EvaluationUnderWay, now: float) -> Evaluation | None:
@@ -795,7 +807,8 @@ class Evaluator:
             text = f"no end after {MAX_ANSWERS:,} answers"
             self._failed(under_way.key, EvaluationEndless(text), now)
             return None
-        if (opinion := self._next_opinion(under_way, now)) is not None:
+        opinion = under_way.undecided or self._next_opinion(under_way, now)
+        if opinion is not None:
             if isinstance(opinion, YieldPoint):
                 under_way.decision = None
                 return None
@@ -806,9 +819,9 @@ class Evaluator:
             is_current = not under_way.suspended and _is_current(under_way, opinion)
             finding = opinion if is_current else _on_current_pod(under_way, opinion)
             if finding is None:
-                under_way.decision = _gone(under_way, opinion)
+                under_way.decision, under_way.undecided = _gone(under_way, opinion), None
                 return None
-            evaluation = self._decide(under_way, finding, now)
+            evaluation = self._decide_or_wait(under_way, finding, now)
             under_way.decision, under_way.found = as_accepted(evaluation.decision), True
             return evaluation
         if under_way.found:
@@ -820,6 +833,19 @@ class Evaluator:
         self._under_way = None
         self._node_fit.long_answers.end_wait()
         return None
+
+    def _decide_or_wait(
+        self, under_way: _EvaluationUnderWay, finding: Finding, now: float
+    ) -> Evaluation:
+        """Decide on a finding; that of a plan is kept where its decision waits for answers."""
+        has_waited = under_way.undecided is not None
+        is_plan = isinstance(under_way.key[0].plugin, BalancePlugin)
+        under_way.undecided = finding if is_plan else None
+        evaluation = self._decide(under_way, finding, now)
+        under_way.undecided = None
+        if has_waited and not under_way.is_again:
+            self._node_fit.long_answers.end_wait()
+        return evaluation
 
     def _end_proposals(self, under_way: _EvaluationUnderWay) -> None:
         """Note the proposals of a subject whose findings do not hold any more."""

@@ -1,6 +1,7 @@
 """Keeps which nodes have a label, for the labels that selectors read."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from reactive_desched.fit.change_log import ChangeLog
@@ -8,10 +9,14 @@ from reactive_desched.model.labels import Labels, Requirement, Selector
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.objects import Node, PodSpec
 from reactive_desched.primitives import bits
+from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
 
 MAX_INDEXED_LABELS: Final = 200
 """How many labels are indexed; at the bound the least recently used is dropped, and indexed again
 when it is read again."""
+
+READ_AT_ONCE: Final = 500
+"""Of so many nodes a label, or the slot, is read in one step: some 0.2 ms."""
 
 _SLOTS_PER_VALUE: Final = 5
 """So many slots are looked at in the time in which the set of one value is joined."""
@@ -73,16 +78,26 @@ class _LabelColumn:
         """Return the value in a slot."""
         return self._values[slot] if slot < len(self._values) else None
 
-    def rebuild(self, values: list[str | None]) -> None:
-        """Read the label of all slots."""
+    def read(
+        self, key: str, nodes: Sequence[Node | None], changes: ChangeLog[int]
+    ) -> Iterator[None]:
+        """Read the label of all slots, some in each step; then the changes since have to be."""
+        cursor = changes.end
+        values: list[str | None] = []
         slots: dict[str, list[int]] = {}
-        for slot, value in enumerate(values):
-            if value is not None:
-                if value in slots:
-                    slots[value].append(slot)
-                else:
-                    slots[value] = [slot]
+        while len(values) < len(nodes):
+            at = len(values)
+            for node in nodes[at : at + READ_AT_ONCE]:
+                value = None if node is None else node.labels.get(key)
+                if value is not None:
+                    if value in slots:
+                        slots[value].append(len(values))
+                    else:
+                        slots[value] = [len(values)]
+                values.append(value)
+            yield
         self._values, self._slots, self._sets, self._present = values, slots, {}, None
+        self.cursor = cursor
 
     def update(self, slot: int, value: str | None) -> None:
         """Read the label of one slot."""
@@ -124,6 +139,24 @@ class NodeLabels:
         self._slots_by_name = slots_by_name
         self._changes = changes
         self._columns: dict[str, _LabelColumn] = {}
+        self._long_answers: LongAnswers | None = None
+
+    @contextmanager
+    def in_steps(self, long_answers: LongAnswers) -> Iterator[None]:
+        """Within the block, have labels that are new read in steps where answers are wanted so.
+
+        Then it raises AnswerTakesLong: what is done in the block can be left.
+        """
+        self._long_answers = long_answers
+        try:
+            yield
+        finally:
+            self._long_answers = None
+
+    def await_steps(self, steps: Iterator[None]) -> None:
+        """Raise AnswerTakesLong with these steps, within such a block and where that is wanted."""
+        if self._long_answers is not None and self._long_answers.in_steps:
+            raise AnswerTakesLong(steps)
 
     def values(self, key: str) -> Collection[str]:
         """Return the values that any slot has for a label."""
@@ -197,19 +230,27 @@ class NodeLabels:
         if found is None:  # a column without values is false
             found = _LabelColumn()
         self._columns[key] = found
-        if len(self._columns) > MAX_INDEXED_LABELS:
-            del self._columns[next(iter(self._columns))]
+        self._drop_oldest()
         if found.cursor != self._changes.end:
             self._refresh(key, found)
         return found
 
+    def _drop_oldest(self) -> None:
+        """Drop columns beyond the bound, but none while an evaluation waits for some."""
+        if self._long_answers is not None and self._long_answers.awaited:
+            return
+        while len(self._columns) > MAX_INDEXED_LABELS:
+            del self._columns[next(iter(self._columns))]
+
     def _refresh(self, key: str, found: _LabelColumn) -> None:
-        changed = self._changes.since(found.cursor)
-        if changed is None:
-            found.rebuild([None if node is None else node.labels.get(key) for node in self._nodes])
-        else:
-            for slot in changed:
-                found.update(slot, _labels_of(self._nodes[slot]).get(key))
+        if self._changes.since(found.cursor) is None:
+            steps = found.read(key, self._nodes, self._changes)
+            if len(self._nodes) > READ_AT_ONCE:
+                self.await_steps(steps)
+            for _ in steps:
+                pass
+        for slot in self._changes.since(found.cursor) or ():
+            found.update(slot, _labels_of(self._nodes[slot]).get(key))
         found.cursor = self._changes.end
 
 

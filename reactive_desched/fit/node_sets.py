@@ -1,7 +1,8 @@
 """Every node in a slot of its own, and what the filters ask of it as sets of slots."""
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Collection, Generator, Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from reactive_desched.fit.change_log import ChangeLog, NodeChanges
 from reactive_desched.fit.free_amounts import FreeResources, remaining
 from reactive_desched.fit.host_ports import NO_PORTS, HostPortIndex, Ports
 from reactive_desched.fit.koordinator_reservations import KoordinatorReservations
-from reactive_desched.fit.labels import NodeLabels
+from reactive_desched.fit.labels import READ_AT_ONCE, NodeLabels
 from reactive_desched.fit.reservations import Reservations, VacatedPlaces
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.objects import Node, Pod
@@ -19,6 +20,7 @@ from reactive_desched.model.resources import PODS, ResourceList
 from reactive_desched.model.scheduling import tolerates_all
 from reactive_desched.model.taints import HARD_EFFECTS, Taint, Tolerations
 from reactive_desched.primitives import bits
+from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.state.cluster import ClusterView
 
 MAX_CACHED_TOLERATIONS: Final = 1_000
@@ -50,6 +52,7 @@ class NodeSets:
         self._node_changes: NodeChanges | None = None
         self._cursor = -1
         self._dirty: OrderedDict[str, None] = OrderedDict()
+        self._unread: deque[NodeInfo] = deque()
         self.reservations = Reservations(self._mark_dirty)
         self.vacated = VacatedPlaces(self._mark_dirty)
         self.existing = self.ready = self.eligible = self.cordoned = self.emptied = 0
@@ -78,11 +81,23 @@ class NodeSets:
     def named(self, names: Collection[str]) -> int:
         """Return the slots of the nodes with these names; it is quick for the same set again."""
         last, cursor, found = self._last_named
-        if last is not names or cursor != self._label_changes.end:
-            slots = [slot for name in names if (slot := self._slots_by_name.get(name)) is not None]
-            found = bits.of_slots(slots)
-            if isinstance(names, frozenset):
-                self._last_named = names, self._label_changes.end, found
+        if last is names and cursor == self._label_changes.end:
+            return found
+        steps = self._slots_named(names)
+        if isinstance(names, frozenset) and len(names) > READ_AT_ONCE:
+            self.labels.await_steps(steps)
+        return at_once(steps)
+
+    def _slots_named(self, names: Collection[str]) -> Generator[None, None, int]:
+        cursor, slots, left = self._label_changes.end, list[int](), iter(names)
+        while portion := list(islice(left, READ_AT_ONCE)):
+            slots += [
+                slot for name in portion if (slot := self._slots_by_name.get(name)) is not None
+            ]
+            yield
+        found = bits.of_slots(slots)
+        if isinstance(names, frozenset):
+            self._last_named = names, cursor, found
         return found
 
     def name(self, slot: int) -> str:
@@ -149,6 +164,7 @@ class NodeSets:
         changes = self._view.index(NodeChanges)
         return (
             bool(self._dirty)
+            or bool(self._unread)
             or changes is not self._node_changes
             or changes.log.end != self._cursor
         )
@@ -156,23 +172,27 @@ class NodeSets:
     def sync(self, limit: int | None = None) -> list[NodeUpdate]:
         """Refresh dirty nodes, at most `limit` of them; return those that were refreshed."""
         self._read_changes()
-        pending = self._dirty
         found: list[NodeUpdate] = []
-        while pending and (limit is None or len(found) < limit):
-            name, _ = pending.popitem(last=False)
+        while (limit is None or len(found) < limit) and (name := self._next_dirty()) is not None:
             if (refreshed := self._refresh(name)) is not None:
                 found.append(refreshed)
         return found
 
+    def _next_dirty(self) -> str | None:
+        """Take out the next node to refresh; those that were never read come last."""
+        if self._dirty:
+            return self._dirty.popitem(last=False)[0]
+        return self._unread.popleft().name if self._unread else None
+
     def _read_changes(self) -> None:
-        """Mark the nodes dirty that changed since the last call; all of them at the first."""
+        """Mark the nodes dirty that changed since the last call; at the first, read them all."""
         changes = self._view.index(NodeChanges)
         if changes is not self._node_changes:
             self._node_changes, self._cursor = changes, -1
         changed = changes.log.since(self._cursor)
         if changed is None:
-            names = (info.name for info in self._view.node_infos())
-            changed = (*names, *self._slots_by_name)
+            changed = self._slots_by_name
+            self._unread = deque(self._view.node_infos())
         self._dirty.update(dict.fromkeys(changed))
         self._cursor = changes.log.end
 

@@ -1,6 +1,7 @@
 """Node fit as the kube-scheduler decides it, with reservations subtracted."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -120,22 +121,25 @@ class SchedulerNodeFit(EvictionParticipant):
     ) -> str | None:
         """Name a ready, selected node other than the pod's own, one of the targets, that fits."""
         self._sync_for(pod)
-        found = self._filters.find_best(pod, self._candidates(pod, selector, targets))
+        with self._new_labels_in_steps():
+            found = self._filters.find_best(pod, self._candidates(pod, selector, targets))
         return self._remember_match(pod, _scope(selector, targets), found)
 
     def find_any_node(self, pod: Pod) -> str | None:
         """Name an eligible node that fits the pod, its own if no other does."""
         self._sync_for(pod)
         counting = self._nodes.eligible
-        found = self._filters.find_best(pod, self._other_nodes(pod, counting))
-        if found is None:
-            found = self._filters.find_best(pod, counting)
+        with self._new_labels_in_steps():
+            found = self._filters.find_best(pod, self._other_nodes(pod, counting))
+            if found is None:
+                found = self._filters.find_best(pod, counting)
         return self._remember_match(pod, ANY_NODE_SCOPE, found)
 
     def find_node_among(self, pod: Pod, nodes: Collection[str]) -> str | None:
         """Name one of these nodes, other than the pod's own, that fits it."""
         self._sync_nodes()
-        slot = self._filters.find_best(pod, self._other_nodes(pod, self._nodes.named(nodes)))
+        with self._new_labels_in_steps():
+            slot = self._filters.find_best(pod, self._other_nodes(pod, self._nodes.named(nodes)))
         return None if slot is None else self._nodes.name(slot)
 
     def diagnose_among(self, pod: Pod, nodes: Collection[str]) -> Diagnosis:
@@ -151,10 +155,13 @@ class SchedulerNodeFit(EvictionParticipant):
         """
         if not self._scores_are_known(pod) or not self.sync():
             return ""
-        fitting = self._filters.fitting(pod, self._nodes.ready)
+        with self._new_labels_in_steps():
+            fitting = self._filters.fitting(pod, self._nodes.ready)
         if not (among := self._slots_of(targets, fitting)):
             return ""
-        best = self._node_scores().best(pod, fitting)
+        scores = self._node_scores()
+        with self._new_labels_in_steps():
+            best = scores.best(pod, fitting)
         return "" if best & among else min(map(self._nodes.name, bits.slots_in(best)))
 
     def diagnose_kept_place(self, pod: Pod, placeholder: Pod) -> str:
@@ -312,6 +319,13 @@ class SchedulerNodeFit(EvictionParticipant):
         self._unschedulable.clear()
 
     # --- inside ---
+
+    def _new_labels_in_steps(self) -> AbstractContextManager[None]:
+        """Have labels that are new read in steps where answers are wanted so: in what only reads.
+
+        What records what it finds cannot be left in the middle, and asks for the same labels again.
+        """
+        return self._nodes.labels.in_steps(self.long_answers)
 
     def _sync_nodes(self) -> None:
         """Refresh all dirty nodes; many of them in steps, where answers are wanted so."""

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.api import DeschedulePlugin, PluginArgs, View
+from reactive_desched.api import BalancePlugin, DeschedulePlugin, PluginArgs, View
+from reactive_desched.api.balance_plugin import Plan as PlanSteps
 from reactive_desched.controller.evaluator import Evaluator
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
 from reactive_desched.controller.work_queue import PodBackoff
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change, Resynced
@@ -50,10 +51,30 @@ class EveryPod(DeschedulePlugin[PodSubject, PluginArgs]):
         yield Finding(found, self.name, f"{sum(map(matching.count, matching.values()))} match")
 
 
+class Plan(BalancePlugin[str, PluginArgs]):
+    """Proposes two pods; its own question takes no steps."""
+
+    name = "Plan"
+    reacts_to = (Resynced,)
+
+    def __init__(self) -> None:
+        super().__init__(PluginArgs())
+        self.begun = 0
+        self.received: list[Decision] = []
+
+    def subjects(self, change: Change, view: View) -> Iterable[str]:
+        return ("all",)
+
+    def balance(self, subject: str, view: View) -> PlanSteps:
+        self.begun += 1
+        for found in (ASKING, OTHERS[0]):
+            self.received.append((yield Finding(found, self.name, "too many")))
+
+
 class Bench:
     """An evaluator whose gate asks for every term of the pod, too, and refuses it."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugin: AnyPlugin | None = None) -> None:
         self.state = ClusterState()
         for each in (node("n1"), node("n2")):
             self.state.upsert(each)
@@ -61,9 +82,8 @@ class Bench:
             self.state.upsert(found)
         self.view = build_view(self.state)
         self.index = self.state.index(PodAffinity)
-        instance = PluginInstance(
-            "p", EveryPod(PluginArgs()), self, self.view, DebounceConfig(0, 0)
-        )
+        plugin = plugin or EveryPod(PluginArgs())
+        instance = PluginInstance("p", plugin, self, self.view, DebounceConfig(0, 0))
         fit = SchedulerNodeFit(self.view, lambda: 0)
         self.evaluator = Evaluator([instance], PodBackoff(RetrySettings()), fit)
         self.evaluations: list[Evaluation] = []
@@ -87,11 +107,15 @@ class Bench:
         return turns
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+@pytest.fixture(autouse=True)
+def _short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (long_answers, selectors):
         monkeypatch.setattr(module, "PORTION", 1)
     monkeypatch.setattr(selectors, "SHORT_STEPS", 0)
+
+
+@pytest.fixture
+def bench() -> Bench:
     made = Bench()
     made.evaluator.resync(0)
     return made
@@ -122,6 +146,18 @@ def test_what_happens_between_the_steps_counts(bench: Bench) -> None:
     [evaluation] = bench.evaluations
     assert isinstance(evaluation.decision, Refuse)
     assert evaluation.decision.message == "[19, 18, 19]"
+
+
+def test_a_plugin_of_pods_looks_again_where_the_gate_waited_for_an_answer(bench: Bench) -> None:
+    for _ in range(2 * len(OTHERS)):
+        bench.turn()  # the plugin has its answer, the gate not yet
+    for gone in OTHERS[:3]:
+        bench.state.remove(gone)
+
+    bench.work()
+
+    [evaluation] = bench.evaluations
+    assert evaluation.decision.finding.message == "18 match"
 
 
 def test_a_refusal_is_the_same_again_after_the_steps_of_another_evaluation(
@@ -159,3 +195,48 @@ def test_evictions_are_decided_once(bench: Bench, monkeypatch: pytest.MonkeyPatc
     bench.work()
 
     assert [type(each.decision) for each in bench.evaluations] == [Evict]
+
+
+def test_a_plan_goes_on_where_it_was_once_a_decision_has_its_answer() -> None:
+    plan = Plan()
+    bench = Bench(plan)
+    bench.evaluator.resync(0)
+
+    assert bench.work() > len(TERMS) * len(OTHERS)
+
+    assert plan.begun == 1
+    assert [each.finding.pod for each in plan.received] == [ASKING, OTHERS[0]]
+    messages = [
+        each.decision.message for each in bench.evaluations if isinstance(each.decision, Refuse)
+    ]
+    assert messages == ["[21, 21, 21]"] * 2
+
+
+def test_a_finding_of_a_plan_whose_pod_changes_between_the_steps_is_decided_on_the_new_pod() -> (
+    None
+):
+    plan = Plan()
+    bench = Bench(plan)
+    bench.evaluator.resync(0)
+    for _ in range(10):
+        bench.turn()
+    changed = replace(ASKING, labels={"no1": "x"})
+    bench.state.upsert(changed)
+
+    bench.work()
+
+    assert [each.finding.pod for each in plan.received] == [changed, OTHERS[0]]
+
+
+def test_a_finding_of_a_plan_whose_pod_goes_between_the_steps_is_not_decided() -> None:
+    plan = Plan()
+    bench = Bench(plan)
+    bench.evaluator.resync(0)
+    for _ in range(10):
+        bench.turn()
+    bench.state.remove(ASKING)
+
+    bench.work()
+
+    assert [each.decision.finding.pod for each in bench.evaluations] == [OTHERS[0]]
+    assert plan.received[0].pod_leaves

@@ -1,6 +1,6 @@
 """What is remembered has a bound, and nothing is wrong beyond it: it is found out anew."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.taints import Toleration
 from reactive_desched.model.wakes import WakeOnGroupCapacity
 from reactive_desched.primitives import bits
+from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden
 
@@ -130,9 +131,9 @@ class CountedNodes(list[Node | None]):
 
     readings = 0
 
-    def __iter__(self) -> Iterator[Node | None]:
-        self.readings += 1
-        return super().__iter__()
+    def __getitem__(self, at: Any) -> Any:
+        self.readings += isinstance(at, slice)
+        return super().__getitem__(at)
 
 
 @pytest.mark.parametrize("key", ["zone", "a label that no node has"])
@@ -272,3 +273,64 @@ def _tolerating(*tolerations: Toleration) -> Pod:
     return msgspec.structs.replace(
         mover, spec=msgspec.structs.replace(mover.spec, tolerations=tolerations)
     )
+
+
+def test_a_new_label_of_many_nodes_is_read_in_steps_and_what_changes_between_them_after_it() -> (
+    None
+):
+    size = 3 * labels.READ_AT_ONCE
+    known: list[Node | None] = [node(f"n{at}", labels={"v": "old"}) for at in range(size)]
+    changes: ChangeLog[int] = ChangeLog()
+    made, wanted = NodeLabels(known, {}, changes), LongAnswers()
+
+    with pytest.raises(AnswerTakesLong) as asked, made.in_steps(wanted), wanted:
+        made.with_label_in("v", ("new",))
+    next(asked.value.steps)
+    for at in (0, size - 1):
+        known[at] = node(f"n{at}", labels={"v": "new"})
+        changes.append(at)
+    known.append(node("later", labels={"v": "new"}))
+    changes.append(size)
+    assert len(list(asked.value.steps)) == 3
+
+    with made.in_steps(wanted), wanted:
+        assert made.with_label_in("v", ("new",)) == bits.of_slots([0, size - 1, size])
+
+
+def test_a_label_is_read_at_once_by_what_cannot_be_left_and_where_steps_are_not_wanted() -> None:
+    known: list[Node | None] = [
+        node(f"n{at}", labels={"v": "x", "w": "x"}) for at in range(2 * labels.READ_AT_ONCE)
+    ]
+    made, wanted = NodeLabels(known, {}, ChangeLog()), LongAnswers()
+
+    with wanted:
+        assert made.value("v", 0) == "x"
+    with made.in_steps(wanted):
+        assert made.value("w", 0) == "x"
+
+
+def test_a_label_that_an_evaluation_waited_for_is_not_forgotten_before_it_is_read() -> None:
+    keys = [f"l{number}" for number in range(labels.MAX_INDEXED_LABELS + 5)]
+    known: list[Node | None] = [
+        node(f"n{at}", labels=dict.fromkeys(keys, "x")) for at in range(2 * labels.READ_AT_ONCE)
+    ]
+    made, wanted = NodeLabels(known, {}, ChangeLog()), LongAnswers()
+    waits = 0
+    while True:
+        try:
+            with made.in_steps(wanted), wanted:
+                assert all(made.with_label(key) for key in keys)
+        except AnswerTakesLong as asked:
+            waits += 1
+            wanted.wait()
+            steps = asked.steps
+        else:
+            break
+        for _ in steps:
+            pass
+
+    assert waits == len(keys)
+    wanted.end_wait()
+    for key in keys:
+        made.with_label(key)
+    assert len(made._columns) <= labels.MAX_INDEXED_LABELS

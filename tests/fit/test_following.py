@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_desched.fit import scheduler
+from reactive_desched.fit.labels import READ_AT_ONCE
 from reactive_desched.fit.scheduler import SchedulerNodeFit
-from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.labels import EVERYTHING, parse_selector
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState, ClusterView
@@ -77,3 +78,24 @@ def test_many_nodes_that_changed_are_followed_in_steps_where_answers_are_wanted_
     world.state.upsert(node("n2", unschedulable=True))
     with world.fit.long_answers:
         assert world.fit.find_node_among(mover, {"n2"}) is None, "one node is few"
+
+
+def test_many_targets_are_looked_up_in_steps_where_answers_are_wanted_so() -> None:
+    world, mover = World(), pod("mover", on="n0")
+    size = 2 * READ_AT_ONCE
+    for number in range(size):
+        world.state.upsert(node(f"n{number}"))
+    world.state.upsert(mover)
+    targets = frozenset(f"n{number}" for number in range(1, size))
+    world.check()
+
+    with pytest.raises(AnswerTakesLong) as asked, world.fit.long_answers:
+        world.fit.find_other_node(mover, EVERYTHING, targets)
+    assert sum(1 for _ in asked.value.steps) == 2
+    with world.fit.long_answers:
+        assert world.fit.find_other_node(mover, EVERYTHING, targets) in targets
+
+    world.state.upsert(node("n0", labels={"new": "x"}))
+    with pytest.raises(AnswerTakesLong) as asked, world.fit.long_answers:
+        world.fit.find_other_node(mover, EVERYTHING, targets)
+    assert world.fit.find_other_node(mover, EVERYTHING, targets) in targets
