@@ -321,9 +321,9 @@ class SchedulerNodeFit(EvictionParticipant):
     # --- inside ---
 
     def _new_labels_in_steps(self) -> AbstractContextManager[None]:
-        """Have labels that are new read in steps where answers are wanted so: in what only reads.
+        """Read new labels in steps within the block, where answers are wanted so.
 
-        What records what it finds cannot be left in the middle, and asks for the same labels again.
+        Only what reads can be left in the middle; what records an answer asks for the same labels.
         """
         return self._nodes.labels.in_steps(self.long_answers)
 
