@@ -180,13 +180,16 @@ class NodeFilters:
             among &= ~rejecting
         return among
 
-    def is_statically_feasible(self, spec: PodSpec, slot: int, node: Node) -> bool:
-        """Say the same of one slot with its node, by what is at hand of them."""
+    def static_rejection(self, spec: PodSpec, node: Node) -> FitReason | None:
+        """Return why one node rejects such a pod whatever pods run there; None if it does not."""
+        if self.profiles.holds(spec):
+            return UNKNOWN_SCHEDULER.about(spec.scheduler_name)
         profile = self.profiles.of(spec)
-        if self.profiles.holds(spec) or profile.statically_unfit(spec, node) is not None:
-            return False
-        lacking = self._nodes.lacking(spec.required_features) >> slot & 1
-        return NODE_DECLARED_FEATURES not in profile.filters or not lacking
+        if (found := profile.statically_unfit(spec, node)) is not None:
+            return found
+        if NODE_DECLARED_FEATURES not in profile.filters:
+            return None
+        return FEATURES_LACKING if self._nodes.lacks(node, spec.required_features) else None
 
     def with_capacity(self, pod: Pod, among: int) -> int:
         """Return the slots with enough resources and ports for one more such pod."""

@@ -139,6 +139,10 @@ class NodeSets:
             having &= self._declaring.get(feature, 0)
         return self.existing & ~having
 
+    def lacks(self, node: Node, features: tuple[str, ...]) -> bool:
+        """Say the same of one node as it is now."""
+        return bool(self._declaring) and not set(features) <= set(node.declared_features)
+
     @property
     def labels_revision(self) -> int:
         """Return a number that is another one once a node came, went or has other labels."""

@@ -269,7 +269,7 @@ class SchedulerNodeFit(EvictionParticipant):
             return f"node {reservation.node} is gone"
         if not info.node.is_ready:
             return f"node {reservation.node} is not ready"
-        reason = self._filters.profiles.of(pod.spec).statically_unfit(pod.spec, info.node)
+        reason = self._filters.static_rejection(pod.spec, info.node)
         return "" if reason is None else f"node {reservation.node}: {reason.message}"
 
     def decided(self, eviction: Eviction) -> None:

@@ -270,7 +270,7 @@ class UnschedulableGroups:
         is_open = (
             node is not None
             and feasibility.candidates() & bit != 0
-            and self._filters.is_statically_feasible(feasibility.spec, slot, node)
+            and self._filters.static_rejection(feasibility.spec, node) is None
         )
         feasibility.static = feasibility.static | bit if is_open else feasibility.static & ~bit
         for group in tuple(feasibility.groups.values()):

@@ -35,6 +35,19 @@ def declaring(name: str, *features: str, version: int = 0) -> Node:
     return replace(node(name, version=version), declared_features=features)
 
 
+def test_a_place_that_was_found_is_lost_when_its_node_declares_the_feature_no_more(
+    place: PlaceMaker,
+) -> None:
+    have = declaring("n2", RESTART_ALL_CONTAINERS), declaring("n3", RESTART_ALL_CONTAINERS)
+    here = place(node("n1"), *have, MOVER)
+    found = here.let_go(MOVER)
+    assert not here.fit.lost_place(MOVER)
+
+    here.put(declaring(found, version=1))
+
+    assert here.fit.lost_place(MOVER)
+
+
 @pytest.mark.parametrize(
     ("spec", "features"),
     [
