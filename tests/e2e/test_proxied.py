@@ -19,6 +19,7 @@ from tests.support.limits import ANY_MOVES, NO_BUDGETS
 from tests.support.misbehaving_proxy import (
     Buffered,
     Compressed,
+    CutWhenIdle,
     Fault,
     Flushed,
     MisbehavingProxy,
@@ -27,6 +28,8 @@ from tests.support.playground import E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
+READY_IN_A_ROW = 20
+"""Twice a second: five lives of a watch that is cut."""
 LATER_S = 8  # by then the protected pod would have been evicted, too
 PART_BYTES = 2**14
 LONG = [f"long-{number}={'x' * 2**16}" for number in range(3)]
@@ -120,3 +123,27 @@ def test_a_pod_that_was_protected_before_the_cause_is_not_evicted_behind_a_proxy
             time.sleep(LATER_S)
             assert controller.stop() == 0, controller.tail()
     assert {each.uid for each in referee.evicted()} == {free.uid}
+
+
+def test_behind_a_proxy_that_cuts_what_is_idle_for_two_seconds_the_controller_stays_ready(
+    control_plane: ControlPlane, playground: E2ENamespace, kubeconfig: Path, tmp_path: Path
+) -> None:
+    playground.add_nodes("n1")
+    playground.deploy("web", 2)
+
+    with proxied(control_plane, kubeconfig, tmp_path, watches(CutWhenIdle(2.0))) as (through, _):
+        controller = ControllerProcess(tmp_path, through, playground.policy(), AT_ONCE)
+        try:
+            controller.launch()
+            ready_in_a_row = 0
+
+            def stays_ready() -> bool:
+                nonlocal ready_in_a_row
+                is_ready = bool(controller.probe("/livez")) and controller.probe("/readyz") == 200
+                ready_in_a_row = ready_in_a_row + 1 if is_ready else 0
+                return ready_in_a_row >= READY_IN_A_ROW
+
+            wait_until(stays_ready, within_s=120, what="it stays ready", every_s=0.5)
+            assert controller.stop() == 0, controller.tail()
+        finally:
+            controller.kill()

@@ -13,7 +13,8 @@ _ALIKE_S, _ALIKE = 0.5, 0.1
 """Two watches lived for as long if their lives differ by so much, or by this part of them."""
 _SHARE: Final = 0.8
 """So much of the time that an idle watch lives is the next one requested for."""
-_LEAST_S: Final = 2
+_LEAST_S: Final = 1
+"""Servers count whole seconds: a cut after less than one and a quarter cannot be met so."""
 
 
 class IdleCuts:

@@ -63,6 +63,8 @@ MALFORMED = counter(
 NOT_NEEDED = "not needed"
 
 _MIN_WATCH_S = 1.0
+_OF_LIMITED = 0.8
+"""A server's second began before the headers of its watch arrived."""
 _LONG_ENOUGH_S, _FIRST_WAIT_S = 5.0, 0.2
 """A watch that breaks after so long is opened anew at once, but for a jitter."""
 _HEALTHY_S = 3.0
@@ -373,7 +375,23 @@ class Reflector(WatchEventHandler[T]):
                     return ending
             return await self._silence.run(stream, self._resume_point)
 
-        return await self._reader.read(stream, self, self._idle_limit_s, watch_over)
+        ending = await self._reader.read(stream, self, self._idle_limit_s, watch_over)
+        if ending.reason is StopReason.CLEAN and self._has_lived(self._clock.now() - opened_at):
+            self._mark_synced_at_end()
+        return ending
+
+    def _has_lived(self, lived_s: float) -> bool:
+        """Say whether a watch ended no sooner than it was requested to, or lived long enough."""
+        wanted_s = min(_MIN_WATCH_S, self._cycle.watch_s) if self._cycle.is_limited else 0.0
+        return lived_s >= (_OF_LIMITED * wanted_s or _MIN_WATCH_S)
+
+    def _mark_synced_at_end(self) -> None:
+        """Mark older objects synced by a limited watch that was shorter than the delay.
+
+        The server has sent what was missed before it ended the watch itself.
+        """
+        if self._cycle.is_limited and not (self.status.synced or self._is_outdated):
+            self._mark_synced()
 
     async def _mark_synced_after_delay(self, stream: WatchStream) -> WatchEnd | None:
         """Mark older objects synced once missed changes, or a 410, have had time to arrive."""
@@ -531,7 +549,7 @@ class Reflector(WatchEventHandler[T]):
         if ending.reason in _RELIST_REASONS or self._empty_watches >= _MAX_EMPTY_WATCHES:
             self._resume_point.reset()
             self._empty_watches = 0
-        elif ending.reason is StopReason.CLEAN and lived_s >= _MIN_WATCH_S:
+        elif ending.reason is StopReason.CLEAN and self._has_lived(lived_s):
             return
         self._record_failure(ending)
         wait_s = self._wait_s(ending, lived_s)
