@@ -99,7 +99,8 @@ def test_after_ten_minutes_a_long_watch_is_tried_and_one_that_breaks_again_is_en
         pytest.param(60.0, 63.0, 50, id="nearly as long"),
         pytest.param(60.0, 80.0, 400, id="not as long"),
         pytest.param(2.0, 2.0, 1, id="a whole second"),
-        pytest.param(1.0, 1.0, 1, id="no shorter than a second"),
+        pytest.param(1.2, 1.2, 400, id="less than a whole second can meet"),
+        pytest.param(0.1, 0.1, 400, id="no life of an idle watch"),
         pytest.param(1000.0, 1000.0, 400, id="no longer than wanted"),
     ],
 )

@@ -30,6 +30,8 @@ class IdleCuts:
 
     def note(self, lived_s: float, now: float) -> None:
         """A watch brought nothing, and broke after so long."""
+        if lived_s * _SHARE < _LEAST_S:  # no shorter watch would end before
+            return
         if abs(lived_s - self._idle_s) <= max(_ALIKE_S, _ALIKE * lived_s):
             self._until = now + _COUNTS_FOR_S
         self._idle_s = lived_s
