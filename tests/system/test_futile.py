@@ -56,7 +56,8 @@ def test_a_workload_moved_in_vain_is_listed_and_tried_again_when_cleared(
     owner = wait_until(parked, program)[0]
     assert main(["futile", "list", "--server", server]) == 0
     table = capsys.readouterr().out
-    assert owner["owner"] in table
+    namespace, kind, name = owner["owner"].split("/")
+    assert f"{kind} {namespace}/{name}" in table
     assert "left alone" in table
 
     assert main(["futile", "clear", owner["owner"], "--by", "ada", "--server", server]) == 0
