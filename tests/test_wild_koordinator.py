@@ -40,12 +40,6 @@ def rules(entry: Judged) -> set[Rule]:
     return {each.rule for each in check_source(FOLDER / entry["file"], plugin_registry()).errors}
 
 
-def is_not_here(entry: Judged) -> bool:
-    """Say whether a file enables a plugin that only koordinator has."""
-    found = check_source(FOLDER / entry["file"], plugin_registry()).errors
-    return any(each.message.startswith("this version has no") for each in found)
-
-
 @pytest.mark.parametrize("entry", tuple(collection()))
 def test_what_koordinator_takes_is_refused_for_nothing_but_what_only_it_does(
     entry: Judged,
@@ -77,7 +71,7 @@ def test_the_check_and_run_refuse_a_file_for_the_same(
 @pytest.mark.parametrize("entry", tuple(collection()))
 def test_a_file_is_converted_to_one_that_runs_or_it_is_said_why_not(entry: Judged) -> None:
     source = SourceText((FOLDER / entry["file"]).read_bytes(), entry["file"])
-    if REFUSED & (found := rules(entry)) or is_not_here(entry):
+    if REFUSED & (found := rules(entry)):
         with pytest.raises(ConfigError, match="RD"):
             convert_policy(source, plugin_registry(), ConvertOptions())
         return

@@ -171,9 +171,11 @@ NOT_HERE = (
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
     "MakeRoomForPending",
+    "ScaleDownBinPack",
 )
-"""Goes by koordinator's measurements; the others are ours, and find nothing where nobody asks for a
-drain or reports a condition, or in a sweep, which writes no taint and nominates no pod."""
+"""Goes by koordinator's measurements, or, the last one, ranks pods and evicts none; the others are
+ours, and find nothing where nobody asks for a drain or reports a condition, or in a sweep, which
+writes no taint and nominates no pod."""
 
 
 def test_every_plugin_that_people_enable_has_something_to_do_in_that_cluster(

@@ -721,6 +721,32 @@ class ConsolidationEnded(EventData, frozen=True, gc=False, kw_only=True, rename=
         return f"node {self.node} {words.get(self.result, self.result)}: {self.message}"
 
 
+DELETION_COSTS_WRITTEN: Final = full_type("deletion-costs.written")
+
+
+@event_data(
+    EventType(
+        DELETION_COSTS_WRITTEN,
+        "Pods have the annotation by which Kubernetes chooses which of a ReplicaSet to delete.",
+    ),
+)
+class DeletionCostsWritten(EventData, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """The ranks of a plugin that were written to pods after one look."""
+
+    profile: Annotated[str, _described("The profile of the plugin.")]
+    plugin: Annotated[str, _described("The plugin that ranks the pods.")]
+    pods: Annotated[int, _described("How many pods have another cost now.")]
+    left: Annotated[int, _described("How many are to have another one after the next look.")]
+    costs: Annotated[
+        tuple[str, ...], _described("Each pod as NAMESPACE/NAME, and its cost after a space.")
+    ]
+
+    def describe(self) -> str:
+        """Return how many costs were written, for which plugin."""
+        more = f", {self.left} more to come" if self.left else ""
+        return f"{self.plugin} has {format_count(self.pods, 'deletion cost')} written{more}"
+
+
 ROOM_BEGUN: Final = full_type("room.begun")
 ROOM_ENDED: Final = full_type("room.ended")
 

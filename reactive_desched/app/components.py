@@ -13,6 +13,7 @@ from reactive_desched.app import openings
 from reactive_desched.app.calendars import CalendarPolling
 from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.consolidation import Consolidation
+from reactive_desched.app.deletion_costs import DeletionCosts
 from reactive_desched.app.health import build_health
 from reactive_desched.app.health_checks import HealthChecks
 from reactive_desched.app.input_notes import InputNotes, NotedConfigurable, NotedEvictionClient
@@ -25,6 +26,7 @@ from reactive_desched.controller.pipeline import Pipeline, build_pipeline
 from reactive_desched.eviction.dry_run import DryRunEvictor
 from reactive_desched.eviction.recorder import RecorderSlot
 from reactive_desched.kube.client.clock import SystemClock
+from reactive_desched.kube.client.deletion_costs import write_deletion_cost
 from reactive_desched.kube.client.events import EventRecorder
 from reactive_desched.kube.client.evictor import ApiEvictor
 from reactive_desched.kube.client.nodes import mark_drained, request_drain, write_taint
@@ -61,6 +63,7 @@ class Components(Struct, frozen=True):
     draining: Draining
     consolidation: Consolidation
     rooms: Rooms
+    deletion_costs: DeletionCosts
     evictor: ApiEvictor
     active: ActiveConfig
     interned: InternTables
@@ -96,8 +99,6 @@ async def build_components(
     migration = _build_migration(deps, session, pipeline, interned, events, recorder, notes)
     draining = _build_draining(deps, session, pipeline, active, recorder)
     consolidation = _build_consolidation(deps, session, pipeline, recorder)
-    nomination = None if deps.dry_run else partial(nominate, session)
-    rooms = Rooms(pipeline, recorder, nomination, deps.log)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -112,7 +113,8 @@ async def build_components(
         migration,
         draining,
         consolidation,
-        rooms,
+        _build_rooms(deps, session, pipeline, recorder),
+        _build_deletion_costs(deps, session, pipeline, recorder),
         evictor,
         active,
         interned,
@@ -120,6 +122,20 @@ async def build_components(
         pulse,
         notes,
     )
+
+
+def _build_rooms(
+    deps: Dependencies, session: Session, pipeline: Pipeline, recorder: RecorderSlot
+) -> Rooms:
+    nomination = None if deps.dry_run else partial(nominate, session)
+    return Rooms(pipeline, recorder, nomination, deps.log)
+
+
+def _build_deletion_costs(
+    deps: Dependencies, session: Session, pipeline: Pipeline, recorder: RecorderSlot
+) -> DeletionCosts:
+    write = None if deps.dry_run else partial(write_deletion_cost, session)
+    return DeletionCosts(pipeline, recorder, write, deps.log)
 
 
 def _noted_client(

@@ -180,6 +180,7 @@ async def _write_nodes(parts: Components) -> None:
         tasks.start_soon(parts.draining.run)
         tasks.start_soon(parts.consolidation.run)
         tasks.start_soon(parts.rooms.run)
+        tasks.start_soon(parts.deletion_costs.run)
 
 
 @asynccontextmanager

@@ -26,6 +26,7 @@ BALANCE = frozenset(
         "MakeRoomForPending",
         "RemoveDuplicates",
         "RemovePodsViolatingTopologySpreadConstraint",
+        "ScaleDownBinPack",
     )
 )
 BOUNDS = frozenset(("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen"))

@@ -354,6 +354,16 @@ class _EventGenerator:
             ),
         )
         yield make_event(
+            api.DELETION_COSTS_WRITTEN,
+            api.DeletionCostsWritten(
+                profile="p",
+                plugin="ScaleDownBinPack",
+                pods=2,
+                left=1,
+                costs=("shop/web-1 0", "shop/web-2 1"),
+            ),
+        )
+        yield make_event(
             api.ROOM_BEGUN,
             api.RoomBegun(waiting="shop/web-9", waiting_uid="uid-9", node="n7", pods=2),
         )

@@ -71,10 +71,11 @@ ASKED_FOR = {
     "ConsolidateNodes",
     "MakeRoomForPending",
     "CustomPriority",
+    "ScaleDownBinPack",
 }
 """Find pods of nodes that a person cordons: to have them drained, or because they are sick; the
-next two find nothing in a sweep, which writes no taint and nominates no pod, and the last one where
-nobody says which nodes are expensive."""
+next two find nothing in a sweep, which writes no taint and nominates no pod, then one where nobody
+says which nodes are expensive, and the last one ranks pods and evicts none."""
 
 
 @pytest.fixture

@@ -17,11 +17,6 @@ RUNNING_POINTS: Final = ("deschedule", "balance")
 _POINTS: Final = (*RUNNING_POINTS, "evict", "filter")
 _ALL: Final = "*"
 
-NEAREST: Final = {
-    "ScaleDownBinPack": "HighNodeUtilization, which empties nodes of little use, is the nearest",
-}
-"""The plugins of koordinator that are not here, and what to do instead."""
-
 
 class KoordinatorsProfile(Struct, frozen=True):
     """One profile; `args` are those of MigrationController, where that evicts.
@@ -52,7 +47,7 @@ def enabled_plugins(
     enables itself.
     """
     found = {point: _enabled_at(profile.below("plugins", point)) for point in _POINTS}
-    for point, enabled in found.items():
+    for point in found:
         at = profile.below("plugins", point, "enabled")
         names = [name for name, _ in _names(at)]
         for twice in sorted({name for name in names if names.count(name) > 1}):
@@ -61,11 +56,6 @@ def enabled_plugins(
                     f"{quote(twice)} is enabled twice", "keep one", rule=Rule.ENABLED_TWICE
                 )
             )
-        for name, place in enabled.items():
-            if name in NEAREST:
-                message = f"this version has no {name}"
-                hint = f"remove it: {NEAREST[name]}"
-                diagnostics.add(place.diagnostic(message, hint, rule=Rule.KOORDINATOR_ONLY))
     _check_evictor(profile, found, diagnostics)
     return found
 

@@ -21,7 +21,6 @@ from reactive_desched.policy.koordinator.migration_controller import MigrationCo
 from reactive_desched.policy.koordinator.paces import settings_target
 from reactive_desched.policy.koordinator.profiles import (
     DEFAULT_PROFILE,
-    NEAREST,
     RUNNING_POINTS,
     KoordinatorsProfile,
     check_names,
@@ -231,10 +230,9 @@ def _configs(profile: KoordinatorsProfile) -> Iterator[TargetValue]:
         yield _config(
             at, DEFAULT_EVICTOR, profile.args_at.path, evictor_args(profile, profile.args)
         )
-    running = {name for point in RUNNING_POINTS for name in profile.enabled[point]}
     evictor = {MIGRATION_CONTROLLER} | ({DEFAULT_EVICTOR} if profile.args is not None else set())
     for name, entry in profile.configs.items():
-        if name not in evictor and (name not in NEAREST or name in running):
+        if name not in evictor:
             args = entry.below("args")
             fields = args.node.keys_in_order if isinstance(args.node, MappingNode) else ()
             kept = {

@@ -1,0 +1,102 @@
+"""Writes the costs of pods that plugins rank for deletion, where they differ."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final
+
+import anyio
+
+from reactive_desched.api.deletion_costs import RanksForDeletion
+from reactive_desched.api.event import DeletionCostsWritten
+from reactive_desched.controller.pipeline import Pipeline
+from reactive_desched.controller.slices import in_slices
+from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.errors import ClusterError
+from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.model.modes import ACT
+from reactive_desched.model.objects import Pod
+from reactive_desched.telemetry.logs import Logger
+
+LOOK_S: Final = 30.0
+"""How often pods are ranked: one that comes shifts the ranks of others."""
+
+MAX_WRITES: Final = 100
+"""So many costs are written after each look at most; the others follow."""
+
+RIGHT: Final = "kubectl apply -f deploy/deletion-cost/rbac.yaml gives the right to patch pods"
+
+WriteCost = Callable[[Pod, int], Awaitable[bool]]
+"""Writes the cost of a pod; says whether that is there still; raises ClusterError."""
+
+Costs = Sequence[tuple[Pod, int]]
+
+
+class DeletionCosts:
+    """Writes for the plugins that act; `write` is None in a dry run, which writes nothing."""
+
+    def __init__(
+        self, pipeline: Pipeline, recorder: Recorder, write: WriteCost | None, log: Logger
+    ) -> None:
+        self._controller = pipeline.controller
+        self._recorder = recorder
+        self._write = write
+        self._log = log
+
+    async def run(self) -> None:
+        """Rank pods and write their costs, while this process acts, until cancelled."""
+        await self._controller.initial_sync_done.wait()
+        while True:
+            if self._write is not None:
+                for each in tuple(self._controller.evaluator.instances):
+                    await self._look(each, self._write)
+            await anyio.sleep(LOOK_S)
+
+    async def _look(self, instance: PluginInstance, write: WriteCost) -> None:
+        plugin = instance.plugin
+        if instance.mode != ACT or not isinstance(plugin, RanksForDeletion):
+            return
+        if self._controller.pauses.check():
+            return
+        costs = await in_slices(_with_result(plugin, instance))
+        differing = [(pod, cost) for pod, cost in costs if _written(pod) != cost]
+        written: list[str] = []
+        for pod, cost in differing[:MAX_WRITES]:
+            if self._controller.pauses.check():
+                break
+            try:
+                if await write(pod, cost):
+                    written.append(f"{pod} {cost}")
+            except ClusterError as error:
+                text = "the deletion cost of a pod cannot be written"
+                self._log.warning(text, pod=str(pod), message=str(error), remedy=RIGHT)
+                break
+        if written:
+            self._record(instance, written, len(differing))
+
+    def _record(self, instance: PluginInstance, written: Sequence[str], differing: int) -> None:
+        self._log.info(
+            "deletion costs are written",
+            profile=instance.profile,
+            plugin=instance.name,
+            pods=len(written),
+        )
+        event = DeletionCostsWritten(
+            profile=instance.profile,
+            plugin=instance.name,
+            pods=len(written),
+            left=max(0, differing - len(written)),
+            costs=tuple(written),
+        )
+        self._recorder.record(event, "deletion-costs", version=instance.profile, cause="pods")
+
+
+def _with_result(plugin: RanksForDeletion, instance: PluginInstance) -> Iterator[Costs | None]:
+    """Yield None for each step, and the costs at the end."""
+    yield (yield from plugin.deletion_costs(instance.view))
+
+
+def _written(pod: Pod) -> int | None:
+    """Return the cost that a pod has; None where it has none that Kubernetes reads."""
+    try:
+        return int(pod.annotations.deletion_cost or "")
+    except ValueError:
+        return None
