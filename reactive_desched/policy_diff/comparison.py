@@ -45,9 +45,6 @@ LIMITS: Final = frozenset(
 )
 """The gates that limit how many pods go, and how fast."""
 
-_SET_PLUGINS: Final = ("ConsolidateNodes", "MakeRoomForPending")
-"""The plugins that move pods as a set, which begins with a taint or a place that is kept."""
-
 _AGAIN: Final = " A pod that is evicted and its replacements count as one pod."
 
 ASSUMPTIONS: Final = (
@@ -105,7 +102,7 @@ def compare_policies(
 
 def _not_begun(old: PolicyDecisions, new: PolicyDecisions) -> Iterator[str]:
     """Name the plugins whose evictions are missing, as nothing here writes what they wait for."""
-    if missing := [each for each in _SET_PLUGINS if each in old.plugins or each in new.plugins]:
+    if missing := sorted({*old.set_plugins, *new.set_plugins}):
         yield (
             f"{' and '.join(missing)} would have moved pods as a set, and no set is begun here: no"
             " eviction of such a set is counted, and its pods are shown as blocked by MoveSet"

@@ -10,6 +10,7 @@ from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.disruptions import as_past
 from reactive_desched.controller.readiness import SYNC_PREFIX, Readiness
@@ -103,6 +104,14 @@ class PolicyRun:
         assert self._driven is not None, "it began"
         self._driven.advance_to_time(wall_s)
 
+    def _set_plugins(self) -> set[str]:
+        """Return the names of the plugins that would have moved pods as sets."""
+        assert self._driven is not None, "it began"
+        plugins = (each.plugin for each in self._driven.controller.evaluator.instances)
+        return {
+            each.name for each in plugins if isinstance(each, BalancePlugin) and each.moves_sets
+        }
+
     def decisions(
         self, files: tuple[str, ...], version: str, began_s: float, ended_s: float
     ) -> PolicyDecisions:
@@ -120,6 +129,7 @@ class PolicyRun:
             files=files,
             revision=policy.revision,
             plugins=tuple(sorted(enabled)),
+            set_plugins=tuple(sorted(self._set_plugins())),
             began_s=began_s,
             ended_s=ended_s,
             evictions=tuple(self.evictions),

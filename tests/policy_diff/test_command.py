@@ -75,20 +75,34 @@ def test_settings_alone_are_compared_with_the_recorded_policy(
     assert report["new"]["files"] == [str(policy), str(settings)]
 
 
+LEVELS = "[{name: a, nodeSelector: {}}, {name: b, nodeSelector: {matchLabels: {b: b}}}]"
+DRAINING = f"mode: DrainNode, evictionOrder: {LEVELS}"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "warned"),
+    [
+        ("ConsolidateNodes", "", True),
+        ("MakeRoomForPending", "", True),
+        ("CustomPriority", f"{DRAINING}, autoCordon: true", True),
+        ("CustomPriority", DRAINING, False),
+        ("RemoveDuplicates", "", False),
+    ],
+)
 def test_a_plugin_whose_sets_of_moves_are_not_begun_is_named_in_a_warning(
-    lived: Path, capsys: pytest.CaptureFixture[str]
+    plugin: str, args: str, lived: Path, capsys: pytest.CaptureFixture[str], *, warned: bool
 ) -> None:
-    consolidating = lived / "consolidating.yaml"
-    consolidating.write_text(
+    policy = lived / "sets.yaml"
+    policy.write_text(
         "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles:\n- name: a\n"
-        "  plugins: {balance: {enabled: [ConsolidateNodes]}}\n"
+        f"  pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]\n"
+        f"  plugins: {{balance: {{enabled: [{plugin}]}}}}\n"
     )
     given = "--recording", lived / "journal", "-o", "json"
 
-    (warning,) = json.loads(diff(capsys, consolidating, *given))["warnings"]
+    warnings = json.loads(diff(capsys, policy, *given))["warnings"]
 
-    assert warning.startswith("ConsolidateNodes ")
-    assert json.loads(diff(capsys, lived / "b.yaml", *given))["warnings"] == []
+    assert [each.partition(" ")[0] for each in warnings] == [plugin] * warned
 
 
 @pytest.mark.parametrize("form", ["text", "md", "html"])
