@@ -8,6 +8,7 @@ import pytest
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
 from reactive_desched.journal.events import read_events
 from tests.support.golden import Golden
+from tests.system.conftest import PATIENCE_S
 
 NODE = "node-1"
 
@@ -97,7 +98,7 @@ def test_a_cluster_that_is_not_there_is_a_failure_and_no_pod_is_evicted(
     )
     program = controller("--once", "--kubeconfig", str(nowhere))
 
-    assert program.process.wait(60) == 1
+    assert program.process.wait(PATIENCE_S) == 1
     assert golden() in program.output
 
 

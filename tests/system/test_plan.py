@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.support.fork_server import ForkServer
 from tests.support.golden import Golden
+from tests.system.conftest import PATIENCE_S
 
 NODE = "node-1"
 LISTED = (
@@ -58,9 +59,8 @@ def test_a_cluster_that_went_away_is_status_1_and_half_an_answer_is_never_given(
     cluster: Any, policy: Path, fork_server: ForkServer, golden: Golden
 ) -> None:
     cluster.program.stop()
-    ended = fork_server.run(
-        "plan", "--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)
-    )
+    given = "plan", "--policy", str(policy), "--kubeconfig", str(cluster.kubeconfig)
+    ended = fork_server.run(*given, timeout=PATIENCE_S)  # it waits for the server first
 
     assert (ended.returncode, ended.stdout) == (1, "")
     assert golden() in ended.stderr
