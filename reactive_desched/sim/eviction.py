@@ -6,8 +6,7 @@ from msgspec import structs
 
 from reactive_desched.model.disruption import BudgetAnswer, ask_budgets
 from reactive_desched.sim import budgets
-from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import with_condition
+from reactive_desched.sim.controllers.controller import write_conditions
 from reactive_desched.sim.controllers.evacuation import begin_evacuation
 from reactive_desched.sim.deletion import DeleteOptions, check_preconditions
 from reactive_desched.sim.objects import Obj
@@ -92,14 +91,7 @@ def _spend(store: Store, budget: Obj, pod: Obj) -> None:
 def _mark(store: Store, pod: Obj, options: DeleteOptions) -> Obj:
     """Write on the pod why it goes; this is where the client's preconditions are checked."""
     check_preconditions(_PODS, pod, options)
-    meta, at = pod["metadata"], rfc3339(store.clock.now())
-
-    def marked(current: Obj) -> Obj:
-        status = current.get("status", {})
-        conditions = with_condition(status.get("conditions") or (), _MARK, at)
-        return {**current, "status": {**status, "conditions": conditions}}
-
-    return store.modify("pods", meta["namespace"], meta["name"], marked, subresource="status")
+    return write_conditions(store, "pods", pod, _MARK)
 
 
 def _delete_marked(store: Store, pod: Obj, exact: DeleteOptions, asked: DeleteOptions) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "LEAKY",
     "NAMESPACE",
     "URGENT",
+    "annotate_pod",
     "autoscaler",
     "batch",
     "create_job",
@@ -71,7 +72,7 @@ async def pressure(store: Store) -> None:
         if running:
             node = store.get("nodes", "", node_of(running[0])) or {}
             listed = node.get("status", {}).get("capacity") or {}
-            _annotate(store, running[0], "usage-memory", str(listed.get("memory", "64Mi")))
+            annotate_pod(store, running[0], "usage-memory", str(listed.get("memory", "64Mi")))
         await anyio.sleep(_EVERY_S)
 
 
@@ -173,7 +174,9 @@ def _pods_of(store: Store, app: str) -> list[Obj]:
     return [pod for pod in store.list("pods", NAMESPACE) if labels_of(pod).get("app") == app]
 
 
-def _annotate(store: Store, pod: Obj, key: str, value: str) -> None:
+def annotate_pod(store: Store, pod: Obj, key: str, value: str) -> None:
+    """Set an annotation of those that steer a pod; `key` is without their prefix."""
+
     def change(current: Obj) -> Obj:
         meta = current["metadata"]
         notes = {**(meta.get("annotations") or {}), f"{PREFIX}{key}": value}

@@ -102,7 +102,7 @@ class Past:
         room = parse_amount(CPU, node["status"]["allocatable"]["cpu"])
         for pod in pods:
             share = room * percent // 100 // len(pods) // len(pod["spec"]["containers"])
-            self._annotate(pod, "usage-cpu", f"{share}m")
+            events.annotate_pod(self.store, pod, "usage-cpu", f"{share}m")
 
     def taint(self, node: Obj, key: str) -> None:
         """Add a NoSchedule taint to a node."""
@@ -161,14 +161,6 @@ class Past:
 
         for node in nodes:
             self.store.modify("nodes", "", name_of(node), change)
-
-    def _annotate(self, pod: Obj, key: str, value: str) -> None:
-        def change(current: Obj) -> Obj:
-            meta = current["metadata"]
-            notes = {**(meta.get("annotations") or {}), f"{PREFIX}{key}": value}
-            return {**current, "metadata": {**meta, "annotations": notes}}
-
-        self.store.modify("pods", namespace_of(pod), name_of(pod), change)
 
 
 class Scenario(Struct, frozen=True):

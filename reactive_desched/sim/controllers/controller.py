@@ -4,12 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.conditions import with_conditions
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.pods import Key
+from reactive_desched.sim.pods import Key, key_of
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.work_set import AT_ONCE, WorkSet
 
-__all__ = ["Controller", "Reconciler", "write_status"]
+__all__ = ["Controller", "Reconciler", "write_conditions", "write_status"]
 
 _BATCH: Final = 100
 
@@ -58,6 +60,20 @@ class Reconciler(ABC):
     @abstractmethod
     def reconcile(self, key: Key, now: float) -> None:
         """Bring the object nearer to what it should be; it may no longer exist."""
+
+
+def write_conditions(
+    store: Store, resource: str, obj: Obj, *conditions: Obj, **fields: object
+) -> Obj:
+    """Write conditions into an object's status, and other fields of it; return it as stored."""
+    at = rfc3339(store.clock.now())
+
+    def change(current: Obj) -> Obj:
+        status = {**current.get("status", {}), **fields}
+        merged = with_conditions(status.get("conditions") or (), conditions, at)
+        return {**current, "status": {**status, "conditions": merged}}
+
+    return store.modify(resource, *key_of(obj), change, subresource="status")
 
 
 def write_status(store: Store, resource: str, obj: Obj, status: Obj) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import condition_status, with_condition, with_conditions
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_down
 from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.pods import Key, is_ready, is_terminal, key_of
+from reactive_desched.sim.pods import Key, is_ready, is_terminal
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 
@@ -68,12 +68,12 @@ class NodeLifecycle(Reconciler):
             if now < patient_until:
                 self.soon(key, patient_until)
             else:
-                node = self._give_up_hearing(node, now)
+                node = self._give_up_hearing(node)
         self._taint(node, now)
         if condition_status(node, "Ready") in ("False", "Unknown"):
-            self._mark_pods(node, now)
+            self._mark_pods(node)
 
-    def _give_up_hearing(self, node: Obj, now: float) -> Obj:
+    def _give_up_hearing(self, node: Obj) -> Obj:
         never = condition_status(node, "Ready") is None
         unknown = {
             "status": "Unknown",
@@ -81,27 +81,15 @@ class NodeLifecycle(Reconciler):
             "message": f"Kubelet {'never posted' if never else 'stopped posting'} node status.",
         }
         silent = [{"type": kind, **unknown} for kind in _REPORTED]
+        return write_conditions(self.store, "nodes", node, *silent)
 
-        def change(current: Obj) -> Obj:
-            status = current.get("status", {})
-            conditions = with_conditions(status.get("conditions") or (), silent, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
-        return self.store.modify("nodes", "", name_of(node), change, subresource="status")
-
-    def _mark_pods(self, node: Obj, now: float) -> None:
+    def _mark_pods(self, node: Obj) -> None:
         """Show a lost node's pods as not ready, so that endpoints and budgets see it."""
         condition = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-
-        def change(current: Obj) -> Obj:
-            status = current.get("status", {})
-            conditions = with_condition(status.get("conditions") or (), condition, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
         unready = [p for p in self._index.on_node(name_of(node)) if is_ready(p)]
         for pod in unready:
             if not is_terminal(pod):
-                self.store.modify("pods", *key_of(pod), change, subresource="status")
+                write_conditions(self.store, "pods", pod, condition)
         if unready:
             note = f"Node {name_of(node)} status is now: NodeNotReady"
             self._recorder.normal(node, "NodeNotReady", "NodeNotReady", note)

@@ -17,13 +17,13 @@ from reactive_desched.model.taints import NO_SCHEDULE, Taint, Toleration
 from reactive_desched.sim import pod_status
 from reactive_desched.sim.amounts import REQUESTS, listed, write_amount
 from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import condition_status, with_condition
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_down
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pod_defaults import qos_class
-from reactive_desched.sim.pods import Key, is_critical, is_terminal, key_of, node_of, priority_of
+from reactive_desched.sim.pods import Key, is_critical, is_terminal, node_of, priority_of
 from reactive_desched.sim.profiles import PREFIX
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
@@ -160,13 +160,7 @@ class NodePressure(Reconciler):
         }
         if condition_status(node, signal.condition) == condition["status"]:
             return
-
-        def change(current: Obj) -> Obj:
-            status = current.get("status", {})
-            conditions = with_condition(status.get("conditions") or (), condition, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
-        self.store.modify("nodes", "", name_of(node), change, subresource="status")
+        write_conditions(self.store, "nodes", node, condition)
         note = f"Node {name_of(node)} status is now: {condition['reason']}"
         self._recorder.normal(node, str(condition["reason"]), "NodeCondition", note)
 
@@ -192,13 +186,8 @@ class NodePressure(Reconciler):
             "message": message,
         }
         self._recorder.warning(pod, EVICTED, "Evicting", message)
-
-        def change(current: Obj) -> Obj:
-            status = pod_status.ended(current, now, _KILLED, EVICTED, message)
-            conditions = with_condition(status["conditions"], mark, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
-        self.store.modify("pods", *key_of(pod), change, subresource="status")
+        ended = pod_status.ended(pod, now, _KILLED, EVICTED, message)
+        write_conditions(self.store, "pods", pod, mark, **ended)
 
 
 def why_not_admitted(pod: Obj, node: Obj) -> str:

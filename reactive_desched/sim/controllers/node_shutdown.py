@@ -7,13 +7,12 @@ kubelet is silent. A pod that ended so is Failed with the reason Terminated unti
 from typing import Final
 
 from reactive_desched.sim import pod_status
-from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import condition_status, with_condition
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_shutting_down, switch
 from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.pods import Key, is_critical, is_terminal, key_of
+from reactive_desched.sim.pods import Key, is_critical, is_terminal
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 
@@ -64,7 +63,7 @@ class NodeShutdown(Reconciler):
         if node is None or since is None:
             return
         if condition_status(node, "Ready") == "True":
-            self._announce(node, now)
+            self._announce(node)
         for pod in self._index.on_node(key[1]):
             if not is_terminal(pod) and (not is_critical(pod) or now >= since + _GROUP_S):
                 self._end(pod, now)
@@ -73,20 +72,11 @@ class NodeShutdown(Reconciler):
         else:
             self.soon(key, since + _GROUP_S if now < since + _GROUP_S else since + 2 * _GROUP_S)
 
-    def _announce(self, node: Obj, now: float) -> None:
-        def change(current: Obj) -> Obj:
-            status = current.get("status", {})
-            conditions = with_condition(status.get("conditions") or (), _NOT_READY, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
-        self.store.modify("nodes", "", name_of(node), change, subresource="status")
+    def _announce(self, node: Obj) -> None:
+        write_conditions(self.store, "nodes", node, _NOT_READY)
         note = "Shutdown manager detected shutdown event"
         self._recorder.normal(node, SHUTDOWN_REASON, "Shutdown", note)
 
     def _end(self, pod: Obj, now: float) -> None:
-        def change(current: Obj) -> Obj:
-            status = pod_status.ended(current, now, _KILLED, "Terminated", _MESSAGE)
-            conditions = with_condition(status["conditions"], _MARK, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
-        self.store.modify("pods", *key_of(pod), change, subresource="status")
+        ended = pod_status.ended(pod, now, _KILLED, "Terminated", _MESSAGE)
+        write_conditions(self.store, "pods", pod, _MARK, **ended)

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import condition_status, with_condition
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import Key, is_terminal, is_terminating, key_of, node_of
@@ -48,28 +47,23 @@ class PodGarbage(Reconciler):
 
     def reconcile(self, key: Key, now: float) -> None:
         """Remove the pods of a node that is gone, or the terminating ones of a lost node."""
+        del now
         node = self.store.get("nodes", *key)
         if node is not None and not _is_given_up(node):
             return
         for pod in self._index.on_node(key[1]):
             if node is None or is_terminating(pod):
-                self._remove(pod, now)
+                self._remove(pod)
 
-    def _remove(self, pod: Obj, now: float) -> None:
+    def _remove(self, pod: Obj) -> None:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
         }
-
-        def change(current: Obj) -> Obj:
-            status = current.get("status", {})
-            conditions = with_condition(status.get("conditions") or (), condition, rfc3339(now))
-            return {**current, "status": {**status, "phase": "Failed", "conditions": conditions}}
-
         if not is_terminal(pod):
-            self.store.modify("pods", *key_of(pod), change, subresource="status")
+            write_conditions(self.store, "pods", pod, condition, phase="Failed")
         if self.store.get("pods", *key_of(pod)) is not None:
             options = DeleteOptions(grace_period_seconds=0, uid=pod["metadata"]["uid"])
             self.store.delete("pods", *key_of(pod), options)

@@ -6,9 +6,7 @@ from typing import Final
 import msgspec
 
 from reactive_desched.model.taints import NO_EXECUTE, Taint, Toleration
-from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import with_condition
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import Key, is_terminal, is_terminating, key_of, node_of
@@ -84,20 +82,14 @@ class TaintEviction(Reconciler):
         if now < deadline:
             self.soon(key, deadline)
         else:
-            self._evict(pod, now)
+            self._evict(pod)
 
-    def _evict(self, pod: Obj, now: float) -> None:
+    def _evict(self, pod: Obj) -> None:
         key = key_of(pod)
         self._deadlines.pop(pod["metadata"]["uid"], None)
         note = f"Marking for deletion Pod {key[0]}/{key[1]}"
         self._recorder.normal(pod, "TaintManagerEviction", "Deleting", note)
-
-        def change(current: Obj) -> Obj:
-            status = current.get("status", {})
-            conditions = with_condition(status.get("conditions") or (), _MARK, rfc3339(now))
-            return {**current, "status": {**status, "conditions": conditions}}
-
-        self.store.modify("pods", *key, change, subresource="status")
+        write_conditions(self.store, "pods", pod, _MARK)
         self.store.delete("pods", *key)
 
 

@@ -12,8 +12,9 @@ from typing import Final
 from msgspec import Struct, convert
 
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.sim.clock import parse_time, rfc3339
-from reactive_desched.sim.conditions import find_condition, with_condition
+from reactive_desched.sim.clock import parse_time
+from reactive_desched.sim.conditions import find_condition
+from reactive_desched.sim.controllers.controller import write_conditions
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
@@ -137,11 +138,11 @@ class Preemption:
         least = min(cost for cost, _ in costs)
         return [each for cost, each in costs if cost == least]
 
-    def carry_out(self, pod: Obj, victims: VictimsOnNode, recorder: Recorder, now: float) -> None:
+    def carry_out(self, pod: Obj, victims: VictimsOnNode, recorder: Recorder) -> None:
         """Delete the victims; pods of lower priority are nominated for their node no more."""
         for other in self._nominator.on(victims.node):
             if priority_of(other) < priority_of(pod):
-                self._write_status(other, nominatedNodeName=None)
+                self._clear_nomination(other)
         scheduler = pod["spec"].get("schedulerName", "")
         mark = {
             "type": "DisruptionTarget",
@@ -153,8 +154,7 @@ class Preemption:
         for victim in victims.pods:
             if is_terminating(victim):
                 continue
-            conditions = victim.get("status", {}).get("conditions") or ()
-            self._write_status(victim, conditions=with_condition(conditions, mark, rfc3339(now)))
+            write_conditions(self._store, "pods", victim, mark)
             options = DeleteOptions(uid=victim["metadata"]["uid"])
             self._store.delete("pods", *key_of(victim), options)
             recorder.normal(victim, "Preempted", "Preempting", note)
@@ -214,11 +214,10 @@ class Preemption:
         now = self._store.clock.now()
         return sorted(pods, key=lambda pod: (-priority_of(pod), _started(pod, now)))
 
-    def _write_status(self, pod: Obj, **fields: object) -> None:
+    def _clear_nomination(self, pod: Obj) -> None:
         def change(current: Obj) -> Obj:
-            status = {**current.get("status", {}), **fields}
-            kept = {field: value for field, value in status.items() if value is not None}
-            return {**current, "status": kept}
+            status = current.get("status", {}).items()
+            return {**current, "status": {k: v for k, v in status if k != "nominatedNodeName"}}
 
         self._store.modify("pods", *key_of(pod), change, subresource="status")
 

@@ -320,7 +320,7 @@ class Scheduler:
         by_node = {each.node: each for each in cheapest}
         chosen = by_node[self._choose(by_node, namespace_of(pod), name_of(pod))]
         self._refuse(pod, why, now, chosen.node)
-        self._preemption.carry_out(pod, chosen, self._recorder, now)
+        self._preemption.carry_out(pod, chosen, self._recorder)
 
     def _room_by_preemption(
         self, pod: Obj, candidate: Candidate, reasons: Mapping[str, Sequence[str]], now: float
