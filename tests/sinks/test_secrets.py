@@ -48,6 +48,7 @@ CANARY = "c4n4ry"
 TOKEN, SECRET, PASSWORD = f"{CANARY}-token", f"{CANARY}-secret", f"{CANARY}-password"
 URL_KEY = "k3y-0f-th3-url"
 LONG_S = 20.0
+"""Longer than anything takes that is not meant to take for ever."""
 
 
 class Log:
@@ -167,12 +168,12 @@ def journal(tmp_path: Path) -> Path:
 # --- the webhook ---
 
 
-def webhook(address: str, files: dict[str, str]) -> WebhookSink:
+def webhook(address: str, files: dict[str, str], timeout_s: float = LONG_S) -> WebhookSink:
     settings = WebhookSettings(
         url=f"{address}/in?key={URL_KEY}",
         secret_file=files["secret"],
         token_file=files["token"],
-        timeout_s=0.3,
+        timeout_s=timeout_s,
     )
     return WebhookSink(settings, wall=lambda: 0.0, clock=lambda: 0.0)
 
@@ -206,7 +207,9 @@ async def test_a_webhook_that_repeats_what_it_receives_is_not_quoted(
 ) -> None:
     echo = EchoServer(answer)
     async with echo.serving() as address:
-        told = await everything_told(webhook(f"http://{address}", files), journal, log, caplog)
+        patience_s = 2.0 if answer is never_reply else LONG_S  # for the request to arrive, too
+        sink = webhook(f"http://{address}", files, patience_s)
+        told = await everything_told(sink, journal, log, caplog)
 
     assert f"Bearer {TOKEN}".encode() in echo.received
     assert hidden(told) == []
