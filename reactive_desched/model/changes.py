@@ -1,6 +1,6 @@
 """Typed facts from the state, in the past tense: they say where to look, not what is wrong."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -290,3 +290,24 @@ class IndexFailed(Change, frozen=True, gc=False):
     def object_name(self) -> str:
         """The index."""
         return f"index {self.index}"
+
+
+PLACE_CHANGES: Final = (
+    NodeAdded,
+    NodeGone,
+    NodeTaintsChanged,
+    NodeLabelsChanged,
+    NodeCapacityIncreased,
+    NodeCapacityDecreased,
+    NodeMetadataChanged,
+    NominationEnded,
+    PendingPodAdded,
+    PodGone,
+    PodTerminating,
+    NamespaceChanged,
+    PvcChanged,
+    PvChanged,
+    CSINodeChanged,
+    DevicesChanged,
+)
+"""What may change which nodes have a place for a pod, beside what changes of pods that stay."""

@@ -30,28 +30,13 @@ from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leav
 from reactive_desched.draining.level_drains import LevelDrain, LevelDrains, RoomLeft
 from reactive_desched.draining.load_args import PodSelector
 from reactive_desched.model.changes import (
+    PLACE_CHANGES,
     Change,
-    CSINodeChanged,
-    DevicesChanged,
-    NamespaceChanged,
-    NodeAdded,
-    NodeCapacityDecreased,
-    NodeCapacityIncreased,
-    NodeGone,
-    NodeLabelsChanged,
-    NodeMetadataChanged,
-    NodeTaintsChanged,
-    NominationEnded,
-    PendingPodAdded,
     PodBound,
     PodChange,
     PodEvictabilityChanged,
-    PodGone,
     PodLabelsChanged,
     PodSpecChanged,
-    PodTerminating,
-    PvcChanged,
-    PvChanged,
     Resynced,
 )
 from reactive_desched.model.consolidation import ALL_NODES
@@ -230,25 +215,7 @@ class CustomPriorityPlugin(BalancePlugin[str, CustomPriorityArgs]):
     name = "CustomPriority"
     least_debounce = DebounceConfig(quiet_s=5.0, max_wait_s=60.0)
     indexes = (NodeLevels,)
-    reacts_to = (
-        *_WAKES_BEST_EFFORT,
-        NodeAdded,
-        NodeGone,
-        NodeLabelsChanged,
-        NodeTaintsChanged,
-        NodeCapacityIncreased,
-        NodeCapacityDecreased,
-        NodeMetadataChanged,
-        NominationEnded,
-        PendingPodAdded,
-        PodGone,
-        PodTerminating,
-        NamespaceChanged,
-        PvcChanged,
-        PvChanged,
-        CSINodeChanged,
-        DevicesChanged,
-    )
+    reacts_to = (*_WAKES_BEST_EFFORT, *PLACE_CHANGES)
 
     def __init__(self, args: CustomPriorityArgs) -> None:
         super().__init__(args)

@@ -5,6 +5,7 @@ from typing import Final
 
 import anyio
 
+from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import find_condition
 from reactive_desched.sim.objects import Obj, clone, labels_of, name_of, namespace_of
@@ -36,8 +37,6 @@ LEAKY: Final = "leaky"
 URGENT: Final = "urgent"
 _FIRST_AFTER_S: Final = 30.0
 _EVERY_S: Final = 120.0
-_ZONE: Final = "topology.kubernetes.io/zone"
-_HOSTNAME: Final = "kubernetes.io/hostname"
 _JOB_EVERY_S: Final = 60.0
 _FAILING_JOB: Final = 3
 """One Job in so many fails."""
@@ -52,11 +51,11 @@ _WAVE_S: Final = 180.0
 
 async def storm(store: Store) -> None:
     """Taint zone after zone, each until the next one's turn; and again, without end."""
-    zones = sorted({labels_of(node).get(_ZONE, "") for node in store.list("nodes")})
+    zones = sorted({labels_of(node).get(ZONE_LABEL, "") for node in store.list("nodes")})
     await anyio.sleep(_FIRST_AFTER_S)
     while zones:
         for zone in zones:
-            struck = [n for n in store.list("nodes") if labels_of(n).get(_ZONE, "") == zone]
+            struck = [n for n in store.list("nodes") if labels_of(n).get(ZONE_LABEL, "") == zone]
             for node in struck:
                 taint_node(store, name_of(node), "storm")
             await anyio.sleep(_EVERY_S)
@@ -232,8 +231,8 @@ def _join(store: Store, nodes: list[Obj], name: str) -> None:
     """Add a node like the one with the most cores, under another name."""
     like = clone(max(nodes, key=lambda node: int(node["status"]["capacity"]["cpu"])))
     status = {field: like["status"][field] for field in ("capacity", "allocatable")}
-    labels = {**labels_of(like), _HOSTNAME: name}
-    spec = {"providerID": f"sim:///{labels.get(_ZONE, '')}/{name}"}
+    labels = {**labels_of(like), HOSTNAME_LABEL: name}
+    spec = {"providerID": f"sim:///{labels.get(ZONE_LABEL, '')}/{name}"}
     store.create(
         "nodes", {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
     )

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from reactive_desched.model.objects import ZONE_LABEL
 from reactive_desched.sim.controllers.controller import Reconciler
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
@@ -22,7 +23,6 @@ _MOST: Final = 100
 
 _SERVICE: Final = "kubernetes.io/service-name"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
-_ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class EndpointSlices(Reconciler):
@@ -80,7 +80,7 @@ class EndpointSlices(Reconciler):
         """Return the endpoint of a pod: serving while it is Ready, ready while it stays, too."""
         serves, ends = is_ready(pod), is_terminating(pod)
         meta, node = pod["metadata"], self.store.get("nodes", "", node_of(pod))
-        zone = labels_of(node or {}).get(_ZONE)
+        zone = labels_of(node or {}).get(ZONE_LABEL)
         return {
             "addresses": [pod["status"]["podIP"]],
             "conditions": {"ready": serves and not ends, "serving": serves, "terminating": ends},

@@ -29,7 +29,7 @@ from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.usage import EPHEMERAL_STORAGE, system_use, used_by_containers
 
-__all__ = ["EVICTED", "TRANSITION_S", "NodePressure", "why_not_admitted"]
+__all__ = ["EVICTED", "TRANSITION_S", "NodePressure", "end_by_kubelet", "why_not_admitted"]
 
 EVICTED: Final = "Evicted"
 TRANSITION_S: Final = 300.0
@@ -179,15 +179,20 @@ class NodePressure(Reconciler):
 
     def _evict(self, pod: Obj, shortage: _Shortage, now: float) -> None:
         message = _message(pod, shortage)
-        mark = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "TerminationByKubelet",
-            "message": message,
-        }
         self._recorder.warning(pod, EVICTED, "Evicting", message)
-        ended = pod_status.ended(pod, now, _KILLED, EVICTED, message)
-        write_conditions(self.store, "pods", pod, mark, **ended)
+        end_by_kubelet(self.store, pod, EVICTED, message, now)
+
+
+def end_by_kubelet(store: Store, pod: Obj, reason: str, message: str, now: float) -> None:
+    """Stop a pod for the sake of its node; it stays as Failed, and says why."""
+    mark = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": message,
+    }
+    ended = pod_status.ended(pod, now, _KILLED, reason, message)
+    write_conditions(store, "pods", pod, mark, **ended)
 
 
 def why_not_admitted(pod: Obj, node: Obj) -> str:

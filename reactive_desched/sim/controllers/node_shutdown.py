@@ -6,9 +6,9 @@ kubelet is silent. A pod that ended so is Failed with the reason Terminated unti
 
 from typing import Final
 
-from reactive_desched.sim import pod_status
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
+from reactive_desched.sim.controllers.node_pressure import end_by_kubelet
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_shutting_down, switch
 from reactive_desched.sim.objects import Obj, name_of
@@ -21,14 +21,7 @@ __all__ = ["SHUTDOWN_REASON", "SHUTDOWN_REFUSAL", "NodeShutdown"]
 SHUTDOWN_REASON: Final = "NodeShutdown"
 SHUTDOWN_REFUSAL: Final = "Pod was rejected as the node is shutting down."
 _GROUP_S: Final = 10.0
-_KILLED: Final = 137
 _MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
-_MARK: Final = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "TerminationByKubelet",
-    "message": _MESSAGE,
-}
 _NOT_READY: Final = {
     "type": "Ready",
     "status": "False",
@@ -66,7 +59,7 @@ class NodeShutdown(Reconciler):
             self._announce(node)
         for pod in self._index.on_node(key[1]):
             if not is_terminal(pod) and (not is_critical(pod) or now >= since + _GROUP_S):
-                self._end(pod, now)
+                end_by_kubelet(self.store, pod, "Terminated", _MESSAGE, now)
         if now >= since + 2 * _GROUP_S:
             switch(self.store, key[1], on=False)
         else:
@@ -76,7 +69,3 @@ class NodeShutdown(Reconciler):
         write_conditions(self.store, "nodes", node, _NOT_READY)
         note = "Shutdown manager detected shutdown event"
         self._recorder.normal(node, SHUTDOWN_REASON, "Shutdown", note)
-
-    def _end(self, pod: Obj, now: float) -> None:
-        ended = pod_status.ended(pod, now, _KILLED, "Terminated", _MESSAGE)
-        write_conditions(self.store, "pods", pod, _MARK, **ended)
