@@ -6,6 +6,7 @@ from types import MappingProxyType
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import with_condition
 from reactive_desched.sim.objects import Obj, merged
+from reactive_desched.sim.pods import without_nomination
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.status import StatusError, bad_request, conflict, not_found
 from reactive_desched.sim.store import Store
@@ -75,11 +76,7 @@ def _bound(pod: Obj, meta: Obj, node: str, at: str) -> Obj:
     own = pod["metadata"]
     labels = {**(own.get("labels") or {}), **(meta.get("labels") or {})}
     annotations = {**(own.get("annotations") or {}), **(meta.get("annotations") or {})}
-    status = {
-        field: value
-        for field, value in pod.get("status", {}).items()
-        if field != "nominatedNodeName"  # the node that it has counts from now on
-    }
+    status = without_nomination(pod.get("status", {}))
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     conditions = with_condition(status.get("conditions") or (), scheduled, at)
     return {

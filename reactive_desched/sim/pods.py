@@ -25,6 +25,7 @@ __all__ = [
     "priority_of",
     "ready_since",
     "reference_to",
+    "without_nomination",
 ]
 
 Key = tuple[str, str]
@@ -53,6 +54,11 @@ def priority_of(pod: Mapping[str, Any]) -> int:
 def is_critical(pod: Mapping[str, Any]) -> bool:
     """Say whether the kubelet keeps the pod under pressure: its priority is a system's."""
     return priority_of(pod) >= _SYSTEM_CRITICAL
+
+
+def without_nomination(status: Obj) -> Obj:
+    """Return a pod's status without the node that it is nominated for."""
+    return {field: value for field, value in status.items() if field != "nominatedNodeName"}
 
 
 def node_of(pod: Mapping[str, Any]) -> str:

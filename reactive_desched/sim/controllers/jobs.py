@@ -27,7 +27,14 @@ __all__ = ["Jobs"]
 
 _FIRST_RETRY_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 360.0
-_FINISHED: Final = ("Complete", "Failed")
+_COMPLETE: Final = "Complete"
+_FINISHED: Final = (_COMPLETE, "Failed")
+_BY_POLICY, _LATE, _TOO_OFTEN = "PodFailurePolicy", "DeadlineExceeded", "BackoffLimitExceeded"
+_FAILURES: Final = {
+    _BY_POLICY: "A pod failed by a rule of the podFailurePolicy",
+    _LATE: "Job was active longer than specified deadline",
+    _TOO_OFTEN: "Job has reached the specified backoff limit",
+}
 _COUNT, _IGNORE, _FAIL_JOB = "Count", "Ignore", "FailJob"
 
 
@@ -115,15 +122,17 @@ class Jobs(Reconciler):
         )
 
     def _run(self, job: Obj, tally: _Tally, now: float) -> str:
-        """Bring the number of pods to what is wanted; return the outcome if there is one."""
+        """Bring the number of pods to what is wanted; return the end if there is one.
+
+        It is Complete, or the reason of a failure.
+        """
         spec = job["spec"]
-        is_late = self._is_late(job, now)
-        if tally.must_fail or is_late or tally.failed > int(spec.get("backoffLimit", 6)):
+        if failure := self._failure(job, tally, now):
             self._stop(tally.active)
-            return "Failed"
+            return failure
         wanted = _wanted(spec, tally)
         if not wanted and not tally.active and tally.succeeded and not spec.get("suspend"):
-            return "Complete"
+            return _COMPLETE
         running = len(tally.active)
         if spec.get("podReplacementPolicy") == "Failed":
             running += tally.terminating
@@ -131,6 +140,14 @@ class Jobs(Reconciler):
         if running < wanted and self._may_start(job, now):
             self._start(job, wanted - running, now)
         return ""
+
+    def _failure(self, job: Obj, tally: _Tally, now: float) -> str:
+        """Return the reason why a job has failed; empty while it has not."""
+        if tally.must_fail:
+            return _BY_POLICY
+        if self._is_late(job, now):
+            return _LATE
+        return _TOO_OFTEN if tally.failed > int(job["spec"].get("backoffLimit", 6)) else ""
 
     def _is_late(self, job: Obj, now: float) -> bool:
         """Say whether the job was active for too long; if not, come back when it is."""
@@ -186,19 +203,12 @@ class Jobs(Reconciler):
             "failed": tally.failed or None,
             "conditions": before.get("conditions"),
         }
-        if outcome == "Complete":
+        if outcome == _COMPLETE:
             status["completionTime"] = at
         if outcome:
-            condition = {"type": outcome, "status": "True", "lastProbeTime": at}
-            if outcome == "Failed":
-                condition["reason"] = "BackoffLimitExceeded"
-                condition["message"] = "Job has reached the specified backoff limit"
-                if self._is_late(job, now):
-                    condition["reason"] = "DeadlineExceeded"
-                    condition["message"] = "Job was active longer than specified deadline"
-                if tally.must_fail:
-                    condition["reason"] = "PodFailurePolicy"
-                    condition["message"] = "A pod failed by a rule of the podFailurePolicy"
+            condition = {"type": _COMPLETE, "status": "True", "lastProbeTime": at}
+            if outcome != _COMPLETE:
+                condition |= {"type": "Failed", "reason": outcome, "message": _FAILURES[outcome]}
             status["conditions"] = with_condition(before.get("conditions") or (), condition, at)
         write_status(self.store, "jobs", job, status)
 

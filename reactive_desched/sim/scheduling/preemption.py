@@ -18,7 +18,13 @@ from reactive_desched.sim.controllers.controller import write_conditions
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
-from reactive_desched.sim.pods import is_terminal, is_terminating, key_of, priority_of
+from reactive_desched.sim.pods import (
+    is_terminal,
+    is_terminating,
+    key_of,
+    priority_of,
+    without_nomination,
+)
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.scheduling.filters import Candidate, Unresolvable
 from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerCache
@@ -216,8 +222,7 @@ class Preemption:
 
     def _clear_nomination(self, pod: Obj) -> None:
         def change(current: Obj) -> Obj:
-            status = current.get("status", {}).items()
-            return {**current, "status": {k: v for k, v in status if k != "nominatedNodeName"}}
+            return {**current, "status": without_nomination(current.get("status", {}))}
 
         self._store.modify("pods", *key_of(pod), change, subresource="status")
 

@@ -25,6 +25,7 @@ from reactive_desched.sim.pods import (
     key_of,
     node_of,
     priority_of,
+    without_nomination,
 )
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.scheduling.backlog import Backlog
@@ -404,8 +405,7 @@ class Scheduler:
         }
 
         def change(current: Obj) -> Obj:
-            before = current.get("status", {})
-            status = {field: it for field, it in before.items() if field != "nominatedNodeName"}
+            status = without_nomination(current.get("status", {}))
             conditions = with_condition(status.get("conditions", []), condition, rfc3339(now))
             node = {"nominatedNodeName": nominated} if nominated else {}
             return {**current, "status": {**status, **node, "conditions": conditions}}
