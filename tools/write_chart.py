@@ -7,13 +7,18 @@ The schema of its values comes from the models of policies and settings, its rig
 import json
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
+from pydantic import BaseModel
 
+from reactive_desched.api.args import file_key, needs_restart
+from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.field_descriptions import section_of
 from tools.schema_rules import Json
-from tools.write_schemas import DIALECT, reactive_settings, v1alpha2
+from tools.write_schemas import DIALECT, built_in_settings, reactive_settings, v1alpha2
 
 DEPLOY: Final = Path(__file__).resolve().parents[1] / "deploy"
 CHART: Final = DEPLOY / "charts" / "reactive-desched"
@@ -61,6 +66,9 @@ _NEEDED: Final = (
     *("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
     *("networkPolicy", "monitoring"),
 )
+
+# Where a policy enables plugins of a package beside ours.
+_POINTS: Final = ("deschedule", "balance")
 
 
 def _section(*, may_lack: tuple[str, ...] = (), **properties: Json) -> Json:
@@ -125,6 +133,7 @@ def _values() -> dict[str, Json]:
                 "properties": {"name": _TEXT},
             },
         },
+        "ownPlugins": {"type": "array", "items": {"type": "string", "minLength": 1}},
         "paused": {"type": ["string", "boolean"]},
         "extraArgs": {"type": "array", "items": _TEXT},
         "env": _VARIABLES,
@@ -236,6 +245,7 @@ def values_schema() -> Json:
             "description": "A source of measured use that a package of the image offers.",
         },
     }
+    names = _closed_names(definitions)
     answered = {
         # Helm says what a const must be, beside every other wrong value: so this is the remedy
         name: {"const": f"gone, as it is of the chart of the SIG descheduler: {here}"}
@@ -251,8 +261,43 @@ def values_schema() -> Json:
             **documents,
             **answered,
         },
+        # with names of `ownPlugins` no schema can say which there are: templates/checks.yaml does
+        "if": {"properties": {"ownPlugins": {"maxItems": 0}}},
+        "then": {"properties": names},
         "definitions": definitions,
     }
+
+
+def _closed_names(definitions: dict[str, Json]) -> Json:
+    """Take the lists of plugins out of the definitions, and return what says them of the values."""
+    profile = {"pluginConfig": {"items": _take_names(definitions, "PluginConfig", "name")}}
+    points = [_take_names(definitions, "PluginsSection", each) for each in _POINTS]
+    profile["plugins"] = {
+        "properties": {key: shape for each in points for key, shape in each["properties"].items()}
+    }
+    debounce = _take_names(definitions, "DebounceSettings", "perPlugin")
+    guards = _take_names(definitions, "GuardSettings", "ignoredBy")
+    return {
+        "policy": {"properties": {"profiles": {"items": {"properties": profile}}}},
+        "settings": {"properties": {"debounce": debounce, "guards": guards}},
+    }
+
+
+def _take_names(definitions: dict[str, Json], section: str, field: str) -> Json:
+    """Take what lists plugins out of a field, and return it as a shape of the section."""
+    shape = definitions[section]["properties"][field]
+    taken = {key: shape[key] for key in ("enum", "propertyNames", "properties") if key in shape}
+    left = {key: each for key, each in shape.items() if key not in taken}
+    taken = json.loads(json.dumps(taken), object_hook=_with_remedy)
+    properties = {**definitions[section]["properties"], field: left}
+    definitions[section] = {**definitions[section], "properties": properties}
+    return {"properties": {field: taken}}
+
+
+def _with_remedy(shape: Json) -> Json:
+    """Add what to do to a list of names: Helm says what it may be one of, and nothing else."""
+    remedy = "a plugin of your image, with its name under `ownPlugins`"
+    return {**shape, "enum": [*shape["enum"], remedy]} if "enum" in shape else shape
 
 
 def upstream_values() -> dict[str, str]:
@@ -282,9 +327,7 @@ def needed_values() -> str:
     """Return the defaults of the values that the templates cannot do without."""
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     shapes = _values()
-    needed = {name: _needed_of(shapes[name], defaults[name]) for name in _NEEDED}
-    text: str = yaml.safe_dump(needed, sort_keys=False)
-    return text
+    return yaml_of({name: _needed_of(shapes[name], defaults[name]) for name in _NEEDED})
 
 
 def _needed_of(shape: Json, default: Any) -> Any:
@@ -298,17 +341,32 @@ def _plainly_nullable(schema: Any) -> Any:
     """Return a schema that accepts the same, of whose refusals Helm says less.
 
     Of a wrong member in `anyOf` a section or null it would say, too, that the section is not null.
+    Of a key that `propertyNames` refuses it names another place of the values.
     """
     if isinstance(schema, list):
         return [_plainly_nullable(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     plain = {name: _plainly_nullable(part) for name, part in schema.items()}
+    if "propertyNames" in plain:
+        plain |= _by_key(plain.pop("propertyNames"), plain.pop("additionalProperties", {}))
     match plain.get("anyOf"):
         case [wanted, {"type": "null", **more}] if not more and "if" not in plain:
             del plain["anyOf"]
             plain |= {"if": {"type": "null"}, "else": wanted}
     return plain
+
+
+def _by_key(names: Json, shape: Json) -> Json:
+    """Return what accepts values of a shape under these keys alone."""
+    if "pattern" in names:
+        return {"patternProperties": {names["pattern"]: shape}, "additionalProperties": False}
+    known = names.get("enum") or [names["const"]]
+    remedy = f"under another key: {', '.join(known)}"
+    return {
+        "properties": dict.fromkeys(known, shape),
+        "additionalProperties": {"const": remedy},
+    }
 
 
 def watched_kinds() -> str:
@@ -329,6 +387,38 @@ def migration_rights() -> str:
     return textwrap.dedent(found[1])
 
 
+def restart_settings() -> str:
+    """Return the settings that are read at the start only; of a section within one, the section."""
+    return yaml_of(list(_read_at_start(built_in_settings())))
+
+
+def _read_at_start(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{file_key(name)}"
+        section = section_of(field)
+        if needs_restart(field):
+            yield path
+        elif section is not None:
+            yield from _read_at_start(section, f"{path}.")
+
+
+def plugin_names() -> str:
+    """Return the names of our plugins by the extension point where a policy enables them."""
+    plugins = plugin_registry()
+    return yaml_of(
+        {
+            point: sorted(name for name, spec in plugins.items() if point in spec.points)
+            for point in _POINTS
+        }
+    )
+
+
+def yaml_of(found: Json | list[str]) -> str:
+    """Return what a template reads with `fromYaml`."""
+    text: str = yaml.safe_dump(found, sort_keys=False)
+    return text
+
+
 def written() -> dict[str, str]:
     """Return the text of each written file by its path in the chart."""
     schema = json.dumps(_plainly_nullable(values_schema()), indent=2, ensure_ascii=False) + "\n"
@@ -339,6 +429,8 @@ def written() -> dict[str, str]:
     return {
         "values.schema.json": schema,
         "files/needed-values.yaml": needed_values(),
+        "files/plugins.yaml": plugin_names(),
+        "files/restart-settings.yaml": restart_settings(),
         "files/watched-kinds.yaml": watched_kinds(),
         "files/migration-rights.yaml": migration_rights(),
         "files/podmigrationjobs.yaml": (DEPLOY / "migration" / "podmigrationjobs.yaml").read_text(

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 Values = dict[str, Any]  # YAML as written by people
 Object = dict[str, Any]  # a Kubernetes object as JSON
 OPERATOR_KINDS = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+READ_AT_START = "reactive-desched/read-at-start"
 WORKLOAD_KINDS = ("Deployment", "Job", "CronJob")
 DEFAULTS: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
@@ -47,6 +48,9 @@ def without_release(found: Object) -> Object:
     if bare["kind"] in WORKLOAD_KINDS:
         (container,) = pod_template(bare)["spec"]["containers"]
         container["image"] = container["image"].partition(":")[0]
+        # The chart restarts the pod where a reload would not do.
+        metadata = pod_template(bare)["metadata"]
+        assert metadata.pop("annotations", {}).keys() <= {READ_AT_START}
         container["env"].sort(key=lambda each: str(each["name"]))
     if bare["kind"] == "PersistentVolumeClaim":
         # `kubectl delete -k` asks no annotation.
@@ -394,6 +398,92 @@ def test_values_of_a_version_that_had_fewer_are_completed_by_the_defaults(
     assert container["image"] == "r.example/desched"
 
 
+OWN = "RemovePodsFromRetiringNodes"
+
+
+def with_plugins(*names: str, at: str = "deschedule", own: tuple[str, ...] = (OWN,)) -> Values:
+    profile = {
+        "name": "a",
+        "pluginConfig": [{"name": name, "args": {"label": "x"}} for name in names if name == OWN],
+        "plugins": {at: {"enabled": list(names)}},
+    }
+    return {"policy": {"profiles": [profile, None]}, "ownPlugins": list(own)}
+
+
+def test_a_policy_names_plugins_that_the_values_say_the_image_has(helm: Helm) -> None:
+    settings = {
+        "debounce": {"perPlugin": {OWN: {"quiet": "2s"}}},
+        "guards": {"ignoredBy": {OWN: []}},
+    }
+    values = with_plugins("RemoveFailedPods", OWN)
+
+    objects = helm.template({**values, "settings": settings})
+    (config,) = (each["data"] for each in objects if "policy.yaml" in each.get("data", {}))
+    policy, written = yaml.safe_load_all(config["policy.yaml"])
+    assert policy["profiles"] == values["policy"]["profiles"]
+    assert written["debounce"] == settings["debounce"]
+
+
+def test_without_that_the_error_names_the_plugin_and_the_value_to_write(helm: Helm) -> None:
+    settings = {"debounce": {"perPlugin": {OWN: {"quiet": "2s"}}}}
+
+    with pytest.raises(HelmError) as error:
+        helm.template({**with_plugins(OWN, own=()), "settings": settings})
+    for place in ("pluginConfig/0/name", "deschedule/enabled/0", "debounce/perPlugin"):
+        assert place in str(error.value)
+    assert str(error.value).count("with its name under `ownPlugins`") == 3
+
+
+def test_beside_plugins_of_the_image_a_misspelt_name_is_named_with_its_place(
+    helm: Helm, golden: Golden
+) -> None:
+    wrong = with_plugins("PodLifeTimes", "LowNodeUtilization", OWN, own=(OWN, "DrainNodes"))
+    settings = {
+        "debounce": {"perPlugin": {"Odd": {"quiet": "2s"}}},
+        "guards": {"ignoredBy": {"Even": []}},
+    }
+
+    with pytest.raises(HelmError) as error:
+        helm.template({**wrong, "settings": settings})
+    assert "\n".join(complaints(error.value)) == golden()
+
+
+def read_at_start(helm: Helm, values: Values) -> str:
+    template, _ = pod_and_container(helm.template(values))
+    found: str = template["metadata"]["annotations"][READ_AT_START]
+    return found
+
+
+AT_START: tuple[Values, ...] = (
+    {"sinks": {"kafka": {"brokers": ["a:9092"]}}},
+    {"sinks": {"mine": {"any": 1}}},
+    {"migration": {}},
+    {"events": {"cluster": "prod"}},
+    {"evictions": {"maxInFlight": 7}},
+    {"recording": {"enabled": False}},
+)
+WHILE_IT_RUNS: tuple[Values, ...] = (
+    {"settings": {"pace": "fast", "budgets": {"zone": None}}},
+    {"settings": {"events": {"kubernetes": False}}},
+    {"settings": {"evictions": {"retry": {"initial": "5s"}}, "guards": None, "sinks": None}},
+    {"policy": {"profiles": []}},
+    {"paused": "me"},
+)
+
+
+@pytest.mark.parametrize("settings", AT_START, ids=str)
+def test_a_change_of_what_is_read_at_the_start_restarts_the_pod(
+    helm: Helm, settings: Values
+) -> None:
+    assert read_at_start(helm, {"settings": settings}) != read_at_start(helm, {})
+
+
+def test_any_other_change_leaves_the_pod_running(helm: Helm) -> None:
+    found = {read_at_start(helm, values) for values in ({}, *WHILE_IT_RUNS)}
+
+    assert len(found) == 1
+
+
 def granted(objects: list[Object], kind: str) -> set[str]:
     rules = [rule for each in objects if each["kind"] == kind for rule in each["rules"]]
     return {
@@ -635,7 +725,7 @@ def test_the_pod_has_what_the_values_give_it(helm: Helm) -> None:
     spec = pod["spec"]
 
     assert {"team": "a", "tier": "b"}.items() <= pod["metadata"]["labels"].items()
-    assert pod["metadata"]["annotations"] == {"c": "d"}
+    assert {"c": "d"}.items() <= pod["metadata"]["annotations"].items()
     assert spec["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
     assert container["image"] == f"reactive-desched@sha256:{'a' * 64}"
     assert [each["name"] for each in container["env"]][-2:] == ["A", "B"]

@@ -94,7 +94,13 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- $labels := set (include "desched.selector" . | fromYaml) "app.kubernetes.io/part-of" "reactive-desched" }}
 metadata:
   labels: {{- merge dict (.Values.podLabels | default dict) (.Values.commonLabels | default dict) $labels | toYaml | nindent 4 }}
-  {{- with .Values.podAnnotations }}
+  {{- $annotations := .Values.podAnnotations | default dict }}
+  {{- if eq .Values.kind "Deployment" }}
+  {{- /* A change of them restarts the pod: a reload would keep the old ones. */}}
+  {{- $read := include "desched.readAtStart" . | sha256sum }}
+  {{- $annotations = merge (dict "reactive-desched/read-at-start" $read) $annotations }}
+  {{- end }}
+  {{- with $annotations }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
@@ -254,6 +260,19 @@ spec:
         sizeLimit: {{ .Values.persistence.size }}
       {{- end }}
     {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
+{{- end }}
+
+{{- /* The settings that the controller reads at its start only, as they are written. */}}
+{{- define "desched.readAtStart" -}}
+{{- $found := dict }}
+{{- range $path := .Files.Get "files/restart-settings.yaml" | fromYamlArray }}
+{{- $value := $.Values.settings }}
+{{- range splitList "." $path }}
+{{- if kindIs "map" $value }}{{ $value = get $value . }}{{ else }}{{ $value = "" }}{{ end }}
+{{- end }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}{{ $_ := set $found $path $value }}{{ end }}
+{{- end }}
+{{- $found | toJson }}
 {{- end }}
 
 {{- define "desched.job" -}}
