@@ -344,9 +344,9 @@ class ResourceCodec(Generic[W, Obj]):
 
     def _event(self, event_type: str, record: Obj, version: str, line: bytes) -> WatchEvent[Obj]:
         """Return a change; raises Malformed for a version from which no watch can go on."""
-        if version and not (version.isdecimal() and len(version) <= _MAX_VERSION_DIGITS):
-            text = f"its resourceVersion {version[:_MAX_VERSION_DIGITS]!r} is no number"
-            raise Malformed(self.kind, _name_of(_LINE_DECODER.decode(line).object), text)
+        if version and not _is_number(version):
+            name = _name_of(_LINE_DECODER.decode(line).object)
+            raise Malformed(self.kind, name, _no_number(version))
         return WatchEvent(event_type, record, version)
 
     def read_page(self, body: Body) -> ListPage:
@@ -510,6 +510,10 @@ class ResourceCodec(Generic[W, Obj]):
         annotations = metadata.annotations or {}
         ended = annotations.get(_INITIAL_EVENTS_END) == "true"
         version = metadata.resource_version or ""
+        if version and not _is_number(version):
+            if not ended:
+                raise Malformed(f"{self.kind} bookmark", "", _no_number(version))
+            version = ""  # the initial events end, and no watch can go on from here
         return WatchEvent("BOOKMARK", None, version, initial_events_end=ended)
 
     def _decode_without_nulls(self, raw: Raw | bytes | memoryview) -> tuple[W, Obj]:
@@ -542,6 +546,15 @@ def make_codecs(
 
 def _find_none(_: str) -> None:
     return None
+
+
+def _is_number(version: str) -> bool:
+    """Say whether a watch can go on from this version: it is a revision of etcd."""
+    return version.isdecimal() and len(version) <= _MAX_VERSION_DIGITS and version.isascii()
+
+
+def _no_number(version: str) -> str:
+    return f"its resourceVersion {version[:_MAX_VERSION_DIGITS]!r} is no number"
 
 
 def _list_page(body: Body, wire: WireList, items_at: int) -> ListPage:
