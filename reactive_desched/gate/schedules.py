@@ -24,6 +24,7 @@ from reactive_desched.policy.configuration import Calendars
 from reactive_desched.policy.schedule_times import next_allowed, times_of
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.namespace_sizes import NamespaceSizes
 from reactive_desched.telemetry.metrics import Metric, gauge
 from reactive_desched.text.counts import agree, format_count
 
@@ -165,8 +166,9 @@ class ScheduleState(Struct, frozen=True):
 class EvictionSchedules(EvictionParticipant):
     """All schedules of the settings; an eviction counts from its decision on.
 
-    `view` has the time of day, the labels of namespaces and nodes, and how many pods there are, for
-    limits in per cent.
+    `view` has the time of day, the labels of namespaces and nodes, and how many pods are on nodes,
+    for limits in per cent: who may create pods raises none by pods that find no node, or name one
+    that there is not.
     """
 
     name = SCHEDULE_GATE
@@ -338,13 +340,14 @@ class EvictionSchedules(EvictionParticipant):
                 yield ScheduleState(schedule, opening, next_s, limit, count, unread)
 
     def _limit(self, window: _Window) -> float:
-        return window.schedule.limit(self._view.pod_count)
+        return window.schedule.limit(self._view.index(NamespaceSizes).total)
 
 
 class ProfileSchedules:
     """The gate of one profile: the schedules that concern its findings."""
 
     name = SCHEDULE_GATE
+    indexes = (NamespaceSizes,)
 
     def __init__(self, schedules: EvictionSchedules, profile: str) -> None:
         self._schedules = schedules

@@ -46,7 +46,7 @@ from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, UNKNOWN, Outcome
-from reactive_desched.primitives.bounded_text import truncate
+from reactive_desched.primitives.bounded_text import shown, truncate
 from reactive_desched.telemetry.logs import REDACTED, blank_secrets
 
 _SCHEMAS: Final[Mapping[str, str]] = {type_: dataschema(type_) for type_ in DATA_TYPES}
@@ -262,7 +262,7 @@ class OpenCases:
 def _safe_json_value(value: int | str) -> int | str:
     """Return a value that every JSON reader reads alike: RFC 8785, section 3.2.2.3."""
     if isinstance(value, str):
-        return truncate(value)
+        return shown(value)
     return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
 
 
@@ -275,12 +275,10 @@ def policy_file_payload(
     name: str, sha256: str, text: str, *, size: int = 0, path: str = ""
 ) -> PolicyFile:
     """Return a file of the policy; URLs are cut after the host, as the rest may be secret."""
-    shown = without_secrets(text)
-    if len(shown.encode(errors="replace")) > MAX_POLICY_BYTES:
-        shown = ""
-    return PolicyFile(
-        name=truncate(name), path=truncate(path), sha256=sha256, size=size, text=shown
-    )
+    kept = without_secrets(text)
+    if len(kept.encode(errors="replace")) > MAX_POLICY_BYTES:
+        kept = ""
+    return PolicyFile(name=truncate(name), path=truncate(path), sha256=sha256, size=size, text=kept)
 
 
 def without_secrets(text: str) -> str:
@@ -308,7 +306,7 @@ def why_payload(context: DecisionContext, revision: str) -> Why:
     finding = context.finding
     numbers = {name: _safe_json_value(value) for name, value in finding.details.items()}
     return Why(
-        message=truncate(finding.message),
+        message=shown(finding.message),
         numbers=numbers,
         plugin=finding.plugin,
         policy_revision=revision,
@@ -363,13 +361,13 @@ def decision_payload(decision: Decision, clocks: ClockPair) -> tuple[str, Verdic
 
 
 def _blocked(verdict: str, decision: Defer | Refuse, clocks: ClockPair) -> Verdict:
-    message = truncate(decision.record(clocks))
+    message = shown(decision.record(clocks))
     return Verdict(verdict=verdict, gate=decision.gate, message=message, reason=decision.reason)
 
 
 def outcome_payload(outcome: Outcome, took_ms: int | None) -> Ending:
     """Return the outcome of an eviction; `took_ms` is None when the start is not known."""
-    message = truncate(outcome.message)
+    message = shown(outcome.message)
     return Ending(result=outcome.result, message=message, reason=outcome.reason, took_ms=took_ms)
 
 
@@ -383,7 +381,7 @@ def follow_up_payload(end: MoveEnd) -> FollowUp:
     return FollowUp(
         result=end.result,
         finding_holds=end.finding_holds,
-        message=end.message,
+        message=shown(end.message),
         ready_ms=_milliseconds(end.ready_s),
         replacement=replacement,
         scheduled_ms=_milliseconds(end.scheduled_s),

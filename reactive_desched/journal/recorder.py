@@ -87,7 +87,7 @@ from reactive_desched.model.outcomes import (
     Outcome,
 )
 from reactive_desched.policy.settings.recording import DisruptionSettings
-from reactive_desched.primitives.bounded_text import truncate
+from reactive_desched.primitives.bounded_text import shown, truncate
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.primitives.token_bucket import TokenBucket, TokenRate
 
@@ -215,7 +215,7 @@ class JournalRecorder:
 
     def record_brake(self, notice: BrakeNotice) -> None:
         """Write down that a brake engaged, or that it was released."""
-        message, by = truncate(notice.message, MAX_PROBLEM_CHARS), truncate(notice.by, MAX_BY_CHARS)
+        message, by = shown(notice.message, MAX_PROBLEM_CHARS), shown(notice.by, MAX_BY_CHARS)
         common: dict[str, Any] = {  # the fields that both types have
             "brake": notice.brake,
             "by": by,
@@ -420,8 +420,8 @@ class JournalRecorder:
         id_ = f"{pod.uid}.disruption"
         since_s = ended.since_s
         data = DisruptionObserved(
-            cause=truncate(ended.cause, MAX_BY_CHARS),
-            message=truncate(ended.message),
+            cause=shown(ended.cause, MAX_BY_CHARS),
+            message=shown(ended.message),
             server_time=self._server_time(),
             since=None if since_s is None else datetime.fromtimestamp(since_s, UTC),
             uptime=self._uptime(),
@@ -450,7 +450,7 @@ class JournalRecorder:
         data = MigrationCarriedOut(
             action=step.action,
             job=step.job,
-            message=truncate(step.message),
+            message=shown(step.message),
             object=ObjectReference(
                 api_version=about.api_version,
                 kind=about.kind,
@@ -458,7 +458,7 @@ class JournalRecorder:
                 namespace=about.namespace,
                 uid=about.uid,
             ),
-            job_reason=truncate(step.reason, MAX_BY_CHARS),
+            job_reason=shown(step.reason, MAX_BY_CHARS),
             result=step.result,
             server_time=self._server_time(),
             uptime=self._uptime(),

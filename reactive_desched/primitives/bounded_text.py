@@ -28,11 +28,11 @@ def escaped(text: str) -> str:
     )
 
 
-def shown(text: str) -> str:
+def shown(text: str, limit: int = MAX_TEXT_CHARS) -> str:
     """Return a text for people, of a length, on one line, and without commands to a terminal."""
-    if len(text) <= MAX_TEXT_CHARS and text.isprintable():
+    if len(text) <= limit and text.isprintable():
         return text
-    return escaped(truncate(text))
+    return escaped(truncate(text, limit))
 
 
 def bounded_name(text: str) -> str:

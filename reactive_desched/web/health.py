@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import anyio
 
+from reactive_desched.primitives.bounded_text import escaped
 from reactive_desched.primitives.loop_clock import loop_clock
 from reactive_desched.telemetry.metrics import Histogram, Metric, histogram
 
@@ -175,4 +176,5 @@ def _info_line(name: str, result: CheckResult) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Return a text for a terminal: what an API server said may hold commands to it."""
+    return escaped(" ".join(text.split()))

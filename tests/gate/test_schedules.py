@@ -14,7 +14,7 @@ from reactive_desched.model.objects import Namespace
 from reactive_desched.model.wakes import WakeOnNamespace, WakeOnNode
 from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.state.cluster import ClusterState, ClusterView
-from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.builders import node, pod, pod_status
 from tests.support.evictions import decide, finish, restore, under_way
 from tests.support.golden import Golden
 
@@ -44,12 +44,13 @@ class Schedules(EvictionSchedules):
     """Schedules with a wall clock that a test sets; monotonic time is 1000 unless given."""
 
     def __init__(self, at: str, *written: dict[str, Any], pods: int = 10) -> None:
-        state = ClusterState()
+        self.state = ClusterState()
+        self.state.upsert(node("n1"))
         for number in range(pods):
-            state.upsert(pod(f"other-{number}", on="n1"))
+            self.state.upsert(pod(f"other-{number}", on="n1"))
         self.wall_s = berlin(at)
         entries = [EvictionSchedule.model_validate(entry) for entry in written]
-        super().__init__(entries, ClusterView(state, lambda: self.wall_s))
+        super().__init__(entries, ClusterView(self.state, lambda: self.wall_s))
 
     def deferral(self, plugin: str = "Test", now: float = 1000) -> Defer | Refuse | None:
         return self.of_profile("p").check(finding(plugin=plugin), now)
@@ -186,6 +187,18 @@ def test_a_share_of_the_pods_is_rounded_up(evictions: str, pods: int, limit: int
     schedules = Schedules("2026-11-23T23:00", {**NIGHTS, "evictions": evictions}, pods=pods)
 
     assert schedules.left() == [limit]
+
+
+def test_a_share_is_of_the_pods_on_nodes_that_there_are() -> None:
+    schedules = Schedules("2026-11-23T23:00", {**NIGHTS, "evictions": "10%"}, pods=20)
+
+    for number in range(1_000):
+        schedules.state.upsert(pod(f"waits-{number}", namespace="tenant"))
+        schedules.state.upsert(pod(f"nowhere-{number}", on="nowhere", namespace="tenant"))
+        ended = pod(f"ended-{number}", on="n1", namespace="tenant", status=pod_status("Failed"))
+        schedules.state.upsert(ended)
+
+    assert schedules.left() == [2]
 
 
 def past(uid: str, requested: str, *, is_open: bool = False, plugin: str = "Test") -> PastEviction:

@@ -70,6 +70,13 @@ def test_a_failure_has_its_reason_on_one_line_even_without_verbose(golden: Golde
     assert report.text(verbose=False) == golden() + "\n"
 
 
+def test_what_a_terminal_takes_for_a_command_is_escaped() -> None:
+    health = Health(Clock())
+    health.add_readiness_check("pods", lambda: CheckResult(ok=False, message="no:\n\x1b[2J\u202e"))
+
+    assert "[-]pods failed: no: \\x1b[2J\\u202e\n" in health.readyz().text(verbose=True)
+
+
 def test_a_check_that_raises_counts_as_failed_and_the_others_are_asked() -> None:
     health = Health(Clock())
     health.add_readiness_check("odd", broken)

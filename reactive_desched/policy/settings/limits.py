@@ -56,7 +56,7 @@ _GROWING_SCOPES: Final = frozenset({"cluster", "zone", "namespace", "plugin", "e
 
 
 def _read_evictions(written: object) -> int | str:
-    """Read a number of evictions, or a share of all pods in per cent."""
+    """Read a number of evictions, or a share of the pods on nodes in per cent."""
     if isinstance(written, str) and _PERCENT.fullmatch(written):
         return written
     if type(written) is not int:
@@ -82,7 +82,7 @@ Evictions = Annotated[
         }
     ),
 ]
-"""A number of evictions, or a text in per cent of all pods."""
+"""A number of evictions, or a text in per cent of the pods on nodes."""
 
 
 def _check_window(text: str) -> str:
@@ -272,7 +272,7 @@ class EvictionSchedule(Concerns):
     evictions: Evictions | None = Field(
         default=None,
         description="So many evictions from the opening of a window on; 0 is none. A text such as "
-        "`1%` is a share of the pods in the cluster, rounded up. Left out: with `allow` any "
+        "`1%` is a share of the pods on nodes, rounded up. Left out: with `allow` any "
         "number, with `close` and `calendar` none.",
     )
 
@@ -318,7 +318,7 @@ class EvictionSchedule(Concerns):
         return self.limit(1) == 0
 
     def limit(self, pods: int) -> float:
-        """Return how many evictions the window allows in a cluster of so many pods; inf for any."""
+        """Return how many evictions a window allows with so many pods on nodes; inf for any."""
         if self.evictions is None:
             return inf if self.allow else 0
         if isinstance(self.evictions, int):
