@@ -74,12 +74,16 @@ def test_the_check_and_run_refuse_a_file_for_the_same(
 
 
 @pytest.mark.parametrize("entry", tuple(collection()))
-def test_a_file_is_converted_to_one_that_runs_or_it_is_said_why_not(entry: Judged) -> None:
+def test_a_file_is_converted_to_one_that_runs_but_for_what_is_wrong_in_it(entry: Judged) -> None:
     source = SourceText((FOLDER / entry["file"]).read_bytes(), entry["file"])
-    if REFUSED & (found := rules(entry)):
+    if Rule.YAML_SYNTAX in (found := rules(entry)):
         with pytest.raises(ConfigError, match="RD"):
             convert_policy(source, plugin_registry(), ConvertOptions())
         return
-    assert found <= {Rule.KOORDINATOR_ONLY}
     new = convert_policy(source, plugin_registry(), ConvertOptions())
     assert check_source(SourceText(new.text, "new.yaml"), plugin_registry()).errors == ()
+    assert {each.rule for each in new.left_out} == found - {Rule.KOORDINATOR_ONLY}
+    told = " ".join(line.lstrip("# ") for line in new.text.decode().splitlines())
+    for each in new.left_out:
+        assert f"line {each.line}: {each.path}" in told
+        assert each.hint in told

@@ -15,6 +15,9 @@ from reactive_desched.text.terminal import wants_colours
 if TYPE_CHECKING:
     from reactive_desched.policy.documents import SourceText
 
+PARTLY: Final = 3
+"""The exit status where something is left out because it is wrong."""
+
 _STDIO: Final = "-"
 _DESCRIPTION: Final = """\
 Write the descheduler/v1alpha2 text of a policy: one in descheduler/v1alpha1 is converted as it is
@@ -22,10 +25,13 @@ when it is loaded, one in v1alpha2 gets rid of its deprecated forms (the switche
 metricsCollector, metricsServer). The new text says what the old one says; that is checked before
 anything is written. Comments go with what they are about; those on what has no place any more are
 listed at the top. Other documents in the file stay as they are. What is dropped because it had no
-effect is reported on stderr, with its line."""
+effect is reported on stderr, with its line. What is wrong in a plugin's arguments or in a profile
+becomes a comment that names its place and the remedy, and a plugin that would run without it is not
+enabled."""
 _EPILOG: Final = """\
-exit status: 0 done, also when there was nothing to do; 1 the result cannot be written; 2 something
-in the policy is wrong: every error is reported, and nothing is written"""
+exit status: 0 done, also when there was nothing to do; 1 the result cannot be written; 2 the policy
+is wrong as a whole: every error is reported, and nothing is written; 3 written without what is
+wrong, which is a comment there: every error is reported"""
 
 
 def add(commands: Commands) -> None:
@@ -98,6 +104,8 @@ def _convert(arguments: argparse.Namespace) -> int:
     source = _read(arguments.file)
     new = convert_policy(source, plugin_registry(), wishes)
     report = Report({source.name: source.text}, colours=wants_colours(sys.stderr))
+    for error in new.left_out:
+        sys.stderr.writelines(f"{line}\n" for line in report.lines(error, "error"))
     for notice in new.notices:
         sys.stderr.writelines(f"{line}\n" for line in report.lines(notice, "warning"))
     if not new.is_changed:
@@ -108,7 +116,12 @@ def _convert(arguments: argparse.Namespace) -> int:
         write_whole(arguments.out, new.text)
     elif new.is_changed:
         write_whole(arguments.file, new.text)
-    return 0
+    if not new.left_out:
+        return 0
+    fixable = sum(each.fix is not None for each in new.left_out)
+    mend = f"; `policy check --fix` of the old text corrects {fixable} of it" if fixable else ""
+    sys.stderr.write(f"{source.name}: what is wrong is a comment in the new text{mend}\n")
+    return PARTLY
 
 
 def _read(file: str) -> "SourceText":

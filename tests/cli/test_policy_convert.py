@@ -230,3 +230,23 @@ def test_help_says_what_merging_changes(capsys: pytest.CaptureFixture[str], gold
 
     said = " ".join(capsys.readouterr().out.split())
     assert golden() in said
+
+
+def test_what_is_wrong_is_a_comment_and_the_status_says_so(
+    policy: Path, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    policy.write_text(f"{OLD}  RemoveDuplicates:\n    enabled: true\n    weihgt: 1\n")
+
+    assert convert("p.yaml") == 3
+
+    said = capsys.readouterr()
+    assert said.out.rstrip() == golden("new text")
+    assert said.err.rstrip() == golden("errors")
+
+
+def test_a_part_is_written_in_the_place_of_the_file(policy: Path) -> None:
+    policy.write_text(f"{OLD}  RemoveDuplicates:\n    enabled: perhaps\n")
+
+    assert convert("--in-place", "p.yaml") == 3
+
+    assert "# RemoveDuplicates:" in [line.strip() for line in policy.read_text().splitlines()]

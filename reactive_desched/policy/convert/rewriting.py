@@ -10,6 +10,7 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.convert.comment_placement import CommentPlacement, mark_strategy_parts
 from reactive_desched.policy.convert.comments import find_comments
 from reactive_desched.policy.convert.draft import Block, Draft, Drafter, DraftPart, text_leaf
+from reactive_desched.policy.convert.leaving_out import SoundText, leave_out_errors, text_of
 from reactive_desched.policy.convert.lines import YamlWriter
 from reactive_desched.policy.convert.merging import merge_profiles
 from reactive_desched.policy.convert.notices import conversion_notices, unmergeable_strategies
@@ -59,13 +60,15 @@ class ConvertResult:
     """A text with its policy in today's format, and the notices about it.
 
     Documents beside the policy are as they were; so is everything if nothing `is_changed`. What
-    `needs_lenient` has values that only a lenient reading takes.
+    `needs_lenient` has values that only a lenient reading takes. What `left_out` says is wrong is
+    a comment in the text, and what cannot run without it is not enabled.
     """
 
     text: bytes
     notices: tuple[Diagnostic, ...]
     is_changed: bool
     needs_lenient: bool
+    left_out: tuple[Diagnostic, ...] = ()
 
 
 def convert_policy(
@@ -73,28 +76,52 @@ def convert_policy(
 ) -> ConvertResult:
     """Convert the policy in a text.
 
-    Raises PolicyErrors with everything wrong in the text, and ConversionError if the new text would
-    not say what the old one says.
+    What is wrong in it becomes comments, as `leave_out_errors` says. Raises PolicyErrors with
+    everything wrong in the text where nothing sound is left, and ConversionError if the new text
+    would not say what the old one says.
     """
-    source, mislabelled = (source, ()) if options.lenient else _as_legacy(source)
-    old = load_sources([source], registry, lenient=options.lenient)
     raw = source.text if isinstance(source.text, bytes) else source.text.encode()
-    documents, decoded = _find_documents(source, options), raw.decode("utf-8-sig")
-    document = _policy_of(documents, source)
-    document_outline = outline_document(decoded, document.location.root.mark)
-    drafts = _DraftBuilder(documents, document, document_outline, registry, options).draft(old)
-    new = raw
-    if drafts is not None:
-        new = (_BOM if raw.startswith(_BOM) else b"") + _splice(document_outline, drafts).encode()
+    source, mislabelled = (source, ()) if options.lenient else _as_legacy(source)
+    sound = leave_out_errors(source, registry, lenient=options.lenient)
+    old = sound.read
+    noted = sound.with_notes(_differences(old))
+    text = text_of(noted)
+    documents = _find_documents(noted, options)
+    document = _policy_of(documents, noted)
+    outline = outline_document(text, document.location.root.mark)
+    drafts = _DraftBuilder(documents, document, outline, registry, options).draft(old)
+    new = (text if drafts is None else _splice(outline, drafts)).encode()
+    if raw.startswith(_BOM) and not new.startswith(_BOM):
+        new = _BOM + new
     read_again = _verify_conversion(SourceText(new, source.name), registry, old, options)
-    notice_list = DiagnosticList()
+    notices = (*mislabelled, *_notices(sound, options, is_changed=new != raw))
+    is_changed = new != raw
+    return ConvertResult(new, notices, is_changed, _needs_lenient(read_again), sound.errors)
+
+
+def _differences(old: Configuration) -> Iterator[Diagnostic]:
+    """Yield what acts otherwise here than in the file of koordinator's that was read."""
+    is_koordinators = any(each.rule is Rule.KOORDINATOR_FORMAT for each in old.warnings)
+    for each in (*old.warnings, *old.obstacles) if is_koordinators else ():
+        if each.rule in (Rule.KOORDINATOR_DIFFERENCE, Rule.KOORDINATOR_ONLY) and each.line:
+            yield each
+
+
+def _notices(
+    sound: SoundText, options: ConvertOptions, *, is_changed: bool
+) -> tuple[Diagnostic, ...]:
+    """Return what is worth saying of a conversion, in the order of the lines."""
+    documents, old = _find_documents(sound.source, options), sound.read
+    document = _policy_of(documents, sound.source)
+    outline = outline_document(text_of(sound.source), document.location.root.mark)
     read = (warning for warning in old.warnings if warning.rule not in _FORMATS)
     obstacles = (each for each in old.obstacles if each.rule is Rule.KOORDINATOR_ONLY)
-    own_notices = conversion_notices(document, document_outline) if new != raw else ()
+    own_notices = conversion_notices(document, outline) if is_changed else ()
+    notice_list = DiagnosticList()
     merge_notices = _merge_notices(document, old, options)
-    for notice in (*mislabelled, *read, *obstacles, *own_notices, *merge_notices):
+    for notice in (*read, *obstacles, *own_notices, *merge_notices):
         notice_list.warn(notice)
-    return ConvertResult(new, notice_list.warnings, new != raw, _needs_lenient(read_again))
+    return notice_list.warnings
 
 
 def _as_legacy(source: SourceText) -> tuple[SourceText, tuple[Diagnostic, ...]]:

@@ -410,9 +410,14 @@ def test_what_keeps_a_file_from_running_is_said_when_it_is_converted() -> None:
     assert check_source(SourceText(new.text, "new.yaml"), plugin_registry()).errors == ()
 
 
-def test_what_nothing_here_stands_for_is_not_converted() -> None:
-    with pytest.raises(ConfigError, match="dryRun"):
-        converted(migration_controller("defaultDeleteOptions: {dryRun: [All]}"))
+def test_what_nothing_here_stands_for_is_a_comment_without_which_nothing_runs() -> None:
+    new = converted(migration_controller("defaultDeleteOptions: {dryRun: [All]}"))
+
+    assert [each.rule for each in new.left_out] == [Rule.KOORDINATOR_ONLY]
+    read = check_source(SourceText(new.text, "new.yaml"), plugin_registry())
+    assert read.errors == ()
+    assert read.policy is not None
+    assert read.policy.plugin_names == frozenset()
 
 
 @pytest.mark.parametrize("policy", ["Delete", "SoftEviction"])
