@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from reactive_desched.api.rules import Rule
 from reactive_desched.cli import main
 from reactive_desched.draining.load_args import LowNodeLoadArgs
-from reactive_desched.errors import ConfigError
 from reactive_desched.migration.limits import workload_limit
 from reactive_desched.migration.settings import arbitration_settings
 from reactive_desched.model.migration_jobs import Mode, SkipGate
