@@ -1,4 +1,4 @@
-"""What of a policy cannot be converted: comments in its text, with the place and the remedy."""
+"""Makes comments of what is wrong in a policy, with its place and the remedy."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
