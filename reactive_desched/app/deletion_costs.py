@@ -12,6 +12,7 @@ from reactive_desched.controller.slices import in_slices
 from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
+from reactive_desched.model.deletion_cost import read_deletion_cost
 from reactive_desched.model.modes import ACT
 from reactive_desched.model.objects import Pod
 from reactive_desched.telemetry.logs import Logger
@@ -42,22 +43,36 @@ class DeletionCosts:
         self._log = log
 
     async def run(self) -> None:
-        """Rank pods and write their costs, while this process acts, until cancelled."""
+        """Rank pods and write their costs, while this process acts, until cancelled.
+
+        Where no plugin ranks pods it sleeps until there are other plugins.
+        """
+        if self._write is None:
+            return
+        evaluator = self._controller.evaluator
         await self._controller.initial_sync_done.wait()
         while True:
-            if self._write is not None:
-                for each in tuple(self._controller.evaluator.instances):
-                    await self._look(each, self._write)
-            await anyio.sleep(LOOK_S)
+            ranking = [
+                each for each in evaluator.instances if isinstance(each.plugin, RanksForDeletion)
+            ]
+            for each in ranking:
+                await self._look(each, each.plugin, self._write)
+            if ranking:
+                await anyio.sleep(LOOK_S)
+            else:
+                await evaluator.installed.wait()
 
-    async def _look(self, instance: PluginInstance, write: WriteCost) -> None:
-        plugin = instance.plugin
-        if instance.mode != ACT or not isinstance(plugin, RanksForDeletion):
-            return
-        if self._controller.pauses.check():
+    async def _look(
+        self, instance: PluginInstance, plugin: RanksForDeletion, write: WriteCost
+    ) -> None:
+        if instance.mode != ACT or self._controller.pauses.check():
             return
         costs = await in_slices(_with_result(plugin, instance))
-        differing = [(pod, cost) for pod, cost in costs if _written(pod) != cost]
+        differing = [
+            (pod, cost)
+            for pod, cost in costs
+            if read_deletion_cost(pod.annotations.deletion_cost) != cost
+        ]
         written: list[str] = []
         for pod, cost in differing[:MAX_WRITES]:
             if self._controller.pauses.check():
@@ -92,11 +107,3 @@ class DeletionCosts:
 def _with_result(plugin: RanksForDeletion, instance: PluginInstance) -> Iterator[Costs | None]:
     """Yield None for each step, and the costs at the end."""
     yield (yield from plugin.deletion_costs(instance.view))
-
-
-def _written(pod: Pod) -> int | None:
-    """Return the cost that a pod has; None where it has none that Kubernetes reads."""
-    try:
-        return int(pod.annotations.deletion_cost or "")
-    except ValueError:
-        return None

@@ -68,6 +68,7 @@ from reactive_desched.primitives.long_answers import (
     portions,
 )
 from reactive_desched.primitives.timers import Timers
+from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
 
@@ -187,7 +188,8 @@ class Evaluator:
     """Everything between a change and a decision, for all plugin instances.
 
     Until `resync` is called nothing is evaluated: the initial list is state, not a change.
-    `evaluations` counts how often a subject was evaluated. An exception of a plugin becomes one of
+    `evaluations` counts how often a subject was evaluated. `installed` is notified when a reload
+    brings other instances. An exception of a plugin becomes one of
     its `faults`, and so does one of an index that only plugins read; one of a gate, another index
     or the state ends the process.
     """
@@ -207,6 +209,7 @@ class Evaluator:
         self.faults = PluginFaults()
         self.slow_plugins = SlowPlugins(plugin_clock)
         self._plugin_clock = plugin_clock
+        self.installed = Wakeup()
         self._install(instances, flapping)
 
     def _install(self, instances: Iterable[PluginInstance], flapping: FlappingConfig) -> None:
@@ -223,6 +226,7 @@ class Evaluator:
         self._ended_proposals: list[tuple[str, Finding]] = []
         self._capacity_trigger: ChangeTrigger | None = None
         self._has_outdated = False
+        self.installed.notify()
 
     @property
     def instances(self) -> tuple[PluginInstance, ...]:

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
+from reactive_desched.model.deletion_cost import read_deletion_cost
 from reactive_desched.model.objects import BEST_EFFORT, BURSTABLE, GUARANTEED, Pod
 
 PRIORITY_CLASS_LABEL: Final = "koordinator.sh/priority-class"
@@ -28,7 +29,6 @@ _KUBERNETES_QOS_RANKS: Final = {BEST_EFFORT: 1, BURSTABLE: 2, GUARANTEED: 3}
 _QOS_BY_KUBERNETES_QOS: Final = {GUARANTEED: "LSR", BURSTABLE: "LS", BEST_EFFORT: "BE"}
 _QOS_RANKS: Final = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _NO_QOS_RANK: Final = 5
-_INT32: Final = range(-(2**31), 2**31)
 
 SortKey = tuple[int, ...]
 
@@ -81,26 +81,20 @@ def eviction_order(pod: Pod) -> SortKey:
         pod.spec.priority or 0,
         _KUBERNETES_QOS_RANKS.get(pod.qos_class, 0),
         _QOS_RANKS.get(qos_class(pod), _NO_QOS_RANK),
-        _cost(pod.annotations.deletion_cost),
+        read_deletion_cost(pod.annotations.deletion_cost) or 0,
         eviction_cost(pod),
     )
 
 
 def eviction_cost(pod: Pod) -> int:
-    """Return what koordinator's annotation says moving the pod costs; 0 where it says nothing."""
-    return _cost(pod.annotations.eviction_cost)
+    """Return what koordinator's annotation says moving the pod costs; 0 where it says nothing.
+
+    koordinator reads it as the API server reads the deletion cost.
+    """
+    return read_deletion_cost(pod.annotations.eviction_cost) or 0
 
 
 def _class_by_priority(priority: int | None) -> str:
     if priority is None:
         return _NO_CLASS
     return next((c for among, c in _CLASSES_BY_PRIORITY.items() if priority in among), _NO_CLASS)
-
-
-def _cost(written: str | None) -> int:
-    """Read a cost as the API server does: 32 bits, no plus sign, no leading zeros; else 0."""
-    if written is None or not written.removeprefix("-").isdecimal() or not written.isascii():
-        return 0
-    has_leading_zero = written.startswith("0") and written != "0"
-    cost = int(written)
-    return cost if cost in _INT32 and not has_leading_zero else 0

@@ -1,8 +1,8 @@
 """The cost of moving a pod, in moves of a usual one."""
 
-from contextlib import suppress
 from typing import Final
 
+from reactive_desched.model.deletion_cost import read_deletion_cost
 from reactive_desched.model.objects import Pod
 
 _DELETION_COSTS: Final = 2.0**27
@@ -19,10 +19,7 @@ def move_cost(pod: Pod) -> float:
     It is 1 for a pod without priority and `pod-deletion-cost`. Both raise or lower it, and each
     minute that the pod took to be Ready adds 1; it is 10 at most.
     """
-    cost, written = 1.0, pod.annotations.deletion_cost
-    if written is not None:
-        with suppress(ValueError):  # as the ReplicaSet controller: what is no number says nothing
-            cost += int(written) / _DELETION_COSTS
+    cost = 1.0 + (read_deletion_cost(pod.annotations.deletion_cost) or 0) / _DELETION_COSTS
     cost += (pod.spec.priority or 0) / _PRIORITIES
     cost += seconds_until_ready(pod) / _EACH_S
     return min(max(cost, LEAST), MOST)

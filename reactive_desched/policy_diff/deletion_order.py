@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from math import log2
 from typing import Final
 
+from reactive_desched.model.deletion_cost import read_deletion_cost
 from reactive_desched.model.objects import Pod
 
 __all__ = ["REPLICA_SET", "DeletionOrder"]
@@ -34,7 +35,7 @@ class DeletionOrder:
             bool(pod.node),
             _PHASES.get(status.phase, 2),
             status.is_ready,
-            _cost(pod.annotations.deletion_cost),
+            read_deletion_cost(pod.annotations.deletion_cost) or 0,
             -self._on_node[pod.node],
             self._age_class(ready_since_s) if status.is_ready else 0,
             pod.uid if status.is_ready else "",
@@ -47,10 +48,3 @@ class DeletionOrder:
         """Put ages in classes that double, so that those that are nearly equal count as equal."""
         seconds = 0.0 if since_s is None else self._now_s - since_s
         return int(log2(seconds)) + 1 if seconds >= 1 else 0
-
-
-def _cost(text: str | None) -> int:
-    try:
-        return 0 if text is None else int(text)
-    except ValueError:
-        return 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
 import trio.testing
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from reactive_desched.plugins.scale_down_bin_pack import (
     ScaleDownBinPackArgs,
     ScaleDownBinPackPlugin,
 )
+from reactive_desched.policy.policy import Policy
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.flow import FakeEdgesController
@@ -151,5 +153,31 @@ async def test_a_refusal_is_logged_with_its_remedy_and_tried_at_the_next_look() 
         assert "deploy/deletion-cost/rbac.yaml" in str(controller.log.lines)
         controller.refusal = None
         await anyio.sleep(LOOK_S)
+
+    assert controller.writes == [("a", 0)]
+
+
+async def test_without_a_plugin_that_ranks_pods_nothing_wakes_until_a_reload_brings_one() -> None:
+    controller = Ranking()
+    controller.sync_and_resume(*NODES, A)
+    with_plugin = controller.pipeline.controller.config
+    without = replace(with_plugin, policy=Policy(profiles=()))
+    controller.pipeline.controller.reconfigure(without)
+    async with anyio.create_task_group() as group:
+        group.start_soon(controller.costs.run)
+        await anyio.wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline == float("inf")
+
+        controller.pipeline.controller.reconfigure(with_plugin)
+        await anyio.wait_all_tasks_blocked()
+        assert controller.writes == [("a", 0)]
+        group.cancel_scope.cancel()
+
+
+async def test_a_cost_that_kubernetes_does_not_read_is_written_again() -> None:
+    controller = Ranking()
+    controller.sync_and_resume(*NODES, replace(A, annotations=Annotations(deletion_cost="+0")))
+    async with controller.following():
+        pass
 
     assert controller.writes == [("a", 0)]

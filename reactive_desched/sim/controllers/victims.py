@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from math import log2
 from typing import Final
 
+from reactive_desched.model.deletion_cost import read_deletion_cost
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.pods import is_ready, node_of, phase_of, ready_since
@@ -44,11 +45,7 @@ def first_to_go(pods: Sequence[Obj], related: Iterable[Obj], count: int, now: fl
 
 
 def _cost(pod: Obj) -> int:
-    text = (pod["metadata"].get("annotations") or {}).get(_COST, "0")
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    return read_deletion_cost((pod["metadata"].get("annotations") or {}).get(_COST)) or 0
 
 
 def _age_class(seconds: float) -> int:
