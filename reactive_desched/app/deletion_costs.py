@@ -53,10 +53,12 @@ class DeletionCosts:
         await self._controller.initial_sync_done.wait()
         while True:
             ranking = [
-                each for each in evaluator.instances if isinstance(each.plugin, RanksForDeletion)
+                (each, plugin)
+                for each in evaluator.instances
+                if isinstance(plugin := each.plugin, RanksForDeletion)
             ]
-            for each in ranking:
-                await self._look(each, each.plugin, self._write)
+            for instance, plugin in ranking:
+                await self._look(instance, plugin, self._write)
             if ranking:
                 await anyio.sleep(LOOK_S)
             else:
