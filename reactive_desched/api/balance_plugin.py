@@ -82,11 +82,6 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         """
         return False
 
-    @property
-    def moves_sets(self) -> bool:
-        """Say whether its pods leave as sets, which begin with what is written elsewhere."""
-        return self.closes_nodes
-
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:
         """Plan which pods of the subject should leave, as the cluster is now."""

@@ -7,23 +7,25 @@ from typing import Final
 import anyio
 from anyio.lowlevel import checkpoint
 
-from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded, EventData
 from reactive_desched.api.index import NodeInfo
-from reactive_desched.controller.consolidation import SetProgress, SetState, nodes_to_close
+from reactive_desched.controller.consolidation import (
+    SetProgress,
+    SetState,
+    acts,
+    leaves_still,
+    nodes_to_close,
+)
 from reactive_desched.controller.pipeline import Pipeline
-from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.consolidation import (
-    ALL_NODES,
     EMPTY,
     EMPTYING,
     consolidating_taint,
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
-from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import Taint
@@ -111,10 +113,10 @@ class Consolidation:
         node = info.node
         assert node is not None, "the caller has checked it"
         now = anyio.current_time()
-        if not self._acts:
+        if not acts(self._controller):
             state, why = SetState.GIVEN_UP, "no profile has an acting plugin that empties nodes"
         else:
-            is_active = bool(found.get(info.name)) or self._is_left(info)
+            is_active = bool(found.get(info.name)) or leaves_still(self._controller, info)
             state, why = self._progress.look(info, now, is_active=is_active)
         value = consolidation_of(node)
         if state is SetState.GOES_ON or (state is SetState.EMPTY and value == EMPTY):
@@ -144,33 +146,11 @@ class Consolidation:
     def _record(self, event: EventData, node: Node) -> None:
         self._recorder.record(event, "consolidation", version=node.uid, cause="pods")
 
-    @property
-    def _acts(self) -> bool:
-        return any(each.mode != OBSERVE for each in self._instances())
-
-    def _instances(self) -> Iterator[PluginInstance]:
-        instances = self._controller.evaluator.instances
-        return (
-            each
-            for each in instances
-            if isinstance(each.plugin, BalancePlugin) and each.plugin.closes_nodes
-        )
-
     def _tainted(self) -> Sequence[NodeInfo]:
         view = self._controller.view
         names = sorted(view.index(ConsolidatedNodes).names)
         found = map(view.node_info, names)
         return [info for info in found if info is not None and info.node is not None]
-
-    def _is_left(self, info: NodeInfo) -> bool:
-        """Say whether a pod is leaving the node, or a plugin is to look at it still."""
-        evaluator = self._controller.evaluator
-        if any(evaluator.is_queued((each, ALL_NODES)) for each in self._instances()):
-            return True
-        ledger = self._controller.ledger
-        return any(
-            pod.is_terminating or ledger.is_under_way(pod.uid) for pod in info.active.values()
-        )
 
     async def _found_by_node(self) -> Mapping[str, int]:
         """Count the pods that are found as one of a set and that wait, by the nodes they empty."""

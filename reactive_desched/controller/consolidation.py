@@ -6,12 +6,17 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
+from reactive_desched.controller.controller import Controller
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.model.consolidation import (
+    ALL_NODES,
     EMPTY,
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
+from reactive_desched.model.modes import OBSERVE
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.objects import Node
 from reactive_desched.state.cluster import ClusterView
@@ -69,6 +74,36 @@ class SetProgress:
         if now - active_at >= ENDS_AFTER_S:
             return SetState.GIVEN_UP, "no plugin finds its pods any more"
         return SetState.GOES_ON, "its pods leave as gates and limits allow"
+
+    def next_due(self) -> float | None:
+        """Return when the first set is given up, if nothing happens until then; None for none."""
+        ends = (
+            min(each.since + STUCK_AFTER_S, each.active_at + ENDS_AFTER_S)
+            for each in self._of.values()
+        )
+        return min(ends, default=None)
+
+
+def acts(controller: Controller) -> bool:
+    """Say whether a plugin that may evict empties nodes: else the taint is taken off."""
+    return any(each.mode != OBSERVE for each in _closing(controller))
+
+
+def leaves_still(controller: Controller, info: NodeInfo) -> bool:
+    """Say whether a pod is leaving the node, or a plugin is to look at it still."""
+    if any(controller.evaluator.is_queued((each, ALL_NODES)) for each in _closing(controller)):
+        return True
+    ledger = controller.ledger
+    return any(pod.is_terminating or ledger.is_under_way(pod.uid) for pod in info.active.values())
+
+
+def _closing(controller: Controller) -> Iterator[PluginInstance]:
+    instances = controller.evaluator.instances
+    return (
+        each
+        for each in instances
+        if isinstance(each.plugin, BalancePlugin) and each.plugin.closes_nodes
+    )
 
 
 def nodes_to_close(moved: MoveSet, view: ClusterView) -> Iterator[Node]:

@@ -1,14 +1,21 @@
 """Writes taints and nominations of sets of moves in a preview, as the controller would.
 
-No time passes until one is there. A set that does not go on keeps it to the end. It notes which
-nodes are empty, and which pods are bound for which room was made.
+No time passes until one is there. It notes which nodes are empty, and which pods are bound for
+which room was made.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec.structs import replace
 
-from reactive_desched.controller.consolidation import nodes_to_close
+from reactive_desched.controller.consolidation import (
+    SetProgress,
+    SetState,
+    acts,
+    leaves_still,
+    nodes_to_close,
+)
 from reactive_desched.controller.controller import Controller
 from reactive_desched.model.consolidation import (
     EMPTY,
@@ -17,11 +24,14 @@ from reactive_desched.model.consolidation import (
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
-from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.plan.report import EmptiedNode, MadeRoom
+from reactive_desched.primitives.timers import earliest
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
+
+LOOK_EVERY_S: Final = 1.0
+"""A set that cannot be begun, as its node or pod is gone, is looked at again after so long."""
 
 
 class AssumedSets:
@@ -40,8 +50,11 @@ class AssumedSets:
         self._now = now
         self._try_to_bind = try_to_bind
         self._rooms: dict[PodKey, MadeRoom] = {}
+        self._nominated: dict[PodKey, str] = {}
         self._begun: dict[str, tuple[float, int]] = {}
         self._emptied: dict[str, EmptiedNode] = {}
+        self._progress = SetProgress()
+        self._began_at = -LOOK_EVERY_S
 
     @property
     def nodes(self) -> tuple[EmptiedNode, ...]:
@@ -56,55 +69,110 @@ class AssumedSets:
         """Return the pods for which room was made, in the order in which that began."""
         return tuple(self._rooms.values())
 
+    def next_due(self) -> float | None:
+        """Return when a set is to begin, or is given up, if nothing happens until then."""
+        begins = self._began_at + LOOK_EVERY_S if self._controller.sets_to_begin() else None
+        return earliest(begins, self._progress.next_due())
+
     def advance(self) -> None:
         """Write the taints and nominations that are due now."""
-        for each in self._controller.sets_to_begin():
-            if each.room_for is not None:
-                self._nominate(each.room_for, each)
-                continue
-            info = self._controller.view.node_info(each.node)
-            for empty in tuple(nodes_to_close(each, self._controller.view)):
-                self._taint(empty, EMPTY)
-            if info is not None and info.node is not None:
-                self._begun[each.node] = self._now(), len(each.pods)
-                self._taint(info.node, EMPTYING)
-        for uid, room in list(self._rooms.items()):
-            if room.bound_in_seconds is None:
-                self._bind(uid, room)
-        for name in sorted(self._controller.view.index(ConsolidatedNodes).names):
-            self._follow(name)
+        ready = self._controller.sets_to_begin()
+        if ready:
+            self._began_at = self._now()
+        for each in ready:
+            self._begin(each)
+        self._follow_rooms()
+        names = sorted(self._controller.view.index(ConsolidatedNodes).names)
+        self._progress.forget_others(names)
+        if names:
+            found = {
+                moved.node
+                for each in self._controller.evaluator.pending()
+                if (moved := each.decision.finding.move_set) and moved.room_for is None
+            }
+            for name in names:
+                self._follow(name, is_found=name in found)
+
+    def node_as_here(self, node: Node) -> Node:
+        """Return a node of another world with the taint that it has in this one."""
+        info = self._controller.view.node_info(node.name)
+        if info is None or info.node is None:
+            return node
+        value = consolidation_of(info.node)
+        return node if consolidation_of(node) == value else _tainted(node, value)
+
+    def pod_as_here(self, pod: Pod) -> Pod:
+        """Return a pod of another world with the nomination that it has in this one."""
+        node = self._nominated.get(pod.uid)
+        return _nominated(pod, node) if node and not pod.node else pod
+
+    def _begin(self, moved: MoveSet) -> None:
+        if moved.room_for is not None:
+            self._nominate(moved.room_for, moved)
+            return
+        info = self._controller.view.node_info(moved.node)
+        for empty in tuple(nodes_to_close(moved, self._controller.view)):
+            self._taint(empty, EMPTY)
+        if info is not None and info.node is not None:
+            self._begun[moved.node] = self._now(), len(moved.pods)
+            self._taint(info.node, EMPTYING)
 
     def _nominate(self, uid: PodKey, moved: MoveSet) -> None:
         if (pod := self._controller.view.pod(uid)) is None:
             return
         began = round(self._now(), 3)
         self._rooms[uid] = MadeRoom(str(pod), moved.node, len(moved.pods), began, None)
-        status = replace(pod.status, nominated_node=moved.node)
-        nominated = replace(pod, status=status, resource_version=0)
-        self._controller.apply(self._controller.state.upsert(nominated))
+        self._nominated[uid] = moved.node
+        self._upsert(_nominated(pod, moved.node))
 
-    def _bind(self, uid: PodKey, room: MadeRoom) -> None:
-        pod = self._controller.view.pod(uid)
-        if pod is not None and pod.is_pending and (node := self._try_to_bind(pod)):
-            bound = round(self._now(), 3)
-            self._rooms[uid] = replace(room, node=node, bound_in_seconds=bound)
+    def _follow_rooms(self) -> None:
+        """Bind the pods for which there is room now; nominate those in vain no more."""
+        if not self._nominated:
+            return
+        under_way = {each.room_for for each in self._controller.rooms_under_way()}
+        for uid in list(self._nominated):
+            pod = self._controller.view.pod(uid)
+            if pod is not None and pod.is_pending and (node := self._try_to_bind(pod)):
+                bound = round(self._now(), 3)
+                self._rooms[uid] = replace(self._rooms[uid], node=node, bound_in_seconds=bound)
+                del self._nominated[uid]
+            elif pod is None or not pod.is_pending:
+                del self._nominated[uid]
+            elif uid not in under_way:
+                del self._nominated[uid]
+                self._upsert(_nominated(pod, ""))
 
-    def _follow(self, name: str) -> None:
+    def _follow(self, name: str, *, is_found: bool) -> None:
+        """Mark a node that is empty, and take the taint off where the set does not go on."""
         info = self._controller.view.node_info(name)
         if info is None or info.node is None:
             return
-        state, is_empty = consolidation_of(info.node), all(map(drain_leaves, info.active.values()))
-        if state != EMPTY and is_empty:
+        is_active = is_found or leaves_still(self._controller, info)
+        state, _ = self._progress.look(info, self._now(), is_active=is_active)
+        if not acts(self._controller) or state in (SetState.GIVEN_UP, SetState.USED_AGAIN):
+            self._emptied.pop(name, None)
+            self._taint(info.node, None)
+        elif state is SetState.EMPTY and consolidation_of(info.node) != EMPTY:
             began, pods = self._begun.get(name, (0.0, 0))
             emptied = EmptiedNode(name, pods, round(began, 3), round(self._now(), 3))
             self._emptied[name] = emptied
             self._taint(info.node, EMPTY)
-        elif state == EMPTY and not is_empty:
-            self._emptied.pop(name, None)
-            self._taint(info.node, None)
 
     def _taint(self, node: Node, value: str | None) -> None:
-        taints = tuple(each for each in node.taints if each.key != CONSOLIDATING)
-        if value is not None:
-            taints = (*taints, consolidating_taint(value))
-        self._controller.apply(self._controller.state.upsert(replace(node, taints=taints)))
+        self._upsert(_tainted(node, value))
+
+    def _upsert(self, obj: Node | Pod) -> None:
+        self._controller.apply(self._controller.state.upsert(obj))
+
+
+def _tainted(node: Node, value: str | None) -> Node:
+    """Return a node with the taint of this value, or without it."""
+    taints = tuple(each for each in node.taints if each.key != CONSOLIDATING)
+    if value is not None:
+        taints = (*taints, consolidating_taint(value))
+    return replace(node, taints=taints)
+
+
+def _nominated(pod: Pod, node: str) -> Pod:
+    status = replace(pod.status, nominated_node=node)
+    return replace(pod, status=status, resource_version=0)

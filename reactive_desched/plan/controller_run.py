@@ -272,7 +272,9 @@ class _ControllerRun:
                 continue
             request_due = self._requests[0][0] if self._requests else None
             jobs_due = None if self._jobs is None else self._jobs.next_due()
-            following = earliest(due, self._cluster.next_due(), jobs_due, request_due)
+            following = earliest(
+                due, self._cluster.next_due(), self._sets.next_due(), jobs_due, request_due
+            )
             if len(self._evictions) >= bounds.max_evictions:
                 return f"after {bounds.max_evictions} evictions"
             if following is None:

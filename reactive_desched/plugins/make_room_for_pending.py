@@ -120,11 +120,6 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         PodEvictabilityChanged,
     )
 
-    @property
-    def moves_sets(self) -> bool:
-        """Say that the pods that make room leave as a set."""
-        return True
-
     def subjects(self, change: Change, view: View) -> Iterable[str]:
         """Name all pods that wait, if there are any."""
         if isinstance(change, Resynced | PodUnschedulableChanged):

@@ -83,8 +83,7 @@ class PolicyDecisions(Struct, frozen=True, kw_only=True):
     """The decisions of one policy over a recorded time, by one version of the program.
 
     As JSON it is what two versions give each other. `files` name what the configuration is from,
-    `plugins` those that it enables, `set_plugins` those of them whose pods leave as sets; times are
-    seconds since the epoch.
+    `plugins` those that it enables; times are seconds since the epoch.
     """
 
     api_version: str = API_VERSION
@@ -99,7 +98,6 @@ class PolicyDecisions(Struct, frozen=True, kw_only=True):
     held: tuple[HeldFinding, ...]
     blocked: tuple[BlockedLines, ...]
     plugin_faults: tuple[str, ...] = ()
-    set_plugins: tuple[str, ...] = ()
 
 
 def found_pod(context: DecisionContext, line: str) -> FoundPod:

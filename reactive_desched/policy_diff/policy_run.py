@@ -10,7 +10,6 @@ from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.disruptions import as_past
 from reactive_desched.controller.readiness import SYNC_PREFIX, Readiness
@@ -104,14 +103,6 @@ class PolicyRun:
         assert self._driven is not None, "it began"
         self._driven.advance_to_time(wall_s)
 
-    def _set_plugins(self) -> set[str]:
-        """Return the names of the plugins that would have moved pods as sets."""
-        assert self._driven is not None, "it began"
-        plugins = (each.plugin for each in self._driven.controller.evaluator.instances)
-        return {
-            each.name for each in plugins if isinstance(each, BalancePlugin) and each.moves_sets
-        }
-
     def decisions(
         self, files: tuple[str, ...], version: str, began_s: float, ended_s: float
     ) -> PolicyDecisions:
@@ -129,7 +120,6 @@ class PolicyRun:
             files=files,
             revision=policy.revision,
             plugins=tuple(sorted(enabled)),
-            set_plugins=tuple(sorted(self._set_plugins())),
             began_s=began_s,
             ended_s=ended_s,
             evictions=tuple(self.evictions),
@@ -187,8 +177,8 @@ class _AssumedSurroundings:
         worker looks for work by timers of its own.
         """
         match item:
-            case ObjectChanged(resource=resource, verb=verb, obj=obj):
-                self._world.change(resource, verb, obj)
+            case ObjectChanged(verb=verb, obj=obj):
+                self._world.change(verb, obj)
             case UsageMeasured(sample=sample, is_gone=is_gone):
                 self._world.measure(sample, is_gone=is_gone)
             case PauseSet(name=name, reason=reason) if name.startswith(SYNC_PREFIX):

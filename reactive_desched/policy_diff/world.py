@@ -32,8 +32,10 @@ from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.plan.assumed_cluster import AssumedCluster, AssumedEviction, PreviewClock
+from reactive_desched.plan.assumed_sets import AssumedSets
 from reactive_desched.policy_diff.deletion_order import REPLICA_SET, DeletionOrder
 from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
+from reactive_desched.primitives.timers import earliest
 from reactive_desched.recording.items import Verb
 from reactive_desched.recording.reader import RecordedState
 from reactive_desched.state.resources import NODES, PDBS, PODS
@@ -94,6 +96,7 @@ class AssumedWorld:
         self._lines = lines
         self._recorded = recorded
         self._cluster = AssumedCluster(controller, clock, facts)
+        self._sets = AssumedSets(controller, clock.monotonic, self._bind_waiting)
         self._by_recorded: dict[str, _Place] = {}
         self._by_pod: dict[str, _Place] = {}
         self._awaiting: dict[str, _Place] = {}
@@ -109,13 +112,16 @@ class AssumedWorld:
 
     def next_due(self) -> float | None:
         """Return when something of this world alone happens next."""
-        return self._cluster.next_due()
+        return earliest(self._cluster.next_due(), self._sets.next_due())
 
     def advance(self) -> None:
         """Let happen what is due of this world alone."""
         due = self._cluster.next_due()
-        if due is None or due > self._clock.now:
-            return
+        if due is not None and due <= self._clock.now:
+            self._advance_cluster()
+        self._sets.advance()
+
+    def _advance_cluster(self) -> None:
         self._cluster.advance()
         for uid in list(self._starting):
             pod, place = self._state.store(Pod).get(uid), self._by_pod.get(uid)
@@ -191,9 +197,19 @@ class AssumedWorld:
             self._starting.add(uid)
         return uid
 
+    def _bind_waiting(self, pod: Pod) -> str:
+        """Bind a pod for which room was made, if it fits now; return its node, else nothing."""
+        node = self._cluster.try_to_bind(pod)
+        if node:
+            place, recorded = self._place_of(pod), self._recorded_pod(pod.uid)
+            place.was_ready = False
+            place.status = None if recorded is None else recorded.status
+            self._starting.add(pod.uid)
+        return node
+
     # --- recorded changes ---
 
-    def change(self, resource: str, verb: Verb, obj: ClusterObject) -> None:
+    def change(self, verb: Verb, obj: ClusterObject) -> None:
         """Take a recorded change, as far as it is one of this world too."""
         if isinstance(obj, Pod):
             self._change_pod(verb, obj)
@@ -203,10 +219,11 @@ class AssumedWorld:
             self._update_budgets(obj.namespace)
         elif isinstance(obj, NodeMetric):
             self._apply(verb, self._as_used_here(obj) if verb is not Verb.DELETED else obj)
+        elif isinstance(obj, Node):
+            self._apply(verb, self._sets.node_as_here(obj))
+            self._change_node(verb, obj)
         else:
             self._apply(verb, obj)
-            if resource == NODES:
-                self._change_node(verb, obj)
 
     def measure(self, sample: NodeUsage, *, is_gone: bool) -> None:
         """Take a recorded sample, with the use of the pods that are on the node in this world."""
@@ -223,7 +240,7 @@ class AssumedWorld:
         is_ending = is_gone or pod.is_terminating
         if is_ending and (other := self._first_to_go(pod)) is not None:
             self._swap(pod, other)
-        place = self._by_recorded.get(uid)
+        place = self._differing_place(pod)
         if place is None and is_ending and self._stays(pod):
             place = self._place_of(pod)
         if place is None:
@@ -234,6 +251,20 @@ class AssumedWorld:
                 self._end(pod, place, is_gone=is_gone)
         else:
             self._lay(pod, place)
+
+    def _differing_place(self, pod: Pod) -> _Place | None:
+        """Return the place of a recorded pod that this world differs in; None for no difference.
+
+        A pod that room was made for differs until it is Ready in both worlds, on the same node.
+        """
+        place = self._by_recorded.get(pod.uid)
+        if place is None or place.pod != pod.uid or place.was_ready or not pod.status.is_ready:
+            return place
+        own = self._state.store(Pod).get(pod.uid)
+        if own is None or own.node != pod.node:
+            return place
+        self._drop(place)
+        return None
 
     def _stays(self, pod: Pod) -> bool:
         """Say whether a pod stays in this world that the recorded controller evicted."""
@@ -257,7 +288,7 @@ class AssumedWorld:
                 del self._joined[pod.uid]
             elif not pod.is_terminating:
                 pod = self._ending(pod)
-        self._apply(verb, pod)
+        self._apply(verb, self._sets.pod_as_here(pod))
         if verb is Verb.DELETED:
             self._cluster.wake()
 
@@ -393,7 +424,7 @@ class AssumedWorld:
         node = self._recorded.objects.get(NODES, {}).get(pod.node)
         return own.node == pod.node or (isinstance(node, Node) and node.ready_status == "True")
 
-    def _change_node(self, verb: Verb, node: ClusterObject) -> None:
+    def _change_node(self, verb: Verb, node: Node) -> None:
         """Take what a change of a node does to the pods that only this world has on it."""
         self._cluster.wake()
         if verb is not Verb.DELETED:

@@ -75,36 +75,6 @@ def test_settings_alone_are_compared_with_the_recorded_policy(
     assert report["new"]["files"] == [str(policy), str(settings)]
 
 
-LEVELS = "[{name: a, nodeSelector: {}}, {name: b, nodeSelector: {matchLabels: {b: b}}}]"
-DRAINING = f"mode: DrainNode, evictionOrder: {LEVELS}"
-
-
-@pytest.mark.parametrize(
-    ("plugin", "args", "warned"),
-    [
-        ("ConsolidateNodes", "", True),
-        ("MakeRoomForPending", "", True),
-        ("CustomPriority", f"{DRAINING}, autoCordon: true", True),
-        ("CustomPriority", DRAINING, False),
-        ("RemoveDuplicates", "", False),
-    ],
-)
-def test_a_plugin_whose_sets_of_moves_are_not_begun_is_named_in_a_warning(
-    plugin: str, args: str, lived: Path, capsys: pytest.CaptureFixture[str], *, warned: bool
-) -> None:
-    policy = lived / "sets.yaml"
-    policy.write_text(
-        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles:\n- name: a\n"
-        f"  pluginConfig: [{{name: {plugin}, args: {{{args}}}}}]\n"
-        f"  plugins: {{balance: {{enabled: [{plugin}]}}}}\n"
-    )
-    given = "--recording", lived / "journal", "-o", "json"
-
-    warnings = json.loads(diff(capsys, policy, *given))["warnings"]
-
-    assert [each.partition(" ")[0] for each in warnings] == [plugin] * warned
-
-
 @pytest.mark.parametrize("form", ["text", "md", "html"])
 def test_each_form_has_the_pods_and_what_is_assumed(
     form: str, lived: Path, capsys: pytest.CaptureFixture[str]

@@ -44,6 +44,7 @@ STATEFUL_SETS: Final = "statefulsets"
 TAINTS: Final = "RemovePodsViolatingNodeTaints"
 RESTARTS: Final = "RemovePodsHavingTooManyRestarts"
 ARGS: Final = {TAINTS: "{}", RESTARTS: "{podRestartThreshold: 20}"}
+BALANCE: Final = {"ConsolidateNodes": "{headroom: {}}", "MakeRoomForPending": "{}"}
 QUIET: Final = """\
 ---
 apiVersion: reactive-desched/v1alpha1
@@ -59,13 +60,18 @@ moves: {maxMoving: {owner: null, namespace: null, node: null, zone: null, cluste
 
 
 def policy(*plugins: str, settings: str = QUIET) -> Configuration:
+    args = {**ARGS, **BALANCE}
+    balance = [name for name in plugins if name in BALANCE]
+    deschedule = [name for name in plugins if name not in BALANCE]
     text = f"""\
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 profiles:
 - name: p
-  pluginConfig: [{", ".join(f"{{name: {name}, args: {ARGS[name]}}}" for name in plugins)}]
-  plugins: {{deschedule: {{enabled: [{", ".join(plugins)}]}}}}
+  pluginConfig: [{", ".join(f"{{name: {name}, args: {args[name]}}}" for name in plugins)}]
+  plugins:
+    deschedule: {{enabled: [{", ".join(deschedule)}]}}
+    balance: {{enabled: [{", ".join(balance)}]}}
 {settings}"""
     return load_sources([SourceText(text, "policy")], plugin_registry())
 

@@ -1,0 +1,191 @@
+"""Sets of moves begin in the world of a policy: nodes get their taint, pods their nomination."""
+
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.objects import Node, Pod, PodCondition, PodStatus
+from reactive_desched.policy_diff.policy_run import PolicyRun
+from reactive_desched.recording.items import NothingChanged, Verb
+from reactive_desched.testing.builders import node, pod
+from tests.policy_diff.test_world import START_S, TAINTS, at, changed, evicted, picture, policy, run
+
+CONSOLIDATE: Final = "ConsolidateNodes"
+MAKE_ROOM: Final = "MakeRoomForPending"
+NOWHERE: Final = PodStatus(
+    "Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),)
+)
+
+
+def machine(name: str, *taints: str) -> Node:
+    return node(name, *taints, allocatable={"cpu": "4", "memory": "8Gi", "pods": "9"})
+
+
+def web(name: str, on: str | None, cpu: str = "1", *, created: int = START_S - 3600) -> Pod:
+    owner = f"ReplicaSet/{name.partition('-')[0]}"
+    return pod(name, on=on, owner=owner, created=created, requests={"cpu": cpu, "memory": "1Gi"})
+
+
+def own(made: PolicyRun, name: str) -> Any:
+    assert made._driven is not None
+    info = made._driven.controller.view.node_info(name)
+    assert info is not None
+    return info.node
+
+
+def left(made: PolicyRun) -> list[tuple[str, str]]:
+    return [(each.pod.line, each.pod.node) for each in made.evictions]
+
+
+MACHINES: Final = machine("n1"), machine("n2")
+LEAST_USED: Final = web("a", "n1")
+PODS: Final = LEAST_USED, web("b", "n2"), web("c", "n2")
+
+
+def test_a_node_is_emptied_and_keeps_the_taint() -> None:
+    made = run(policy(CONSOLIDATE), picture(*MACHINES, *PODS), NothingChanged(at(600)))
+
+    assert left(made) == [("a", "n1")]
+    assert made.evictions[0].replacement_node == "n2"
+    assert consolidation_of(own(made, "n1")) == EMPTY
+
+
+def test_a_recorded_change_of_the_node_leaves_it_the_taint_of_this_world() -> None:
+    relabelled = replace(MACHINES[0], labels={**MACHINES[0].labels, "a": "b"})
+
+    made = run(
+        policy(CONSOLIDATE),
+        picture(*MACHINES, *PODS),
+        changed(300, relabelled),
+        NothingChanged(at(600)),
+    )
+
+    assert consolidation_of(own(made, "n1")) == EMPTY
+    assert own(made, "n1").labels == relabelled.labels
+
+
+def test_a_taint_of_the_recorded_controller_is_taken_off_where_this_policy_empties_no_nodes() -> (
+    None
+):
+    begun = machine("n1", f"{CONSOLIDATING}={EMPTYING}:PreferNoSchedule")
+
+    made = run(
+        policy(TAINTS),
+        picture(begun, MACHINES[1], *PODS),
+        changed(100, replace(begun, taints=(*begun.taints, *node("x", "gpu:NoSchedule").taints))),
+        NothingChanged(at(600)),
+    )
+
+    assert [taint.key for taint in own(made, "n1").taints] == ["gpu"]
+    assert left(made) == [("a", "n1")]
+
+
+def test_the_set_that_the_recorded_controller_began_is_made_once() -> None:
+    emptying = machine("n1", f"{CONSOLIDATING}={EMPTYING}:PreferNoSchedule")
+    replacement = web("a-new", "n2", created=START_S + 31)
+
+    made = run(
+        policy(CONSOLIDATE),
+        picture(*MACHINES, *PODS),
+        changed(30, emptying),
+        evicted(31, LEAST_USED, replacement),
+        NothingChanged(at(600)),
+    )
+
+    assert left(made) == [("a", "n1")]
+
+
+def test_a_set_that_nothing_finds_any_more_is_given_up_after_a_minute() -> None:
+    """A pod comes to the other node before the first may leave: now nothing fits there."""
+    waits = "guards: {disabled: [SingleReplicas, UnreadyWorkloads, Rollouts], minPodAge: 0s}"
+    made = run(
+        policy(
+            CONSOLIDATE,
+            settings=f"---\napiVersion: reactive-desched/v1alpha1\n"
+            f"kind: ReactiveSettings\n{waits}\nbudgets: {{warmUp: null}}\n",
+        ),
+        picture(*MACHINES, *PODS),
+        NothingChanged(at(5)),
+        changed(5, web("d", "n2", "2"), Verb.ADDED),
+        NothingChanged(at(600)),
+    )
+
+    assert consolidation_of(own(made, "n1")) is None
+
+
+WAITING: Final = replace(web("big", None, "3"), status=NOWHERE, condition_transitions=(0,))
+HALVES: Final = [web(f"{n}{i}", n) for n in ("n1", "n2") for i in "ab"]
+
+
+def test_a_pod_is_bound_for_which_this_policy_makes_room() -> None:
+    made = run(policy(MAKE_ROOM), picture(*MACHINES, *HALVES, WAITING), NothingChanged(at(900)))
+
+    assert len(made.evictions) == 1
+    bound = own_pod(made, WAITING)
+    assert bound.node == made.evictions[0].pod.node
+    assert bound.status.is_ready
+
+
+def test_the_pod_stays_bound_and_ready_while_the_recorded_one_waits_on() -> None:
+    longer = replace(WAITING, labels={"a": "b"})
+    starts = replace(longer, node="n2", status=PodStatus("Pending"))
+
+    made = run(
+        policy(MAKE_ROOM),
+        picture(*MACHINES, *HALVES, WAITING),
+        changed(800, longer),
+        changed(850, starts),
+        NothingChanged(at(900)),
+    )
+
+    assert own_pod(made, WAITING).node == made.evictions[0].pod.node
+    assert own_pod(made, WAITING).labels == {"a": "b"}
+    assert own_pod(made, WAITING).status.is_ready
+
+
+def test_the_pod_keeps_its_nomination_while_the_recorded_one_changes() -> None:
+    cluster = list(picture(*MACHINES, *HALVES, WAITING))
+    [eviction] = run(policy(MAKE_ROOM), cluster, NothingChanged(at(900))).evictions
+    leaves = eviction.time_s - START_S
+
+    made = run(
+        policy(MAKE_ROOM),
+        cluster,
+        changed(leaves + 0.1, replace(WAITING, labels={"a": "b"})),
+        NothingChanged(at(leaves + 0.2)),
+    )
+
+    assert own_pod(made, WAITING).labels == {"a": "b"}
+    assert own_pod(made, WAITING).status.nominated_node == eviction.pod.node
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_room_that_was_made_in_the_recording_is_made_once(*, is_recorded: bool) -> None:
+    """Where the recorded controller made it, the pod is bound there as recorded, else here."""
+    victim = HALVES[0]
+    nominated = replace(WAITING, status=replace(NOWHERE, nominated_node="n1"))
+    bound = replace(WAITING, node="n1", status=web("x", "n1").status)
+    then = (
+        changed(301, nominated),
+        *evicted(302, victim, web("n1a-new", "n2", created=START_S + 302)),
+        changed(308, bound),
+    )
+
+    made = run(
+        policy(MAKE_ROOM),
+        picture(*MACHINES, *HALVES, WAITING),
+        then if is_recorded else (),
+        NothingChanged(at(900)),
+    )
+
+    assert len(made.evictions) == 1
+
+
+def own_pod(made: PolicyRun, recorded: Pod) -> Pod:
+    assert made._driven is not None
+    found = made._driven.controller.view.pod(recorded.uid)
+    assert found is not None
+    return found
