@@ -251,13 +251,16 @@ class _Found:
             )
 
     def evictions(self, since_s: float, limit: int) -> list[PastEviction]:
-        """Return the newest of the evictions that were requested since then, oldest first."""
-        wanted = [
-            (request.requested_s, id_)
+        """Return the newest of the evictions that were requested since then, oldest first.
+
+        Of one time they are in the order of their records: ids are drawn by chance.
+        """
+        wanted = sorted(
+            (request.requested_s, request.sequence, id_)
             for id_, request in self.requests.items()
             if request.requested_s >= since_s
-        ]
-        return [self._eviction(id_) for _, id_ in sorted(wanted)[-limit:]]
+        )
+        return [self._eviction(id_) for _, _, id_ in wanted[-limit:]]
 
     def unfollowed_of(self, evictions: Iterable[PastEviction]) -> dict[str, AnyEvent]:
         """Return the outcome of each of these evictions that evicted a pod and was not followed.

@@ -1,5 +1,6 @@
 """The asynchronous half of the journal: many append, one writer puts it on disk together."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -246,18 +247,23 @@ class Journal:
         config: JournalConfig,
         *,
         clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
         recovered: Wakeup | None = None,
         disk: Disk = _REAL_DISK,
     ) -> "Journal":
         """Take the directory, repair a torn end, and go on behind the last record.
 
-        `clock` returns the time of day. Raises JournalError when the directory is in use or cannot
-        be written to, and ConfigError for a key that cannot sign. When cancelled, it does not wait
-        for a stuck disk; a directory that is locked after all stays locked until the process ends.
+        `clock` returns the time of day, and `monotonic` the seconds by which checkpoints become
+        due; both are asked in the disk's thread, too. Raises JournalError when the directory is in
+        use or cannot be written to, and ConfigError for a key that cannot sign. When cancelled, it
+        does not wait for a stuck disk; a directory that is locked after all stays locked until the
+        process ends.
         """
         thread = DiskThread("journal opening")
         try:
-            opened = await thread.run(partial(open_directory, directory, disk, config, clock))
+            opened = await thread.run(
+                partial(open_directory, directory, disk, config, clock, monotonic)
+            )
         finally:
             thread.close()
         return cls(opened, clock, recovered)
@@ -573,10 +579,13 @@ async def open_journal(
     config: JournalConfig,
     *,
     clock: Callable[[], datetime],
+    monotonic: Callable[[], float] = time.monotonic,
     recovered: Wakeup | None = None,
 ) -> AsyncIterator[Journal]:
     """Open a journal, write what the block appends, and flush and close it at the end."""
-    journal = await Journal.open(directory, config, clock=clock, recovered=recovered)
+    journal = await Journal.open(
+        directory, config, clock=clock, monotonic=monotonic, recovered=recovered
+    )
     async with anyio.create_task_group() as group:
         await group.start(journal.run)
         try:

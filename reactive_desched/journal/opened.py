@@ -48,9 +48,15 @@ class OpenedJournal(NamedTuple):
 
 
 def open_directory(
-    directory: Path, disk: Disk, config: JournalConfig, clock: Callable[[], datetime]
+    directory: Path,
+    disk: Disk,
+    config: JournalConfig,
+    clock: Callable[[], datetime],
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> OpenedJournal:
     """Lock the directory, repair what the last writer left, and let a log go on behind it.
+
+    `monotonic` returns the seconds by which checkpoints become due, in any thread.
 
     Where the end is missing, by what followers had of it, another epoch begins: its sequences are
     used again, under another source. A record says so before the positions of followers are
@@ -71,7 +77,7 @@ def open_directory(
         source = recovery.source if is_same else _new_source(config)
         signer = open_signer(directory, config.key_file, source.removeprefix("//"))
         recovery = replace(recovery, has_new_key=signer.replaces_key and recovery.next_seq > 1)
-        checkpointer = _checkpointer(signer, config, clock, recovery)
+        checkpointer = _checkpointer(signer, config, clock, monotonic, recovery)
         log = SegmentWriter(
             directory, disk=disk, rotation=config.rotation, checkpointer=checkpointer, clock=clock
         )
@@ -113,14 +119,18 @@ def _record_epoch(log: SegmentWriter, found: Recovery, time: datetime) -> None:
 
 
 def _checkpointer(
-    signer: Ed25519Signer, config: JournalConfig, clock: Callable[[], datetime], recovery: Recovery
+    signer: Ed25519Signer,
+    config: JournalConfig,
+    clock: Callable[[], datetime],
+    monotonic: Callable[[], float],
+    recovery: Recovery,
 ) -> Checkpointer:
     return Checkpointer(
         signer,
         every_records=config.every_records,
         every_s=config.every_s,
         clock=clock,
-        monotonic=time.monotonic,
+        monotonic=monotonic,
         size=recovery.checkpoint_size,
         root=recovery.checkpoint_root,
     )

@@ -183,6 +183,14 @@ def test_beyond_the_bound_the_newest_evictions_are_kept(tmp_path: Path) -> None:
     assert history.begins_s == START.timestamp() + 6 * 60
 
 
+def test_evictions_of_one_time_are_in_the_order_of_their_records(tmp_path: Path) -> None:
+    write_journal(tmp_path, [event for key in "bca" for event in eviction(key)])
+
+    history = read_history(tmp_path, Moment(NOW_S))
+
+    assert names(history.evictions) == ["b", "c", "a"]
+
+
 def test_no_more_files_are_begun_beyond_so_many_bytes(tmp_path: Path) -> None:
     events = [event for minute in range(9) for event in eviction(str(minute), minute)]
     write_journal(tmp_path, events, per_segment=6)

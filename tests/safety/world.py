@@ -247,6 +247,7 @@ class Life:
                     world.directory,
                     journal_config(world.config.settings),
                     clock=lambda: datetime.fromtimestamp(world.wall_now(), UTC),
+                    monotonic=anyio.current_time,
                     recovered=self._work_available,
                 ) as journal:
                     recorder = JournalRecorder(

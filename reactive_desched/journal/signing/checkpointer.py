@@ -69,7 +69,7 @@ class Checkpointer:
         self._every_s = every_s
         self._clock = clock
         self._monotonic = monotonic
-        self._checkpointed_at = monotonic()
+        self._due_at = monotonic() + every_s
         self.size = size
         self.root = root
 
@@ -82,12 +82,12 @@ class Checkpointer:
         """Say whether so many records since the last checkpoint ask for another."""
         if records >= self._every_records:
             return True
-        return records > 0 and self._monotonic() - self._checkpointed_at >= self._every_s
+        return records > 0 and self._monotonic() >= self._due_at
 
     @property
     def due_in_s(self) -> float:
         """In how many seconds to ask `is_due` again, while no record comes."""
-        left_s = self._every_s - (self._monotonic() - self._checkpointed_at)
+        left_s = self._due_at - self._monotonic()
         return left_s if left_s > 0 else self._every_s
 
     def encode_checkpoint(
@@ -106,5 +106,5 @@ class Checkpointer:
 
     def checkpointed(self, size: int, root: str) -> None:
         """Note that a checkpoint is on disk."""
-        self._checkpointed_at = self._monotonic()
+        self._due_at = self._monotonic() + self._every_s
         self.size, self.root = size, root
