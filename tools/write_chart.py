@@ -27,11 +27,24 @@ MONITORING: Final = DEPLOY / "monitoring"
 _TEXT: Final[Json] = {"type": "string"}
 _BOOL: Final[Json] = {"type": "boolean"}
 _MAP: Final[Json] = {"type": "object", "additionalProperties": {"type": "string"}}
+_LABELS: Final[Json] = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "string",
+        "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
+    },
+}
 _OPEN: Final[Json] = {"type": "object"}
 _OBJECTS: Final[Json] = {"type": "array", "items": {"type": "object"}}
 _QUANTITY: Final[Json] = {
     "type": ["string", "number"],
     "pattern": r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(n|u|m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?$",
+    "minimum": 0,
+}
+_SIZE: Final[Json] = {
+    "type": ["string", "number"],
+    "pattern": r"^[0-9.]*[1-9][0-9.]*(m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?$",
+    "exclusiveMinimum": 0,
 }
 _QUANTITIES: Final[Json] = {"type": "object", "additionalProperties": _QUANTITY}
 _SCHEDULE: Final[Json] = {
@@ -42,6 +55,10 @@ _PERIOD: Final[Json] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"}
 _NAME: Final[Json] = {"type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$"}
 
 
+_BOOL_OR_NULL: Final[Json] = {"type": ["boolean", "null"]}
+_TEXT_OR_NULL: Final[Json] = {"type": ["string", "null"]}
+_ID: Final[Json] = {"type": ["integer", "null"], "minimum": 0}
+_TEXTS: Final[Json] = {"type": ["array", "null"], "items": _TEXT}
 _VARIABLE: Final[Json] = {
     "type": "object",
     "additionalProperties": False,
@@ -81,6 +98,22 @@ def _section(*, may_lack: tuple[str, ...] = (), **properties: Json) -> Json:
     }
 
 
+def _known(**properties: Json) -> Json:
+    """Describe a part of a pod by the fields that people write; it may have others, and be null."""
+    return {"type": ["object", "null"], "properties": properties}
+
+
+def _security(**more: Json) -> Json:
+    """Describe a security context of a pod or a container."""
+    return _known(
+        runAsNonRoot=_BOOL_OR_NULL,
+        runAsUser=_ID,
+        runAsGroup=_ID,
+        seccompProfile=_known(type=_TEXT_OR_NULL),
+        **more,
+    )
+
+
 def _values() -> dict[str, Json]:
     """Describe the values that are not a policy or settings."""
     monitor = _section(
@@ -90,7 +123,7 @@ def _values() -> dict[str, Json]:
         ),
         enabled=_BOOL,
         interval=_PERIOD,
-        labels=_MAP,
+        labels=_LABELS,
         namespace=_NAME,
         scrapeTimeout={"type": "string", "pattern": "^([0-9]+(ms|s|m|h))*$"},
         honorLabels=_BOOL,
@@ -107,20 +140,20 @@ def _values() -> dict[str, Json]:
         "replicas": {"type": "integer", "minimum": 0},
         "nameOverride": _NAME,
         "fullnameOverride": _NAME,
-        "commonLabels": _MAP,
+        "commonLabels": _LABELS,
         "commonAnnotations": _MAP,
         "image": _section(
             may_lack=("tag", "digest"),
             repository={
                 "type": "string",
-                "minLength": 1,
+                "pattern": "^[A-Za-z0-9][-A-Za-z0-9._:/@]*$",
                 "if": {"pattern": "(^|/)descheduler/descheduler$"},
                 "then": {
                     "const": "the image that you built from the Dockerfile: this is the image of"
                     " the SIG descheduler"
                 },
             },
-            tag=_TEXT,
+            tag={"type": "string", "pattern": "^([A-Za-z0-9_][-.A-Za-z0-9_]{0,127})?$"},
             digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
             pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
         ),
@@ -145,7 +178,7 @@ def _values() -> dict[str, Json]:
             may_lack=("storageClassName", "accessModes", "existingClaim"),
             enabled=_BOOL,
             keep=_BOOL,
-            size=_QUANTITY,
+            size=_SIZE,
             storageClassName=_TEXT,
             accessModes={"type": "array", "items": {"enum": list(modes)}},
             existingClaim=_NAME,
@@ -173,24 +206,29 @@ def _values() -> dict[str, Json]:
             "properties": {"requests": _QUANTITIES, "limits": _QUANTITIES},
         },
         "priorityClassName": _NAME,
-        "nodeSelector": _MAP,
+        "nodeSelector": _LABELS,
         "tolerations": _OBJECTS,
         "affinity": _OPEN,
         "topologySpreadConstraints": _OBJECTS,
-        "podLabels": _MAP,
+        "podLabels": _LABELS,
         "podAnnotations": _MAP,
         "dnsPolicy": {"enum": ["", "Default", "ClusterFirst", "ClusterFirstWithHostNet", "None"]},
         "dnsConfig": _OPEN,
         "hostAliases": _OBJECTS,
         "automountServiceAccountToken": _BOOL,
-        "podSecurityContext": _OPEN,
-        "securityContext": _OPEN,
+        "podSecurityContext": _security(fsGroup=_ID, fsGroupChangePolicy=_TEXT_OR_NULL),
+        "securityContext": _security(
+            allowPrivilegeEscalation=_BOOL_OR_NULL,
+            privileged=_BOOL_OR_NULL,
+            readOnlyRootFilesystem=_BOOL_OR_NULL,
+            capabilities=_known(add=_TEXTS, drop=_TEXTS),
+        ),
         "extraVolumes": _OBJECTS,
         "extraVolumeMounts": _OBJECTS,
         "networkPolicy": _section(
             may_lack=("extraIngress",),
             enabled=_BOOL,
-            monitoringNamespace={"type": "string", "minLength": 1},
+            monitoringNamespace={**_NAME, "minLength": 1},
             extraIngress=_OBJECTS,
             egress=_section(
                 may_lack=("extra",),
@@ -205,8 +243,8 @@ def _values() -> dict[str, Json]:
             documentationUrl={"type": "string", "pattern": "^(https?://.*[^/])?$"},
             serviceMonitor=monitor,
             podMonitor=monitor,
-            prometheusRule=_section(may_lack=("labels",), enabled=_BOOL, labels=_MAP),
-            dashboards=_section(may_lack=("labels",), enabled=_BOOL, labels=_MAP),
+            prometheusRule=_section(may_lack=("labels",), enabled=_BOOL, labels=_LABELS),
+            dashboards=_section(may_lack=("labels",), enabled=_BOOL, labels=_LABELS),
         ),
         "global": {"description": "Helm's own, for a chart that includes this one; not read."},
         "enabled": {

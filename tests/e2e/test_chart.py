@@ -142,6 +142,22 @@ WRONG: dict[str, tuple[Values, str]] = {
     "unknown field of a policy": ({"policy": {"profile": []}}, "profile"),
     "number for a variable": ({"env": [{"name": "A", "value": 5}]}, "env/0/value"),
     "variable without a name": ({"extraEnv": [{"value": "x"}]}, "missing property 'name'"),
+    "label that is none": ({"nodeSelector": {"a": 'x"y'}}, "nodeSelector/a"),
+    "label too long": ({"podLabels": {"a": "x" * 64}}, "podLabels/a"),
+    "namespace that is none": (
+        {"networkPolicy": {"monitoringNamespace": 'a"b'}},
+        "networkPolicy/monitoringNamespace",
+    ),
+    "volume of no size": ({"persistence": {"size": "0"}}, "persistence/size"),
+    "volume of less": ({"persistence": {"size": -1}}, "persistence/size"),
+    "negative amount": ({"resources": {"limits": {"memory": -1}}}, "resources/limits/memory"),
+    "image that is none": ({"image": {"repository": "a b"}}, "image/repository"),
+    "tag that is none": ({"image": {"tag": "1+2"}}, "image/tag"),
+    "text for a user": ({"podSecurityContext": {"runAsUser": "5"}}, "podSecurityContext/runAsUser"),
+    "text for a list of a container": (
+        {"securityContext": {"capabilities": {"drop": "ALL"}}},
+        "securityContext/capabilities/drop",
+    ),
     "port that is none": (
         {"networkPolicy": {"egress": {"apiServer": {"ports": [99999]}}}},
         "networkPolicy/egress/apiServer/ports/0",

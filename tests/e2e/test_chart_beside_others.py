@@ -218,6 +218,18 @@ def test_egress_is_limited_to_names_the_api_server_and_the_addresses_that_are_se
     assert lets_out(helm.template(values | {"kind": kind})) == set()
 
 
+def test_a_list_without_ports_lets_nothing_out(helm: Helm) -> None:
+    """A rule without `ports` would let out every connection."""
+    none: Values = {"dns": {"ports": []}, "apiServer": {"ports": []}, "services": {"ports": []}}
+    policies = [
+        each["spec"]
+        for each in helm.template({"networkPolicy": {"egress": {"enabled": True, **none}}})
+        if each["kind"] == "NetworkPolicy"
+    ]
+
+    assert [each.get("egress") for each in policies if "Egress" in each["policyTypes"]] == [None]
+
+
 def test_more_of_egress_and_ingress_is_let_through_as_it_is_written(helm: Helm) -> None:
     api_server = [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
     rule = {"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]}
