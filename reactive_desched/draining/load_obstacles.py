@@ -35,6 +35,10 @@ class LoadObstacles(Struct, frozen=True):
     def lines(self, level: Level) -> Iterator[str]:
         """Say what keeps pods from moving by the thresholds of a level."""
         yield from self._stopped()
+        if not self.classes.selected:
+            matches = "" if self.pool.takes_every_node else ": its nodeSelector matches none"
+            yield f"no node is in the pool{matches}"
+            return
         for text in self._unconfirmed():
             yield f"{text}; --passes {self.pool.abnormalities + 1} looks so often"
         yield from self._unmeasured()

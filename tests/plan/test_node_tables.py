@@ -365,6 +365,20 @@ def test_what_moves_stands_in_the_table_of_the_pool_that_it_moves_in(world: Any)
     assert (small.moves.evict, row(small, "big1").moves.evict) == (0, 0)
 
 
+def test_a_pool_without_nodes_says_so_and_nothing_else(world: Any, golden: Golden) -> None:
+    args = {
+        "lowThresholds": {"cpu": 30},
+        "highThresholds": {"cpu": 60},
+        "anomalyCondition": {"consecutiveAbnormalities": 5},
+        "nodeSelector": {"matchLabels": {"pool": "of-another-cluster"}},
+    }
+    objects = [node(world, "n1"), node_metric("n1", "3"), pod(world, "a", "n1")]
+
+    (empty,) = look(world, policy("LowNodeLoad", **args), objects).tables
+
+    assert empty.obstacles == (golden(),)
+
+
 def test_production_pods_have_a_table_of_their_own(world: Any) -> None:
     args = {
         "lowThresholds": {"cpu": 30},

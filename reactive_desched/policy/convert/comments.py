@@ -129,12 +129,19 @@ class _CommentFinder:
     def _group_by_target(
         self, lines: Sequence[_NumberedLine], above: NodeSpan | None
     ) -> Iterator[tuple[Path, list[_NumberedLine]]]:
-        """Group lines by what they are about: the nearest part above not indented deeper."""
+        """Group lines by what they are about: the nearest part above not indented deeper.
+
+        What follows a line and is indented deeper stays with it: a mapping that is commented out
+        is one comment.
+        """
         group: list[_NumberedLine] = []
         target: Path = ()
         for line in lines:
             path = target if line.is_empty else self._target(line, above)
-            if path != target and any(not each.is_empty for each in group):
+            has_text = any(not each.is_empty for each in group)
+            if has_text and len(path) > len(target):
+                path = target
+            if path != target and has_text:
                 yield target, group
                 group = []
             group.append(line)

@@ -194,7 +194,7 @@ def _pace(args: MigrationControllerArgs) -> Iterator[_Difference]:
             word = "more" if written > taken else "less"
             yield (field,), f"is {word} than migration.{field} takes", f"it becomes {taken:g}"
     if args.max_unavailable_per_workload is not None:
-        message = "no pod goes here while another of its workload is not Ready"
+        message = "here no pod leaves while another of its workload is not Ready"
         hint = "the guard UnreadyWorkloads is stricter; migration jobs go by the number"
         yield ("maxUnavailablePerWorkload",), message, hint
     for kind, limiter in args.object_limiters.items():

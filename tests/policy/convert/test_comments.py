@@ -43,6 +43,24 @@ def test_what_is_above_a_strategy_goes_above_its_entry_in_plugin_config() -> Non
     ]
 
 
+def test_a_mapping_that_is_commented_out_stays_one_comment() -> None:
+    text = LIFE.replace(
+        "params:\n",
+        """params:
+      namespaces:
+        include:
+        - a
+        # b is old
+      # exclude:
+        # - c
+        #   - d
+""",
+    )
+
+    assert around(text, "# exclude:", below=2) == ["# exclude:", "# - c", "#   - d"]
+    assert around(text, "# b is old", above=1, below=1) == ["- a", "# b is old", "plugins:"]
+
+
 def test_what_is_beside_a_strategy_goes_beside_or_above_its_entry() -> None:
     text = LIFE.replace("PodLifeTime:\n", "PodLifeTime: # old\n")
 
