@@ -15,10 +15,13 @@ from reactive_desched import policy
 from reactive_desched._version import __version__
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy import document
+from reactive_desched.policy.koordinator.migration_controller import MigrationControllerArgs
 from reactive_desched.policy.legacy import v1alpha1
 from reactive_desched.policy.legacy.strategies import STATES, STRATEGIES, THRESHOLDS, Strategy
 from reactive_desched.policy.registry import (
+    EVICT,
     EXTENSION_POINTS,
+    MIGRATION_CONTROLLER,
     SUPPORTED_POINTS,
     Registry,
     with_evictor,
@@ -37,11 +40,11 @@ _NOT_READ: Final[Json] = {"description": "Accepted here and not read."}
 def v1alpha2() -> Json:
     """Describe a DeschedulerPolicy, the arguments of each plugin by its name."""
     plugins = with_evictor(plugin_registry())
-    definitions_by_name = definitions(
-        [document.PolicyDocument, *(spec.args for spec in plugins.values())]
-    )
-    for spec in plugins.values():
-        args = definitions_by_name[spec.args.__name__]
+    models: list[type[BaseModel]] = [spec.args for spec in plugins.values()]
+    models.append(MigrationControllerArgs)
+    definitions_by_name = definitions([document.PolicyDocument, *models])
+    for model in models:
+        args = definitions_by_name[model.__name__]
         args["properties"] = {
             **args.get("properties", {}),
             "apiVersion": _NOT_READ,
@@ -142,11 +145,13 @@ def _head(name: str) -> Json:
 
 def _plugin_config(entry: Json, plugins: Registry) -> Json:
     """Tie the arguments of an entry to its name."""
+    args = {name: spec.args for name, spec in plugins.items()}
+    args[MIGRATION_CONTROLLER] = MigrationControllerArgs
     typed = [
-        if_then(require_non_empty("name", const=name), _entry(spec.args))
-        for name, spec in sorted(plugins.items())
+        if_then(require_non_empty("name", const=name), _entry(model))
+        for name, model in sorted(args.items())
     ]
-    name = {**entry["properties"]["name"], "enum": sorted(plugins)}
+    name = {**entry["properties"]["name"], "enum": sorted(args)}
     return {**entry, "properties": {**entry["properties"], "name": name}, "allOf": typed}
 
 
@@ -186,8 +191,12 @@ def _extension_points(section: Json, plugins: Registry) -> Json:
     for point in EXTENSION_POINTS:
         if point in SUPPORTED_POINTS:
             names = sorted(name for name, spec in plugins.items() if point in spec.points)
+            if point == "filter":  # as koordinator's profiles have it
+                names.append(MIGRATION_CONTROLLER)
             enabled = {"items": {"type": "string", "enum": names}}
             points[point] = {**points[point], "properties": {"enabled": enabled}}
+    evicts: Json = {"items": {"type": "string", "enum": [MIGRATION_CONTROLLER]}}
+    points[EVICT] = {**points[EVICT], "properties": {"enabled": evicts}}
     return {**section, "properties": points}
 
 

@@ -139,6 +139,10 @@ WRONG: dict[str, tuple[Values, str]] = {
         },
         "maxAge",
     ),
+    "what does not evict": (
+        {"policy": {"profiles": [{"plugins": {"evict": {"enabled": ["DefaultEvictor"]}}}]}},
+        "plugins/evict/enabled/0",
+    ),
     "unknown field of a policy": ({"policy": {"profile": []}}, "profile"),
     "number for a variable": ({"env": [{"name": "A", "value": 5}]}, "env/0/value"),
     "variable without a name": ({"extraEnv": [{"value": "x"}]}, "missing property 'name'"),
@@ -505,6 +509,27 @@ def granted(objects: list[Object], kind: str) -> set[str]:
     return {
         f"{group}/{r}" for rule in rules for group in rule["apiGroups"] for r in rule["resources"]
     }
+
+
+def test_a_profile_of_koordinators_has_the_rights_that_its_jobs_take(helm: Helm) -> None:
+    args = {"evictionPolicy": "SoftEviction", "schedulerNames": ["koord-scheduler"]}
+    profile: Values = {
+        "name": "a",
+        "pluginConfig": [{"name": "MigrationController", "args": args}],
+        "plugins": {
+            "evict": {"enabled": ["MigrationController"]},
+            "filter": {"enabled": ["MigrationController"]},
+            "deschedule": {"enabled": ["RemoveFailedPods"]},
+        },
+    }
+    by_policy = helm.template({"policy": {"profiles": [None, profile]}})
+    by_settings = helm.template({"settings": {"migration": args}})
+
+    assert granted(by_policy, "ClusterRole") == granted(by_settings, "ClusterRole")
+    assert "scheduling.koordinator.sh/podmigrationjobs" in granted(by_policy, "ClusterRole")
+    del profile["plugins"]["evict"]
+    left = helm.template({"policy": {"profiles": [profile]}})
+    assert granted(left, "ClusterRole") == granted(helm.template({}), "ClusterRole")
 
 
 def test_rights_follow_from_what_is_on(helm: Helm) -> None:

@@ -69,6 +69,35 @@ def test_every_rule_is_about_a_model_that_is_there() -> None:
     assert RULES.keys() - known == set()
 
 
+def of_koordinator(evict: str = "MigrationController", **args: object) -> Json:
+    profile = {
+        "name": "p",
+        "pluginConfig": [{"name": "MigrationController", "args": args}],
+        "plugins": {
+            "evict": {"enabled": [evict]},
+            "filter": {"enabled": ["MigrationController"]},
+            "deschedule": {"enabled": ["RemoveFailedPods"]},
+        },
+    }
+    return policy(profiles=[profile])
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (of_koordinator(maxMigratingPerNode=3), True),
+        (of_koordinator(maxMigratingPerNode="x"), False),
+        (of_koordinator(maxMigrating=3), False),
+        (of_koordinator(evict="DefaultEvictor"), False),
+    ],
+    ids=["sound", "wrong type", "unknown argument", "evicts nothing"],
+)
+def test_a_profile_of_koordinators_is_valid_where_it_is_sound(
+    document: Json, *, expected: bool
+) -> None:
+    assert (is_sound(document), is_valid(document)) == (expected, expected)
+
+
 def fields_of(schema: Json) -> Iterator[tuple[str, Json]]:
     for model, definition in {"": schema, **schema["definitions"]}.items():
         for field, shape in definition.get("properties", {}).items():

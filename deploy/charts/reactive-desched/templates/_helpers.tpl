@@ -262,6 +262,21 @@ spec:
     {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
 {{- end }}
 
+{{- /* How migration jobs are carried out, by the settings or by a profile's MigrationController; empty without jobs. */}}
+{{- define "desched.migration" -}}
+{{- $found := get .Values.settings "migration" }}
+{{- range .Values.policy.profiles }}
+{{- if has "MigrationController" (((.).plugins).evict).enabled }}
+{{- $args := dict }}
+{{- range .pluginConfig }}
+{{- if eq .name "MigrationController" }}{{ $args = .args | default dict }}{{ end }}
+{{- end }}
+{{- $found = merge (ternary $found dict (kindIs "map" $found) | deepCopy) $args }}
+{{- end }}
+{{- end }}
+{{- if kindIs "map" $found }}{{ $found | toJson }}{{ end }}
+{{- end }}
+
 {{- /* The settings that the controller reads at its start only, as they are written. */}}
 {{- define "desched.readAtStart" -}}
 {{- $found := dict }}
