@@ -51,12 +51,19 @@ def opposed_plugins(policy: Policy, location: SourceLocation) -> Iterator[Diagno
 
 def _movers(policy: Policy, location: SourceLocation) -> Iterator[_Mover]:
     for profile, at in zip(policy.profiles, location.below("profiles").items(), strict=True):
-        for entry in at.below("pluginConfig").items():
-            name = entry.below("name")
-            args = profile.args.get(name.text or "")
-            if isinstance(args, MovesBetweenNodes) and name.text in profile.balance:
+        for name in profile.balance:
+            args = profile.args.get(name)
+            if isinstance(args, MovesBetweenNodes):
                 for band in args.node_bands():
-                    yield _Mover(name.text or "", profile, band, name)
+                    yield _Mover(name, profile, band, _place_of(name, at))
+
+
+def _place_of(name: str, profile: SourceLocation) -> SourceLocation:
+    """Return where a plugin is configured, else where the profile enables it."""
+    configured = (entry.below("name") for entry in profile.below("pluginConfig").items())
+    enabled = (at for _, at in profile.below("plugins", "balance", "enabled").texts())
+    found = (at for at in (*configured, *enabled) if at.text == name)
+    return next(found, profile)
 
 
 def _opposition(filler: _Mover, taker: _Mover) -> Diagnostic | None:

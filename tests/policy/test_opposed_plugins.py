@@ -84,6 +84,22 @@ def test_plugins_that_agree_are_not(plugins: Args) -> None:
     assert warnings_of(profile("default", plugins)) == []
 
 
+def test_a_plugin_without_arguments_of_its_own_is_named_where_it_is_enabled() -> None:
+    """ConsolidateNodes empties nodes by default."""
+    both = profile("default", {**low(30, 60), "ConsolidateNodes": {}})
+    both["pluginConfig"] = [each for each in both["pluginConfig"] if each["args"]]
+    policy = {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "profiles": [both],
+    }
+
+    [found] = check_source(SourceText(json.dumps(policy), "p.yaml"), plugin_registry()).warnings
+
+    assert found.rule is Rule.OPPOSED_PLUGINS
+    assert found.path == "profiles[0].plugins.balance.enabled[1]"
+
+
 def test_plugins_of_two_profiles_are_named_with_these(golden: Golden) -> None:
     crossing = warnings_of(profile("a", low(50, 80)), profile("b", low(10, 40)))
 
