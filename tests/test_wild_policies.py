@@ -170,6 +170,7 @@ NOT_HERE = (
     "DrainNodes",
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
+    "KeepNodesFree",
     "MakeRoomForPending",
     "ScaleDownBinPack",
 )

@@ -15,7 +15,7 @@ from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import Decision
 from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.node_table import NodeTable
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import Node, Pod
 
 __all__ = ["BalancePlugin", "Plan", "SweepFilters"]
 
@@ -81,6 +81,14 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         The taint is taken off where no acting plugin does so any more.
         """
         return False
+
+    def nodes_to_close(self, cluster: Cluster) -> Iterable[Node]:
+        """Return empty nodes that are to have the taint without a set, and do not have it yet.
+
+        It is asked every second, of an acting plugin that `closes_nodes`.
+        """
+        del cluster
+        return ()
 
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:

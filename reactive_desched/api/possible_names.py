@@ -104,6 +104,7 @@ NamedOrSelectedNamespaces = Annotated[tuple[str, ...], _SELECTED_NAMESPACES]
 OwnerKindNames = Annotated[tuple[str, ...], _OWNER_KINDS]
 ResourceNames = Annotated[tuple[str, ...], RESOURCE_NAMES]
 ConditionStatus = Annotated[str, _CONDITION_STATUSES]
+ResourceName = Annotated[str, RESOURCE_NAMES]
 PercentByResource = Annotated[Mapping[str, Percent], RESOURCE_NAMES]
 """Per cent by the name of a resource."""
 

@@ -14,6 +14,7 @@ from reactive_desched.controller.consolidation import (
     SetState,
     acts,
     leaves_still,
+    nodes_kept_free,
     nodes_to_close,
 )
 from reactive_desched.controller.pipeline import Pipeline
@@ -94,6 +95,8 @@ class Consolidation:
         for each in controller.sets_to_begin():
             if each.room_for is None:
                 await self._begin(each, write)
+        for node in tuple(nodes_kept_free(controller)):
+            await self._write(node, consolidating_taint(EMPTY), write)
 
     async def _begin(self, moved: MoveSet, write: WriteTaint) -> None:
         info = self._controller.view.node_info(moved.node)

@@ -1,7 +1,8 @@
 """Says of each node with the taint of a set whether its set goes on, is done, or has ended."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -9,16 +10,17 @@ from msgspec import Struct
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.index import NodeInfo
 from reactive_desched.controller.controller import Controller
-from reactive_desched.controller.subscriptions import PluginInstance
+from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
 from reactive_desched.model.consolidation import (
     ALL_NODES,
     EMPTY,
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
-from reactive_desched.model.modes import OBSERVE
+from reactive_desched.model.modes import ACT, OBSERVE
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.objects import Node
+from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.state.cluster import ClusterView
 
 ENDS_AFTER_S: Final = 60.0
@@ -104,6 +106,27 @@ def _closing(controller: Controller) -> Iterator[PluginInstance]:
         for each in instances
         if isinstance(each.plugin, BalancePlugin) and each.plugin.closes_nodes
     )
+
+
+def nodes_kept_free(controller: Controller) -> Iterator[Node]:
+    """Yield the empty nodes that are to have the taint though no set begins, each once.
+
+    Acting plugins keep them free; one that raises an exception keeps none.
+    """
+    names: set[str] = set()
+    for instance in _closing(controller):
+        if instance.mode != ACT:
+            continue
+        ask = partial(_closed_by, instance.plugin, controller.view)
+        for node in ask_plugin(ask, otherwise=lambda _: ()):
+            if node.name not in names:
+                names.add(node.name)
+                yield node
+
+
+def _closed_by(plugin: AnyPlugin, view: ClusterView) -> Sequence[Node]:
+    assert isinstance(plugin, BalancePlugin), "of those that close nodes"
+    return tuple(plugin.nodes_to_close(view))
 
 
 def nodes_to_close(moved: MoveSet, view: ClusterView) -> Iterator[Node]:

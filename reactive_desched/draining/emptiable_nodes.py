@@ -14,7 +14,6 @@ from msgspec import Struct
 from reactive_desched.api.plugin import View
 from reactive_desched.draining.emptying import Giver
 from reactive_desched.model.consolidation import EMPTYING, consolidation_of
-from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.move_cost import move_cost
 from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
 from reactive_desched.model.node_marks import is_being_emptied
@@ -39,15 +38,18 @@ _DROPPED: Final = 200
 class EmptyingRules(Struct, frozen=True):
     """The arguments, as far as they are about nodes: see `ConsolidateNodesArgs`.
 
-    `takes_pod` says whether they let a pod leave; `price` is what a node costs, in any unit.
+    `takes_pod` says whether they let a pod leave, and `selects` whether a node may be emptied;
+    `price` is what an empty node is worth, in any unit. With `removes` nodes are emptied to be
+    removed: those that an annotation keeps are left alone.
     """
 
     takes_pod: Callable[[Pod], bool]
     price: Callable[[Node], float]
-    node_selector: LabelSelector | None
+    selects: Callable[[Node], bool]
     headroom: Mapping[str, float]
     min_nodes: Mapping[str, int]
     min_saving: float
+    removes: bool = True
 
 
 class _Standing(Struct, frozen=True, gc=False):
@@ -114,6 +116,10 @@ class EmptiableNodes:
             found[label, value] = nodes - self._rules.min_nodes[label]
         return found
 
+    def saving(self, price: float) -> float:
+        """Return what so much of `EmptyingRules.price` is worth, in nodes of a usual price."""
+        return price * self._standing / self._price if self._price else 1.0
+
     def givers(self) -> Iterator[Giver[Pod] | None]:
         """Yield the nodes that may be emptied, None for others: those of begun sets, if any.
 
@@ -135,6 +141,10 @@ class EmptiableNodes:
         while self._cheapest:
             del self._cheapest[-_DROPPED:]  # thousands at once would take milliseconds
             yield None
+
+    def leaving(self, name: str) -> int:
+        """Count the pods that would have to leave a node."""
+        return len(self._pods_on(name))
 
     def why_it_stays(self, name: str) -> str:
         """Say why a node is none of the givers; empty where it is one."""
@@ -168,7 +178,7 @@ class EmptiableNodes:
         if state is not None:
             self.begun.add(node.name)
             self.closed.add(node.name)
-        elif self._takes_pods(node):
+        elif node_takes_pods(node):
             self._takers.append(number)
         price = self._rules.price(node)
         cost = sum(move_cost(pod) for pod in pods if not self._view.is_leaving(pod))
@@ -183,17 +193,12 @@ class EmptiableNodes:
         self._standing += 1
         heappush(self._cheapest, (state is None, cost / price, number, each))
 
-    @staticmethod
-    def _takes_pods(node: Node) -> bool:
-        return not (node.unschedulable or is_to_be_drained(node) or is_being_emptied(node))
-
     def _is_selected(self, node: Node) -> bool:
         """Say whether a node may be emptied by what is said of the node itself."""
-        selector = self._rules.node_selector
         stays = says_yes(node.do_not_disrupt) or says_yes(node.scale_down_disabled)
-        if stays or not self._takes_pods(node):
+        if not node_takes_pods(node) or (stays and self._rules.removes):
             return False
-        return selector is None or selector.matches(node.labels)
+        return self._rules.selects(node)
 
     def _may_be_emptied(self, each: _Standing) -> bool:
         return self._is_selected(each.node) and all(
@@ -238,8 +243,13 @@ class EmptiableNodes:
         }
         for label in self._rules.min_nodes:
             takes[label, each.node.labels.get(label, "")] = 1
-        saving = each.price * self._standing / self._price if self._price else 1.0
+        saving = self.saving(each.price)
         return Giver(each.number, tuple(pods), each.cost, saving, takes)
+
+
+def node_takes_pods(node: Node) -> bool:
+    """Say whether neither a cordon nor a person or program that empties a node closes it."""
+    return not (node.unschedulable or is_to_be_drained(node) or is_being_emptied(node))
 
 
 def _share(pod: Pod, node: Node) -> float:

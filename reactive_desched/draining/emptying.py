@@ -7,6 +7,7 @@ orders, one after the other, and the best result is taken. It has no rule of the
 
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 from random import Random
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -46,6 +47,9 @@ MAX_SHUFFLED: Final = 500
 
 MAX_COMPARED: Final = 16
 """Of the nodes that fit a pod so many are compared."""
+
+_ROUNDING: Final = 1e-9
+"""By so much a sum of savings may differ with its order."""
 
 
 class Places(Protocol[PodT_contra]):
@@ -107,12 +111,14 @@ class EmptyingPlan(Struct, Generic[PodT], frozen=True):
     nodes: tuple[Emptied[PodT], ...] = ()
 
     @property
-    def worth(self) -> tuple[float, float]:
+    def saving(self) -> float:
+        """Return what all nodes of the plan save together."""
+        return sum(each.giver.saving for each in self.nodes)
+
+    def worth(self, enough: float) -> tuple[float, float]:
         """Return what makes one plan better than another: first its saving, then its cost."""
-        return (
-            round(sum(each.giver.saving for each in self.nodes), 9),
-            -sum(each.giver.cost for each in self.nodes),
-        )
+        saving = round(min(self.saving, enough), 9)
+        return saving, -sum(each.giver.cost for each in self.nodes)
 
 
 def plan_emptying(
@@ -121,30 +127,33 @@ def plan_emptying(
     places: Places[PodT],
     budgets: Mapping[Hashable, int],
     looks: int = MAX_LOOKS,
+    enough: float = inf,
 ) -> Generator[None, None, EmptyingPlan[PodT]]:
     """Plan which of the givers to empty onto the takers, which may be givers themselves.
 
     Yields after every look for the place of one pod, and every move that is taken back. `budgets`
-    are what the givers that are emptied may take together. All moves that were tried are taken back
-    at the end, but not where the generator is closed: that would be hundreds at once.
+    are what the givers that are emptied may take together; no more are emptied once they save
+    `enough`. All moves that were tried are taken back at the end, but not where the generator is
+    closed: that would be hundreds at once.
     """
     best: EmptyingPlan[PodT] = EmptyingPlan()
     dice = Random(0)  # noqa: S311 -- the same plan each time, and no secret
     ranked = sorted((each.cost / each.saving, each.node, each) for each in givers)
     yield
     cheapest = [giver for _, _, giver in ranked]
+    ideal = _ideal_worth(cheapest, enough)
     spent = 0
     for number in range(MAX_ORDERS if len(givers) <= MAX_SHUFFLED else 1):
-        if spent >= looks or len(best.nodes) == len(givers):
+        if spent >= looks or len(best.nodes) == len(givers) or best.worth(enough) >= ideal:
             break
         order = _changed(cheapest, best, number, dice) if number else cheapest
-        style = _STYLES[number % len(_STYLES)] if number else _FIRST
-        attempt = _Attempt(order, style, takers, places, budgets, dice)
+        style = _STYLES[number % len(_STYLES)] if number else _first_style(enough)
+        attempt = _Attempt(order, style, takers, places, budgets, dice, enough)
         for _ in islice(attempt.run(), looks - spent):
             spent += 1
             yield
         yield from attempt.take_back()
-        if attempt.plan.worth >= best.worth:
+        if attempt.plan.worth(enough) >= best.worth(enough):
             best = attempt.plan
     return best
 
@@ -162,8 +171,13 @@ class _Style(Struct, frozen=True):
     displaces: bool = True
 
 
-_FIRST: Final = _Style(gathers=True, displaces=False)
-"""The first order is all that there is time for in a large cluster."""
+def _first_style(enough: float) -> _Style:
+    """Return the style of the first order, which is all that there is time for in a large cluster.
+
+    Where few nodes are to be emptied, most stay, and the fullest take the pods.
+    """
+    return _Style(gathers=enough == inf, displaces=False)
+
 
 _STYLES: Final = (
     _Style(gathers=True),
@@ -171,6 +185,24 @@ _STYLES: Final = (
     _Style(gathers=True, chance=0.3),
     _Style(gathers=False, chance=1.0),
 )
+
+
+def _ideal_worth(cheapest: Sequence[Giver[PodT]], enough: float) -> tuple[float, float]:
+    """Return a worth that no plan exceeds, where only some nodes are to be emptied.
+
+    It is that of the cheapest for their saving, the last one in part if they save differently.
+    """
+    if enough == inf:
+        return inf, 0.0
+    saved = cost = 0.0
+    are_alike = len({giver.saving for giver in cheapest}) == 1
+    for giver in cheapest:
+        part = 1.0 if are_alike else min(1.0, (enough - saved) / giver.saving)
+        saved += part * giver.saving
+        cost += part * giver.cost
+        if saved >= enough - _ROUNDING:
+            break
+    return round(min(saved, enough), 9), -cost - _ROUNDING
 
 
 def _changed(
@@ -206,8 +238,11 @@ class _Attempt(Generic[PodT]):
         places: Places[PodT],
         budgets: Mapping[Hashable, int],
         dice: Random,
+        enough: float,
     ) -> None:
         self._order = order
+        self._enough = enough - _ROUNDING
+        self._saved = 0.0
         self._style = style
         self._dice = dice
         self._places = places
@@ -229,12 +264,12 @@ class _Attempt(Generic[PodT]):
         """
         yield
         for giver in self._order:
+            if self._saved >= self._enough or len(self._to) >= MAX_MOVES:
+                return
             if self._undecided >> giver.node & 1:
                 yield from self._try(giver)
-            if len(self._to) >= MAX_MOVES:
-                return
         for giver in self._order:
-            if giver.node in self._came:
+            if giver.node in self._came and self._saved < self._enough:
                 yield from self._try(giver)
 
     def take_back(self) -> Iterator[None]:
@@ -271,6 +306,7 @@ class _Attempt(Generic[PodT]):
         for key, amount in giver.takes.items():
             self._left[key] -= amount
         self._emptied.append(giver)
+        self._saved += giver.saving
         self._undecided &= ~of_slots([self._to[pod.key][1] for pod in moved])
         self.plan = EmptyingPlan(
             tuple(

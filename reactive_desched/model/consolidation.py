@@ -11,8 +11,8 @@ from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Node
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint
 
-CONSOLIDATE_NODES: Final = "ConsolidateNodes"
-"""The plugin that finds pods of any nodes that can be emptied."""
+EMPTYING_PLUGINS: Final = frozenset({"ConsolidateNodes", "KeepNodesFree"})
+"""The plugins that empty any nodes that can be: to remove them, or to keep them free."""
 
 ALL_NODES: Final = "nodes"
 """The one subject of a plugin that plans for all nodes together."""

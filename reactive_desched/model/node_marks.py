@@ -94,7 +94,9 @@ NODE_MARK_GROUPS: Final = (
             "karpenter.sh/disrupted": NodeMark(_KARPENTER),
             "karpenter.sh/disruption": NodeMark(f"{_KARPENTER} before version 1"),
             CONSOLIDATING: NodeMark(
-                "the plugins ConsolidateNodes and CustomPriority", PREFER_NO_SCHEDULE, empties=False
+                "the plugins ConsolidateNodes, CustomPriority and KeepNodesFree",
+                PREFER_NO_SCHEDULE,
+                empties=False,
             ),
         },
     ),

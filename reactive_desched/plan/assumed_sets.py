@@ -14,6 +14,7 @@ from reactive_desched.controller.consolidation import (
     SetState,
     acts,
     leaves_still,
+    nodes_kept_free,
     nodes_to_close,
 )
 from reactive_desched.controller.controller import Controller
@@ -81,6 +82,8 @@ class AssumedSets:
             self._began_at = self._now()
         for each in ready:
             self._begin(each)
+        for node in tuple(nodes_kept_free(self._controller)):
+            self._taint(node, EMPTY)
         self._follow_rooms()
         names = sorted(self._controller.view.index(ConsolidatedNodes).names)
         self._progress.forget_others(names)

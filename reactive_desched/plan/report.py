@@ -106,7 +106,7 @@ class RunPreview(ReportPart, frozen=True, gc=False):
     memory of moves count `past_evictions` of a journal. The kube-scheduler is taken to pack nodes
     by `packed_resources`; where there are none, it spreads pods as by default. `modes` names the
     plugins whose findings are not carried out, as PROFILE/PLUGIN (MODE). `emptied_nodes` are those
-    that ConsolidateNodes empties, `made_rooms` the pods for which MakeRoomForPending makes room.
+    that are emptied as a whole, `made_rooms` the pods for which MakeRoomForPending makes room.
     """
 
     horizon_seconds: float

@@ -1,9 +1,7 @@
 """The pods of a node fit on others, so that it can be emptied and removed."""
 
-from collections.abc import Generator, Iterable, Iterator
-from itertools import count
-from math import isfinite
-from typing import Final, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
 from pydantic import Field, field_validator
 
@@ -19,51 +17,17 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
-from reactive_desched.api.balance_plugin import BalancePlugin, Plan
-from reactive_desched.api.index import Cluster
-from reactive_desched.api.plugin import View
 from reactive_desched.api.possible_names import PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
-from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.draining.emptiable_nodes import EmptiableNodes, EmptyingRules
-from reactive_desched.draining.emptying import Emptied, Giver, plan_emptying
-from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leaves
-from reactive_desched.model.changes import (
-    PLACE_CHANGES,
-    Change,
-    PodBound,
-    PodEvictabilityChanged,
-    PodLabelsChanged,
-    PodMetadataChanged,
-    PodSpecChanged,
-    PodStatusChanged,
-    Resynced,
-)
-from reactive_desched.model.consolidation import ALL_NODES
-from reactive_desched.model.decisions import Decision
-from reactive_desched.model.findings import (
-    AllNodesBut,
-    Finding,
-    MoveSet,
-    RequeueAfter,
-    YieldPoint,
-    with_pauses,
-)
+from reactive_desched.draining.node_emptying import NodeEmptyingPlugin
 from reactive_desched.model.labels import label_key_error
-from reactive_desched.model.objects import ZONE_LABEL, Node, Pod
-from reactive_desched.primitives.timers import DebounceConfig
-from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
-from reactive_desched.state.indexes.consolidation_targets import (
-    ConsolidationTargetChanged,
-    ConsolidationTargets,
-)
+from reactive_desched.model.objects import ZONE_LABEL, Node
 from reactive_desched.text.counts import format_count
 
 _ALL: Final = 100
 DEFAULT_HEADROOM: Final = {"cpu": 10.0, "memory": 10.0}
-ResultT = TypeVar("ResultT")
-Steps = Generator[Finding | RequeueAfter | YieldPoint, Decision, ResultT]
 
 
 class MinNodes(PluginArgs):
@@ -153,20 +117,24 @@ class ConsolidateNodesArgs(ScopedArgs):
             return 1.0
         return price if 0 < price < float("inf") else 1.0
 
+    def selects(self, node: Node) -> bool:
+        """Say whether a node is one of those that may be emptied."""
+        return self.node_selector is None or self.node_selector.matches(node.labels)
+
     @property
     def rules(self) -> EmptyingRules:
         """The arguments as the plan asks for them."""
         return EmptyingRules(
             self.covers,
             self.price_of,
-            self.node_selector,
+            self.selects,
             self.headroom,
             {each.label: each.nodes for each in self.min_nodes},
             self.min_saving,
         )
 
 
-class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
+class ConsolidateNodesPlugin(NodeEmptyingPlugin[ConsolidateNodesArgs]):
     """Pods of nodes that can be emptied, because each of their pods fits on another node.
 
     A node is emptied as a whole or not at all: no pod leaves before all gates let all of its pods
@@ -180,110 +148,22 @@ class ConsolidateNodesPlugin(BalancePlugin[str, ConsolidateNodesArgs]):
     """
 
     name = "ConsolidateNodes"
-    least_debounce = DebounceConfig(quiet_s=5.0, max_wait_s=60.0)
-    indexes = (ConsolidatedNodes, ConsolidationTargets)
-    reacts_to = (
-        Resynced,
-        ConsolidationTargetChanged,
-        *PLACE_CHANGES,
-        PodBound,
-        PodLabelsChanged,
-        PodMetadataChanged,
-        PodSpecChanged,
-        PodStatusChanged,
-        PodEvictabilityChanged,
-    )
 
     @property
-    def closes_nodes(self) -> bool:
-        """Return True: no pod is to come to a node that is emptied."""
-        return True
+    def rules(self) -> EmptyingRules:
+        """The arguments as a plan asks for them."""
+        return self.args.rules
 
-    def subjects(self, change: Change, view: View) -> Iterable[str]:
-        """Name all nodes."""
-        del change, view
-        return (ALL_NODES,)
+    def message(self, node: str, pods: int) -> str:
+        """Say why the pods of a node leave."""
+        moves = format_count(pods, "pod")
+        return f"node {node} can be emptied: {moves} to move, with places elsewhere"
 
-    def balance(self, subject: str, view: View) -> Plan:
-        """Plan which nodes are emptied, and find their pods, one node after the other."""
-        del subject
-        trial = yield from with_pauses(view.try_moves(), every=1)
-        nodes = EmptiableNodes(view, self.args.rules, trial.number_of)
-        yield from with_pauses(nodes.count(), every=1)
-        givers: list[Giver[Pod]] = []
-        for giver in nodes.givers():
-            yield YieldPoint()
-            if giver is not None and giver.pods:
-                givers.append(giver)
-        yield from recheck_of_reserved(view)
-        if isfinite(nodes.settled_in_s):
-            yield RequeueAfter(nodes.settled_in_s)
-        if not givers:
-            return
-        search = plan_emptying(givers, nodes.takers, trial, nodes.budgets)
-        plan = yield from with_pauses(search, every=1)
-        planned = [(trial.name_of(each.giver.node), each) for each in plan.nodes]
-        targets = AllNodesBut(frozenset((*nodes.closed, *(name for name, _ in planned))))
-        for name, emptied in planned:
-            pods = tuple(pod.uid for pod in emptied.giver.pods)
-            moved = MoveSet(name, pods, tuple(nodes.empty))
-            found = self._empty(moved, emptied, trial, targets, has_begun=name in nodes.begun)
-            if (yield from found) == "cluster":
-                return
-
-    def _empty(
-        self,
-        moved: MoveSet,
-        emptied: Emptied[Pod],
-        trial: MoveTrial,
-        targets: AllNodesBut,
-        *,
-        has_begun: bool,
-    ) -> Steps[str]:
-        """Find the pods of a node; return the scope whose limit ended it.
-
-        Where the set has not begun, nothing more is found once something keeps one of its pods.
-        """
-        pods = format_count(len(moved.pods), "pod")
-        message = f"node {moved.node} can be emptied: {pods} to move, with places elsewhere"
-        for pod, to in emptied.places:
-            decision = yield Finding(
-                pod,
-                self.name,
-                message,
-                needs_fit=True,
-                targets=targets,
-                relieves_node=True,
-                details={"pods": len(moved.pods), "place": trial.name_of(to)},
-                move_set=moved,
-            )
-            if decision.scope_exhausted == "cluster":
-                return decision.scope_exhausted
-            if not has_begun and not waits_or_leaves(decision):
-                return ""
-        return ""
-
-    def sweep(self, view: View) -> Plan:
-        """Find nothing: without the taint that the controller writes pods would come back."""
-        del view
-        yield from ()
-
-    def describe(self, pod: Pod, view: View) -> str:
-        """Say why the pod's node is not emptied."""
-        return self._why(pod.node, view)
-
-    def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
-        """Say whether the pod came to a node that is emptied, or is empty."""
-        del now_s
-        return pod.node in cluster.index(ConsolidatedNodes).names
-
-    def _why(self, name: str, view: View) -> str:
-        numbers = count()
-        nodes = EmptiableNodes(view, self.args.rules, lambda _: next(numbers))
-        for _ in nodes.count():
-            pass
-        return nodes.why_it_stays(name) or (
-            f"the pods of {name} have no places beside the others that move, or headroom or "
+    def why_not(self, node: str, pods: int, nodes: EmptiableNodes) -> str:
+        """Say why a node stays that may be emptied, and whose pods are so many."""
+        del pods, nodes
+        return (
+            f"the pods of {node} have no places beside the others that move, or headroom or "
             "minNodes keep it"
         )
 

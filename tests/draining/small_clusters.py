@@ -6,6 +6,7 @@ pod may not be, pods that must not be together, and nodes that have to stay in e
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from math import inf
 from random import Random
 
 from msgspec import Struct
@@ -170,7 +171,8 @@ def random_cluster(seed: int) -> SmallCluster:
     return SmallCluster(tuple(nodes), tuple(pods))
 
 
-def search(cluster: SmallCluster) -> EmptyingPlan[SmallPod]:
-    """Return what the search finds."""
-    steps = plan_emptying(cluster.givers, cluster.takers, SmallPlaces(cluster), cluster.budgets)
+def search(cluster: SmallCluster, enough: float = inf) -> EmptyingPlan[SmallPod]:
+    """Return what the search finds: all nodes that can be emptied, or enough of them."""
+    places = SmallPlaces(cluster)
+    steps = plan_emptying(cluster.givers, cluster.takers, places, cluster.budgets, enough=enough)
     return planned(steps)

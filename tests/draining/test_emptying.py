@@ -87,6 +87,18 @@ def test_a_larger_saving_is_worth_more_moves() -> None:
     assert [each.giver.node for each in plan.nodes] == [dear]
 
 
+def test_no_more_nodes_are_emptied_than_are_wanted_and_those_with_fewest_pods() -> None:
+    few = cluster([500, 500, 500], [500], [500, 500], [500])
+
+    assert {each.giver.node for each in search(few, enough=2.0).nodes} == {1, 3}
+
+
+def test_the_pods_of_a_few_nodes_go_to_the_fullest_of_the_others() -> None:
+    few = cluster([500], [1000], [3000], [2000])
+
+    assert moves(search(few, enough=1.0)) == [("n0-0", 2)]
+
+
 def test_nothing_stays_tried_where_the_search_is_finished() -> None:
     few = cluster([1000], [1000], [1000])
     places = SmallPlaces(few)

@@ -59,3 +59,25 @@ def test_nearly_as_many_nodes_are_emptied_as_can_be_with_few_more_moves() -> Non
 
     assert emptied >= 0.95 * most, (emptied, most)
     assert moves <= 1.2 * fewest, (moves, fewest)
+
+
+@pytest.mark.hypothesis
+def test_a_few_nodes_are_emptied_with_few_more_moves_than_are_needed() -> None:
+    from tests.draining.exact_solver import Exact
+
+    reached = reachable = moves = fewest = 0
+    for seed in SEEDS:
+        cluster = random_cluster(seed)
+        wanted = 1 + seed % 3
+        plan = search(cluster, enough=float(wanted))
+        assert rules_broken(cluster, plan) == [], seed
+        assert len(plan.nodes) <= wanted
+        exact = Exact(cluster, DETERMINISTIC_TIME)
+        reached += len(plan.nodes)
+        reachable += min(wanted, exact.most_emptied(plan).value)
+        if (needed := exact.fewest_moves(len(plan.nodes))).is_proven:
+            moves += sum(len(each.places) for each in plan.nodes)
+            fewest += needed.value
+
+    assert reached >= 0.95 * reachable, (reached, reachable)
+    assert moves <= 1.2 * fewest, (moves, fewest)

@@ -32,6 +32,7 @@ from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesPlugin,
 )
 from reactive_desched.plugins.custom_priority import CustomPriorityArgs, CustomPriorityPlugin
+from reactive_desched.plugins.keep_nodes_free import KeepNodesFreeArgs, KeepNodesFreePlugin
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
@@ -446,3 +447,37 @@ async def test_without_the_plugin_no_taint_is_left(value: str) -> None:
         await anyio.sleep(RETRY_S + 2)
 
     assert controller.writes[before:] == [("n1", None)]
+
+
+def keeping(nodes: int = 1) -> KeepNodesFreePlugin:
+    return KeepNodesFreePlugin(KeepNodesFreeArgs(nodes=nodes))
+
+
+async def test_a_node_is_emptied_and_kept_free_and_another_one_once_it_is_used() -> None:
+    controller = Consolidating(keeping())
+    pods = [web("a", "n1"), web("b", "n2"), web("c", "n2"), web("d", "n3", "2")]
+    controller.sync_and_resume(*map(small, ("n1", "n2", "n3")), *pods)
+
+    async with controller.following():
+        assert controller.writes == [("n1", EMPTYING)]
+        assert controller.evicted_names == ["a"]
+        await controller.land(pods[0], "n3")
+        await anyio.sleep(200)
+        assert controller.writes == [("n1", EMPTYING), ("n1", EMPTY)]
+
+        controller.deliver(web("large", "n1", "4"))
+        await anyio.sleep(200)
+
+        assert controller.writes[2:4] == [("n1", None), ("n2", EMPTYING)]
+
+
+@pytest.mark.parametrize("mode", [ACT, PROPOSE, OBSERVE])
+async def test_free_nodes_are_closed_where_the_plugin_acts(mode: Mode) -> None:
+    controller = Consolidating(keeping(2), mode=mode)
+    controller.sync_and_resume(*map(small, ("n1", "n2", "n3", "n4")), web("a", "n4"))
+
+    async with controller.following():
+        await anyio.sleep(60)
+
+    closed = [("n1", EMPTY), ("n2", EMPTY)]
+    assert controller.writes == (closed if mode == ACT else [])

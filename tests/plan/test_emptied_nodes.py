@@ -15,6 +15,7 @@ from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
 )
+from reactive_desched.plugins.keep_nodes_free import KeepNodesFreeArgs, KeepNodesFreePlugin
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.testing.builders import node, pod
 from tests.support.configurations import make_configuration, make_profile_of
@@ -31,8 +32,10 @@ def web(name: str, on: str) -> Any:
     return pod(name, on=on, requests={"cpu": "500m", "memory": "1Gi"})
 
 
-def preview(*objects: Any) -> RunPreview:
-    plugin = ConsolidateNodesPlugin(ConsolidateNodesArgs.model_validate({"headroom": {}}))
+CONSOLIDATE = ConsolidateNodesPlugin(ConsolidateNodesArgs.model_validate({"headroom": {}}))
+
+
+def preview(*objects: Any, plugin: Any = CONSOLIDATE) -> RunPreview:
     snapshot = Snapshot(_by_resource(objects))
     configuration = make_configuration((make_profile_of("test", (plugin,)),))
     found = run_controller(configuration, snapshot, 0.0, RunBounds(), Progress())
@@ -63,3 +66,15 @@ def test_a_node_with_a_pod_that_stays_is_not_begun() -> None:
     found = preview(*nodes()[:2], stays, web("b", "n2"), web("c", "n2"), web("d", "n2"))
 
     assert [each.node for each in found.emptied_nodes] == ["n2"]
+
+
+def test_as_many_nodes_are_emptied_as_are_to_be_free_and_they_stay_so() -> None:
+    plugin = KeepNodesFreePlugin(KeepNodesFreeArgs(nodes=1))
+
+    found = preview(
+        *nodes(), web("a", "n1"), web("b", "n2"), web("c", "n2"), web("d", "n3"), plugin=plugin
+    )
+
+    [emptied] = found.emptied_nodes
+    assert emptied.node in ("n1", "n3")
+    assert emptied.empty_in_seconds is not None

@@ -406,6 +406,10 @@ CONSOLIDATE_NODES = {
     ),
     "DevicesChanged": applied(S1, S2, *CLAIMING, B, then=GPU_OF_N2, args=ONLY_N1),
 }
+KEEP_NODES_FREE = {
+    **CONSOLIDATE_NODES,
+    "NodeMetadataChanged": applied(*BEFORE, then=replace(S1, drain="ada"), args=ONLY_N1),
+}
 LEVELS = [
     {"name": name, "nodeSelector": {"matchLabels": {HOSTNAME_LABEL: name}}} for name in ("n1", "n2")
 ]
@@ -513,6 +517,7 @@ CASES: Mapping[str, Mapping[str, Case]] = {
     "DrainNodes": DRAIN_NODES,
     "FragmentationAware": FRAGMENTATION_AWARE,
     "HighNodeUtilization": HIGH_NODE_UTILIZATION,
+    "KeepNodesFree": KEEP_NODES_FREE,
     "LowNodeLoad": LOW_NODE_LOAD,
     "LowNodeUtilization": LOW_NODE_UTILIZATION,
     "MakeRoomForPending": MAKE_ROOM_FOR_PENDING,

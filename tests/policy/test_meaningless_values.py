@@ -21,6 +21,7 @@ BALANCE = frozenset(
         "CustomPriority",
         "FragmentationAware",
         "HighNodeUtilization",
+        "KeepNodesFree",
         "LowNodeLoad",
         "LowNodeUtilization",
         "MakeRoomForPending",
@@ -92,6 +93,12 @@ def policy(plugin: str, args: str) -> str:
         pytest.param("FragmentationAware", "{minImprovementThreshold: 0.5}", id="a half"),
         pytest.param("ConsolidateNodes", "{headroom: {mem: 10}}", id="headroom of no resource"),
         pytest.param("MakeRoomForPending", "{maxMoves: 0}", id="no moves"),
+        pytest.param("KeepNodesFree", "{resource: cpu, amount: 8}", id="no device"),
+        pytest.param("KeepNodesFree", "{resource: nvidia.com/gpu}", id="a resource, no amount"),
+        pytest.param("KeepNodesFree", "{amount: 8}", id="an amount of nothing"),
+        pytest.param(
+            "KeepNodesFree", "{resource: a.com/gpu, amount: 8, nodes: 1}", id="nodes and an amount"
+        ),
         pytest.param(
             "ConsolidateNodes",
             "{minNodes: [{label: 'zone=a'}], priceLabel: 'price: 3'}",

@@ -290,7 +290,7 @@ OTHERS += [DeviceClass("gpu", selectors=selectors) for selectors in ((), ("true"
 others = st.sampled_from(OTHERS)
 moved = st.builds(
     lambda plugin, node, uids: MovedPods(plugin, node, dict.fromkeys(sorted(uids), 5.0)),
-    st.sampled_from(["LowNodeUtilization", "LowNodeLoad", "ConsolidateNodes"]),
+    st.sampled_from(["LowNodeUtilization", "LowNodeLoad", "ConsolidateNodes", "KeepNodesFree"]),
     st.sampled_from(["n1", "n2"]),
     st.sets(st.sampled_from(["default/p1", "default/p2", "shop/p2"])),
 )

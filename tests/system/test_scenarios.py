@@ -69,13 +69,14 @@ ASKED_FOR = {
     "DrainNodes",
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
+    "KeepNodesFree",
     "MakeRoomForPending",
     "CustomPriority",
     "ScaleDownBinPack",
 }
 """Find pods of nodes that a person cordons: to have them drained, or because they are sick; the
-next two find nothing in a sweep, which writes no taint and nominates no pod, then one where nobody
-says which nodes are expensive, and the last one ranks pods and evicts none."""
+next three find nothing in a sweep, which writes no taint and nominates no pod, then one where
+nobody says which nodes are expensive, and the last one ranks pods and evicts none."""
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Final
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, NodeChange
-from reactive_desched.model.consolidation import CONSOLIDATE_NODES
+from reactive_desched.model.consolidation import EMPTYING_PLUGINS
 from reactive_desched.model.moves import MovedPods
 from reactive_desched.model.objects import ClusterObject
 
@@ -21,35 +21,40 @@ class ConsolidationTargetChanged(NodeChange, frozen=True, gc=False):
 
 
 class ConsolidationTargets(Index):
-    """The times of the last pods that `ConsolidateNodes` moved to each node, since the epoch."""
+    """The times of the last pods that each plugin which empties nodes moved to a node.
+
+    They are in seconds since the epoch.
+    """
 
     announces = (ConsolidationTargetChanged,)
     kinds = (MovedPods,)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._came_s: dict[str, float] = {}
+        self._came_s: dict[str, dict[str, float]] = {}
         for moved in cluster.store(MovedPods):
             self.on_object(None, moved)
 
     def settles_for_s(self, node: str, now_s: float) -> float:
         """Return for how long the node is still left alone; `now_s` is as `View.now_s`."""
-        came_s = self._came_s.get(node)
+        came_s = max(self._came_s.get(node, {}).values(), default=None)
         return 0.0 if came_s is None else max(0.0, came_s + SETTLES_S - now_s)
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:
         """Follow the pods that the plugin moved."""
         moved = old if new is None else new
         assert isinstance(moved, MovedPods), "of `kinds`"
-        if moved.plugin != CONSOLIDATE_NODES:
+        if moved.plugin not in EMPTYING_PLUGINS:
             return ()
-        before = self._came_s.pop(moved.node, None)
+        came = self._came_s.setdefault(moved.node, {})
+        before = came.pop(moved.plugin, None)
         if new is not None and moved.pods:
-            self._came_s[moved.node] = max(moved.pods.values())
-        if self._came_s.get(moved.node) == before:
-            return ()
-        return (ConsolidationTargetChanged(moved.node),)
+            came[moved.plugin] = max(moved.pods.values())
+        after = came.get(moved.plugin)
+        if not came:
+            del self._came_s[moved.node]
+        return () if after == before else (ConsolidationTargetChanged(moved.node),)
 
     def answers(self) -> object:
-        """Return the times by node."""
+        """Return the times by node and plugin."""
         return self._came_s
