@@ -15,6 +15,7 @@ from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.controllers.claims import Claims
 from reactive_desched.sim.controllers.controller import Controller
+from reactive_desched.sim.controllers.cron_jobs import CronJobs
 from reactive_desched.sim.controllers.daemon_sets import DaemonSets
 from reactive_desched.sim.controllers.deployments import Deployments
 from reactive_desched.sim.controllers.disruption import DisruptionBudgets
@@ -173,6 +174,7 @@ class SimCluster:
             StatefulSets(store, index, pods("statefulset-controller")),
             DaemonSets(store, index, pods("daemonset-controller")),
             Jobs(store, index, pods("job-controller")),
+            CronJobs(store),
             HorizontalAutoscalers(store),
             Claims(store),
             EndpointSlices(store),

@@ -154,7 +154,8 @@ def _daemon_set(obj: Obj) -> None:
 def _job(obj: Obj) -> None:
     spec = _template(obj)
     _fill(spec, backoffLimit=6, completionMode="NonIndexed", suspend=False)
-    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+    by_policy = spec.get("podFailurePolicy") is not None
+    spec.setdefault("podReplacementPolicy", "Failed" if by_policy else "TerminatingOrFailed")
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)

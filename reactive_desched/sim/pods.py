@@ -125,6 +125,8 @@ def from_template(owner: Obj, name: str, labels: Mapping[str, str] | None = None
     }
     if wished.get("annotations"):
         meta["annotations"] = dict(wished["annotations"])
+    if wished.get("finalizers"):
+        meta["finalizers"] = list(wished["finalizers"])
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": clone(template["spec"])}
 
 

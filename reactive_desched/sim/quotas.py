@@ -23,7 +23,7 @@ from reactive_desched.sim.pods import is_terminal, is_terminating
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import forbidden
 
-__all__ = ["check_quotas", "hard_of", "used_of", "written"]
+__all__ = ["check_quotas", "counts_kind", "hard_of", "used_of", "written"]
 
 _PODS: Final = "pods"
 _OF_REQUESTS, _OF_LIMITS = f"{REQUESTS}.", f"{LIMITS}."
@@ -73,6 +73,14 @@ def hard_of(quota: Obj) -> dict[str, int]:
     return found
 
 
+def counts_kind(quota: Obj, kind: Resource) -> bool:
+    """Say whether a quota names what objects of a kind use."""
+    names = (quota.get("spec", {}).get("hard") or {}).keys()
+    if not names.isdisjoint(_counted_as(kind)):
+        return True
+    return kind.plural == _PODS and any(not name.startswith("count/") for name in names)
+
+
 def used_of(quota: Obj, kind: Resource, objects: Iterable[Obj], now: float) -> dict[str, int]:
     """Return what objects of one kind use of a quota."""
     used: dict[str, int] = {}
@@ -96,13 +104,18 @@ def _plain(name: str) -> str:
     return name.removeprefix(_OF_REQUESTS).removeprefix(_OF_LIMITS)
 
 
+def _counted_as(kind: Resource) -> tuple[str, ...]:
+    """Return the names by which the objects of a kind are counted."""
+    if kind.group:
+        return (f"count/{kind.plural}.{kind.group}",)
+    return f"count/{kind.plural}", kind.plural
+
+
 def _use(kind: Resource, obj: Obj) -> dict[str, int]:
-    group = f".{kind.group}" if kind.group else ""
-    found = {f"count/{kind.plural}{group}": 1}
+    found = dict.fromkeys(_counted_as(kind), 1)
     if kind.plural != _PODS:
-        return found if kind.group else {**found, kind.plural: 1}
+        return found
     requests, limits = sum_of(obj["spec"]), sum_of(obj["spec"], LIMITS)
-    found[_PODS] = 1
     for resource, amount in requests.items():
         found[f"{_OF_REQUESTS}{resource}"] = amount
         if not is_extended(resource):

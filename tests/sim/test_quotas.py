@@ -163,3 +163,27 @@ def test_a_pod_outside_of_a_limit_range_is_refused(
         world.store.create("pods", asking("a", **resources))
 
     assert refused.value.message == f'pods "a" is forbidden: {why}'
+
+
+def test_only_what_a_quota_names_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = limited({"count/configmaps": "3"})
+    listed = list[str]()
+    plain = world.store.list
+
+    def noted(resource: str, namespace: str | None = None) -> list[Obj]:
+        listed.append(resource)
+        return plain(resource, namespace)
+
+    monkeypatch.setattr(world.store, "list", noted)
+    meta = {"name": "c", "namespace": "default"}
+    world.store.create("secrets", {"metadata": meta})
+    world.cluster.settle()
+    of_others = [kind for kind in listed if kind != "resourcequotas"]
+    listed.clear()
+    world.store.create("configmaps", {"metadata": meta})
+    world.cluster.settle()
+
+    assert of_others == []
+    assert "configmaps" in listed
+    assert "secrets" not in listed
+    assert world.status("resourcequotas", "compute")["used"] == {"count/configmaps": "1"}

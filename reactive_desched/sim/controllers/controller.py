@@ -11,9 +11,10 @@ from reactive_desched.sim.pods import Key, key_of
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.work_set import AT_ONCE, WorkSet
 
-__all__ = ["Controller", "Reconciler", "write_conditions", "write_status"]
+__all__ = ["BATCH", "Controller", "Reconciler", "write_conditions", "write_status"]
 
-_BATCH: Final = 100
+BATCH: Final = 100
+"""How many objects a controller looks at in one step."""
 
 
 class Controller(Protocol):
@@ -50,7 +51,7 @@ class Reconciler(ABC):
 
     def step(self, now: float) -> None:
         """Reconcile up to a hundred objects."""
-        for key in self.work_set.take_due(now, _BATCH):
+        for key in self.work_set.take_due(now, BATCH):
             self.reconcile(key, now)
 
     def soon(self, key: Key, at: float = AT_ONCE) -> None:

@@ -3,68 +3,50 @@
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
-
-from reactive_desched.model.objects import FAILED, SUCCEEDED
-from reactive_desched.sim.clock import parse_time, rfc3339
-from reactive_desched.sim.conditions import condition_status, with_condition
+from reactive_desched.sim.clock import parse_time
+from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
+from reactive_desched.sim.controllers.job_pods import (
+    FAILURES,
+    IGNORED_FAILURES,
+    INDEX,
+    NO_BACKOFF,
+    TRACKING,
+    Backoff,
+    failures_of,
+    is_tracked,
+    keeps_terminating,
+    pause_after,
+)
+from reactive_desched.sim.controllers.job_round import COMPLETE, FAILED, JobRound
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.controllers.victims import first_to_go
 from reactive_desched.sim.index import PodIndex
-from reactive_desched.sim.objects import Obj, namespace_of
+from reactive_desched.sim.metadata import generated_name
+from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.pods import (
     Key,
     controller_of,
-    is_active,
-    is_ready,
+    from_template,
     is_terminating,
     key_of,
-    phase_of,
 )
 from reactive_desched.sim.store import DeleteOptions, Event, Store
 
 __all__ = ["Jobs"]
 
-_FIRST_RETRY_S: Final = 10.0
-_LONGEST_RETRY_S: Final = 360.0
-_COMPLETE: Final = "Complete"
-_FINISHED: Final = (_COMPLETE, "Failed")
-_BY_POLICY, _LATE, _TOO_OFTEN = "PodFailurePolicy", "DeadlineExceeded", "BackoffLimitExceeded"
-_FAILURES: Final = {
-    _BY_POLICY: "A pod failed by a rule of the podFailurePolicy",
-    _LATE: "Job was active longer than specified deadline",
-    _TOO_OFTEN: "Job has reached the specified backoff limit",
+_INDEX_VARIABLE: Final = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
 }
-_COUNT, _IGNORE, _FAIL_JOB = "Count", "Ignore", "FailJob"
-
-
-class _Tally(Struct, frozen=True):
-    """A job's pods, counted; `must_fail` says that the failure of one ends the job."""
-
-    active: Sequence[Obj]
-    terminating: int
-    succeeded: int
-    failed: int
-    must_fail: bool
-
-
-class _Ended(Struct, frozen=True):
-    """The end of a job's pod; after an eviction there is no pause before the next pod.
-
-    `action` is what the podFailurePolicy says of a pod that failed.
-    """
-
-    phase: str
-    at: float
-    was_disrupted: bool
-    action: str = _COUNT
+_OURS: Final = "kubernetes.io/job-controller"
 
 
 class Jobs(Reconciler):
-    """Replaces a pod that failed after a pause, and one that is being evicted at once.
+    """Counts each pod once, by a finalizer, replaces what failed, and says how the Job ended.
 
-    Indexed completion and success policies are not simulated. Remembers each
-    ended pod of every job that exists, because the pods themselves may be deleted earlier.
+    As the Job controller of Kubernetes; it adopts no pods. Remembers the last failures of every
+    Job that exists, for the pause before the next pod.
     """
 
     watches = frozenset({"jobs", "pods"})
@@ -73,179 +55,173 @@ class Jobs(Reconciler):
         super().__init__(store)
         self._index = index
         self._pods = pods
-        self._ended: dict[str, dict[str, _Ended]] = {}
+        self._backoffs: dict[str, Backoff] = {}
+        self._strays: set[Key] = set()
+        """Pods whose Job is gone: nobody else takes their finalizer away."""
 
     def observe(self, event: Event) -> None:
-        """Look again at the job that changed, or whose pod did; note how its pods ended."""
+        """Look again at the Job that changed, or whose pod did."""
         if event.resource == "jobs":
             if event.type == "DELETED":
-                self._ended.pop(event.object["metadata"]["uid"], None)
+                uid = event.object["metadata"]["uid"]
+                self._backoffs.pop(uid, None)
+                self._strays.update(map(key_of, self._index.owned_by(uid)))
             self.soon(key_of(event.object))
             return
         owner = controller_of(event.object)
-        if owner is not None and owner["kind"] == "Job":
-            self._note(owner, event.object)
-            self.soon((namespace_of(event.object), owner["name"]))
+        if owner is None or owner["kind"] != "Job":
+            return
+        key = (namespace_of(event.object), owner["name"])
+        if is_tracked(event.object) and not self._exists(key, owner["uid"]):
+            self._strays.add(key_of(event.object))
+        self.soon(key)
 
     def reconcile(self, key: Key, now: float) -> None:
-        """Start what is missing, finish what is done, and report."""
+        """Start what is missing, count what has ended, and report."""
+        for stray in tuple(self._strays):
+            self._strays.discard(stray)
+            self._release(stray)
         job = self.store.get("jobs", *key)
-        if job is None or is_terminating(job):
+        if job is None or job["spec"].get("managedBy", _OURS) != _OURS:
             return
+        pods = self._index.owned_by(job["metadata"]["uid"])
         if _is_finished(job):
+            for pod in filter(is_tracked, pods):
+                self._release(key_of(pod))
             self._expire(job, now)
             return
-        outcome = self._run(job, self._tally(job), now)
-        self._report(job, self._tally(job), outcome, now)
+        self._look_at(JobRound(job, pods, now), now)
 
-    def _note(self, owner: Obj, pod: Obj) -> None:
-        uid, phase = pod["metadata"]["uid"], phase_of(pod)
-        job = self.store.get("jobs", namespace_of(pod), owner["name"])
-        if phase not in (SUCCEEDED, FAILED) or job is None:
+    def _exists(self, key: Key, uid: str) -> bool:
+        job = self.store.get("jobs", *key)
+        return job is not None and job["metadata"]["uid"] == uid
+
+    def _look_at(self, job: JobRound, now: float) -> None:
+        uid = job.object["metadata"]["uid"]
+        backoff = self._backoffs.get(uid, NO_BACKOFF).after(job.new_successes, job.new_failures)
+        self._backoffs[uid] = backoff
+        job.decide(now)
+        if job.end is not None:
+            job.note_deleted(self._delete(job, job.active, untracked=False))
+        elif not is_terminating(job.object):
+            self._manage(job, backoff, now)
+            self._note_changes(job, job.check_completion(now))
+        if job.end is None and (late_at := job.late_at()) is not None:
+            self.soon(key_of(job.object), late_at)
+        self._track(job, now)
+
+    def _manage(self, job: JobRound, backoff: Backoff, now: float) -> None:
+        """Bring the number of pods to what is wanted."""
+        wanted = job.wanted
+        if surplus := self._surplus(job, len(job.active) - wanted, now):
+            job.note_deleted(self._delete(job, surplus, untracked=True))
             return
-        ended = self._ended.setdefault(job["metadata"]["uid"], {})
-        if job["metadata"]["uid"] == owner["uid"] and uid not in ended:
-            disrupted = condition_status(pod, "DisruptionTarget") == "True"
-            action = _action(job["spec"], pod) if phase == FAILED else _COUNT
-            ended[uid] = _Ended(phase, self.store.clock.now(), disrupted, action)
+        missing = wanted - len(job.active)
+        if keeps_terminating(job.spec):
+            missing -= job.terminating
+        if missing <= 0 or job.is_suspended:
+            return
+        if not job.has_limit_per_index and now < backoff.until():
+            self.soon(key_of(job.object), backoff.until())
+            return
+        self._start(job, missing, now)
 
-    def _tally(self, job: Obj) -> _Tally:
-        pods = self._index.owned_by(job["metadata"]["uid"])
-        ends = self._ended.get(job["metadata"]["uid"], {}).values()
-        failures = [end.action for end in ends if end.phase == FAILED]
-        return _Tally(
-            active=[pod for pod in pods if is_active(pod)],
-            terminating=sum(1 for pod in pods if is_terminating(pod)),
-            succeeded=sum(end.phase == SUCCEEDED for end in ends),
-            failed=len(failures) - failures.count(_IGNORE),
-            must_fail=_FAIL_JOB in failures,
-        )
+    def _surplus(self, job: JobRound, count: int, now: float) -> list[Obj]:
+        """Return pods that repeat an index, and others until there are at least so many."""
+        repeated = list(job.repeated())
+        others = [pod for pod in job.active if pod not in repeated]
+        return [*repeated, *first_to_go(others, (), max(count - len(repeated), 0), now)]
 
-    def _run(self, job: Obj, tally: _Tally, now: float) -> str:
-        """Bring the number of pods to what is wanted; return the end if there is one.
-
-        It is Complete, or the reason of a failure.
-        """
-        spec = job["spec"]
-        if failure := self._failure(job, tally, now):
-            self._stop(tally.active)
-            return failure
-        wanted = _wanted(spec, tally)
-        if not wanted and not tally.active and tally.succeeded and not spec.get("suspend"):
-            return _COMPLETE
-        running = len(tally.active)
-        if spec.get("podReplacementPolicy") == "Failed":
-            running += tally.terminating
-        self._stop(tally.active[wanted:])
-        if running < wanted and self._may_start(job, now):
-            self._start(job, wanted - running, now)
-        return ""
-
-    def _failure(self, job: Obj, tally: _Tally, now: float) -> str:
-        """Return the reason why a job has failed; empty while it has not."""
-        if tally.must_fail:
-            return _BY_POLICY
-        if self._is_late(job, now):
-            return _LATE
-        return _TOO_OFTEN if tally.failed > int(job["spec"].get("backoffLimit", 6)) else ""
-
-    def _is_late(self, job: Obj, now: float) -> bool:
-        """Say whether the job was active for too long; if not, come back when it is."""
-        limit, began = job["spec"].get("activeDeadlineSeconds"), job["status"].get("startTime")
-        if limit is None or began is None or job["spec"].get("suspend"):
-            return False
-        end = parse_time(began) + int(limit)
-        if now < end:
-            self.soon(key_of(job), end)
-        return now >= end
-
-    def _stop(self, pods: Sequence[Obj]) -> None:
-        for pod in pods:
-            self._pods.delete(pod)
-
-    def _start(self, job: Obj, count: int, now: float) -> None:
-        for _ in range(count):
-            if not self._pods.create(job):
-                self.soon(key_of(job), now + RETRY_S)
+    def _start(self, job: JobRound, count: int, now: float) -> None:
+        for index in job.next_indexes(count) if job.is_indexed else (None,) * count:
+            replaced = None if index is None else job.delayed.get(index)
+            if job.has_limit_per_index and now < pause_after(replaced):
+                self.soon(key_of(job.object), pause_after(replaced))
+                continue
+            if not self._pods.put_for(job.object, self._new_pod(job, index, replaced)):
+                self.soon(key_of(job.object), now + RETRY_S)
                 return
+            job.note_created()
 
-    def _may_start(self, job: Obj, now: float) -> bool:
-        """Say whether the pause after the last failure is over; if not, come back when it is."""
-        ends = self._ended.get(job["metadata"]["uid"], {}).values()
-        failures = [end.at for end in ends if end.phase == FAILED and not end.was_disrupted]
-        if not failures:
-            return True
-        pause = min(_FIRST_RETRY_S * 2 ** (len(failures) - 1), _LONGEST_RETRY_S)
-        if now >= failures[-1] + pause:
-            return True
-        self.soon(key_of(job), failures[-1] + pause)
-        return False
+    def _new_pod(self, job: JobRound, index: int | None, replaced: Obj | None) -> Obj:
+        prefix = f"{name_of(job.object)}-" + ("" if index is None else f"{index}-")
+        pod = from_template(job.object, generated_name(prefix, self._pods.rng))
+        meta, spec = pod["metadata"], pod["spec"]
+        meta["generateName"] = prefix
+        meta["finalizers"] = [*meta.get("finalizers", ()), TRACKING]
+        if index is None:
+            return pod
+        meta["labels"][INDEX] = str(index)
+        meta["annotations"] = {**meta.get("annotations", {}), INDEX: str(index)}
+        if job.has_limit_per_index:
+            failures, ignored = failures_of(replaced, job.spec)
+            meta["annotations"][FAILURES] = str(failures)
+            if ignored:
+                meta["annotations"][IGNORED_FAILURES] = str(ignored)
+        spec["hostname"] = f"{name_of(job.object)}-{index}"
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            names = {each["name"] for each in container.get("env", ())}
+            if _INDEX_VARIABLE["name"] not in names:
+                container["env"] = [*container.get("env", ()), _INDEX_VARIABLE]
+        return pod
+
+    def _delete(self, job: JobRound, pods: Sequence[Obj], *, untracked: bool) -> Sequence[Obj]:
+        """Delete pods; those that shall not count lose their finalizer first."""
+        for pod in pods:
+            if untracked:
+                self._release(key_of(pod))
+            self._pods.delete_for(job.object, pod)
+        return pods
+
+    def _note_changes(self, job: JobRound, changed: str) -> None:
+        if changed:
+            self._pods.recorder.normal(job.object, changed, changed, f"Job {changed.lower()}")
+
+    def _track(self, job: JobRound, now: float) -> None:
+        """Write who has ended, then let these pods go, then count them; the end comes last."""
+        released = job.count_ended()
+        end = job.announce_end(now)
+        write_status(self.store, "jobs", job.object, job.status())
+        for pod in released:
+            self._release(key_of(pod))
+        job.settle()
+        if end is not None and job.may_end():
+            job.finish(end, now)
+            self._report_end(job.object, end)
+        if (current := self.store.get("jobs", *key_of(job.object))) is not None:
+            write_status(self.store, "jobs", current, job.status())
+
+    def _report_end(self, job: Obj, end: Obj) -> None:
+        if end["type"] == COMPLETE:
+            self._pods.recorder.normal(job, "Completed", "Completed", "Job completed")
+        else:
+            self._pods.recorder.warning(job, end["reason"], end["reason"], end["message"])
+
+    def _release(self, key: Key) -> None:
+        """Take the finalizer off a pod that may be gone."""
+        pod = self.store.get("pods", *key)
+        if pod is None or not is_tracked(pod):
+            return
+
+        def change(current: Obj) -> Obj:
+            meta = current["metadata"]
+            kept = [each for each in meta["finalizers"] if each != TRACKING]
+            rest = {field: value for field, value in meta.items() if field != "finalizers"}
+            return {**current, "metadata": {**rest, "finalizers": kept} if kept else rest}
+
+        self.store.modify("pods", *key, change)
 
     def _expire(self, job: Obj, now: float) -> None:
         ttl, status = job["spec"].get("ttlSecondsAfterFinished"), job["status"]
-        if ttl is None:
+        if ttl is None or is_terminating(job):
             return
-        finished = next(c for c in status["conditions"] if c["type"] in _FINISHED)
+        finished = next(c for c in status["conditions"] if c["type"] in (COMPLETE, FAILED))
         at = parse_time(finished["lastTransitionTime"]) + int(ttl)
         if now < at:
             self.soon(key_of(job), at)
         else:
             self.store.delete("jobs", *key_of(job), DeleteOptions())
 
-    def _report(self, job: Obj, tally: _Tally, outcome: str, now: float) -> None:
-        before, at = job.get("status", {}), rfc3339(now)
-        status = {
-            "startTime": before.get("startTime", at),
-            "active": len(tally.active) or None,
-            "ready": sum(map(is_ready, tally.active)),
-            "terminating": tally.terminating,
-            "succeeded": tally.succeeded or None,
-            "failed": tally.failed or None,
-            "conditions": before.get("conditions"),
-        }
-        if outcome == _COMPLETE:
-            status["completionTime"] = at
-        if outcome:
-            condition = {"type": _COMPLETE, "status": "True", "lastProbeTime": at}
-            if outcome != _COMPLETE:
-                condition |= {"type": "Failed", "reason": outcome, "message": _FAILURES[outcome]}
-            status["conditions"] = with_condition(before.get("conditions") or (), condition, at)
-        write_status(self.store, "jobs", job, status)
-
-
-def _action(spec: Obj, pod: Obj) -> str:
-    """Return the action of the first rule of the podFailurePolicy that a failed pod matches."""
-    status = pod.get("status", {})
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-        if (codes := rule.get("onExitCodes")) is not None:
-            is_in, name = codes["operator"] == "In", codes.get("containerName")
-            ended = (
-                each.get("state", {}).get("terminated", {}).get("exitCode", 0)
-                for each in status.get("containerStatuses") or ()
-                if name in (None, each.get("name"))
-            )
-            is_matched = any(code and (code in codes["values"]) == is_in for code in ended)
-        else:
-            is_matched = any(
-                condition_status(pod, each["type"]) == each.get("status", "True")
-                for each in rule.get("onPodConditions") or ()
-            )
-        if is_matched:
-            action: str = rule["action"]
-            return action
-    return _COUNT
-
-
-def _wanted(spec: Obj, tally: _Tally) -> int:
-    """Return how many pods should be at work now."""
-    if spec.get("suspend"):
-        return 0
-    parallelism = int(spec.get("parallelism", 1))
-    completions = spec.get("completions")
-    if completions is None:  # A work queue: the first success says that nothing is left to take.
-        return len(tally.active) if tally.succeeded else parallelism
-    return min(parallelism, max(0, int(completions) - tally.succeeded))
-
 
 def _is_finished(job: Obj) -> bool:
-    return any(condition_status(job, kind) == "True" for kind in _FINISHED)
+    return any(condition_status(job, kind) == "True" for kind in (COMPLETE, FAILED))

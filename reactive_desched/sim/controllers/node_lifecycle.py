@@ -1,19 +1,26 @@
 """Turns what nodes report, and what they fail to report, into conditions and taints.
 
-Light on purpose: a silent node is noticed after the grace period, and its NoExecute taint is
-set at once; the real controller's per-zone rates are not simulated.
+A silent node is noticed after the grace period; its NoExecute taint comes at the rate of its zone.
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Final
 
+from reactive_desched.model.taints import NO_EXECUTE
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.conditions import condition_status
-from reactive_desched.sim.controllers.controller import Reconciler, write_conditions
+from reactive_desched.sim.controllers.controller import BATCH, Reconciler, write_conditions
+from reactive_desched.sim.controllers.zone_rates import (
+    DEFAULT_RATES,
+    EvictionRates,
+    ZoneRates,
+    zone_of,
+)
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.node_switch import is_down
 from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.pods import Key, is_ready, is_terminal
+from reactive_desched.sim.pods import Key, is_ready, is_terminal, key_of
 from reactive_desched.sim.recorder import Recorder
 from reactive_desched.sim.store import Event, Store
 
@@ -36,13 +43,15 @@ _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class NodeLifecycle(Reconciler):
-    """Bounded by the nodes: one moment of silence each."""
+    """Bounded by the nodes: one moment of silence each, and one rate for each zone."""
 
     watches = frozenset({"nodes"})
 
-    def __init__(self, store: Store, index: PodIndex) -> None:
+    def __init__(self, store: Store, index: PodIndex, rates: EvictionRates = DEFAULT_RATES) -> None:
         super().__init__(store)
         self._index = index
+        self._zones = ZoneRates(rates)
+        self._must_count = False
         self._recorder = Recorder(store, "node-controller")
         self._silent_since: dict[str, float] = {}
 
@@ -53,13 +62,31 @@ class NodeLifecycle(Reconciler):
             self._silent_since.pop(name, None)
         else:
             self._silent_since.setdefault(name, self.store.clock.now())
+        if event.type == "DELETED" or _counts_otherwise(event):
+            self._must_count = True
         if event.type != "DELETED":
             self.soon(("", name))
 
+    def step(self, now: float) -> None:
+        """Hear up to a hundred nodes before any is tainted: what ends together counts together."""
+        keys = list(self.work_set.take_due(now, BATCH))
+        for key in keys:
+            self._hear(key, now)
+        self._count_zones(now)
+        for key in keys:
+            self.reconcile(key, now)
+
     def reconcile(self, key: Key, now: float) -> None:
-        """Bring conditions, pods and taints of one node in line."""
-        node = self.store.get("nodes", *key)
-        if node is None:
+        """Bring pods and taints of one node in line with its conditions."""
+        if (node := self.store.get("nodes", *key)) is None:
+            return
+        self._taint(node, now)
+        if condition_status(node, "Ready") in ("False", "Unknown"):
+            self._mark_pods(node)
+
+    def _hear(self, key: Key, now: float) -> None:
+        """Give a node up that has been silent for too long."""
+        if (node := self.store.get("nodes", *key)) is None:
             return
         ready = condition_status(node, "Ready")
         since = self._silent_since.get(key[1])
@@ -68,12 +95,19 @@ class NodeLifecycle(Reconciler):
             if now < patient_until:
                 self.soon(key, patient_until)
             else:
-                node = self._give_up_hearing(node)
-        self._taint(node, now)
-        if condition_status(node, "Ready") in ("False", "Unknown"):
-            self._mark_pods(node)
+                self._give_up_hearing(node)
 
-    def _give_up_hearing(self, node: Obj) -> Obj:
+    def _count_zones(self, now: float) -> None:
+        """Look at all nodes again when the rate of a zone has changed."""
+        if not self._must_count:
+            return
+        self._must_count = False
+        nodes = self.store.list("nodes")
+        if self._zones.count(nodes, now):
+            for node in nodes:
+                self.soon(key_of(node))
+
+    def _give_up_hearing(self, node: Obj) -> None:
         never = condition_status(node, "Ready") is None
         unknown = {
             "status": "Unknown",
@@ -81,7 +115,7 @@ class NodeLifecycle(Reconciler):
             "message": f"Kubelet {'never posted' if never else 'stopped posting'} node status.",
         }
         silent = [{"type": kind, **unknown} for kind in _REPORTED]
-        return write_conditions(self.store, "nodes", node, *silent)
+        write_conditions(self.store, "nodes", node, *silent)
 
     def _mark_pods(self, node: Obj) -> None:
         """Show a lost node's pods as not ready, so that endpoints and budgets see it."""
@@ -97,11 +131,37 @@ class NodeLifecycle(Reconciler):
     def _taint(self, node: Obj, now: float) -> None:
         present = node.get("spec", {}).get("taints") or []
         wanted = {(taint["key"], taint["effect"]): taint for taint in _wanted(node, now)}
+        if not self._may_empty(node, present, now):
+            wanted = {mark: t for mark, t in wanted.items() if t["effect"] != NO_EXECUTE}
         kept = [t for t in present if t["key"] not in _OWN or (t["key"], t["effect"]) in wanted]
         there = {(taint["key"], taint["effect"]) for taint in kept}
         taints = [*kept, *(taint for mark, taint in wanted.items() if mark not in there)]
         if taints != present:
             self.store.modify("nodes", "", name_of(node), lambda now_: _with_taints(now_, taints))
+
+    def _may_empty(self, node: Obj, present: Iterable[Obj], now: float) -> bool:
+        """Say whether the node may have the taint that evicts; if not yet, come back."""
+        if self._zones.all_are_lost:
+            return False
+        if condition_status(node, "Ready") not in ("False", "Unknown"):
+            return False
+        if any(t["effect"] == NO_EXECUTE and t["key"] in _OWN for t in present):
+            return True
+        at = self._zones.take(node, now)
+        if now < at < inf:
+            self.soon(key_of(node), at)
+        return at <= now
+
+
+def _counts_otherwise(event: Event) -> bool:
+    """Say whether a node has become Ready, or is so no longer, or is in another zone."""
+    return event.previous is None or _zone_and_ready(event.object) != _zone_and_ready(
+        event.previous
+    )
+
+
+def _zone_and_ready(node: Obj) -> tuple[str, bool]:
+    return zone_of(node), condition_status(node, "Ready") == "True"
 
 
 def _with_taints(node: Obj, taints: list[Obj]) -> Obj:
@@ -116,7 +176,7 @@ def _wanted(node: Obj, now: float) -> Iterable[Obj]:
     if lost is not None:
         yield {"key": lost, "effect": "NoSchedule"}
         if ready is not None:  # A node that never reported keeps new pods off, no more.
-            yield {"key": lost, "effect": "NoExecute", "timeAdded": rfc3339(now)}
+            yield {"key": lost, "effect": NO_EXECUTE, "timeAdded": rfc3339(now)}
     if node.get("spec", {}).get("unschedulable"):
         yield {"key": _UNSCHEDULABLE, "effect": "NoSchedule", "timeAdded": rfc3339(now)}
     yield from _pressures(node, _PRESSURES)

@@ -56,6 +56,10 @@ class PodControl:
         prefix = f"{owner['metadata']['name']}-"
         pod = from_template(owner, generated_name(prefix, self.rng), labels)
         pod["metadata"]["generateName"] = prefix
+        return self.put_for(owner, pod)
+
+    def put_for(self, owner: Obj, pod: Obj) -> bool:
+        """Store a finished pod and say so; False when refused."""
         if not self.put(owner, pod):
             return False
         note = f"Created pod: {name_of(pod)}"
@@ -71,6 +75,12 @@ class PodControl:
             self.recorder.warning(owner, "FailedCreate", "Creating", note)
             return False
         return True
+
+    def delete_for(self, owner: Obj, pod: Obj) -> None:
+        """Delete exactly this pod, with its own grace, and say so."""
+        self.delete(pod)
+        note = f"Deleted pod: {name_of(pod)}"
+        self.recorder.normal(owner, "SuccessfulDelete", "SuccessfulDelete", note)
 
     def delete(self, pod: Obj, grace_s: int | None = None) -> None:
         """Delete exactly this pod, with its own grace unless another is given."""

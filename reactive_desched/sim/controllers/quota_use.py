@@ -4,7 +4,7 @@ from reactive_desched.model.resources import add_resources
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.objects import namespace_of
 from reactive_desched.sim.pods import Key, key_of
-from reactive_desched.sim.quotas import hard_of, used_of, written
+from reactive_desched.sim.quotas import counts_kind, hard_of, used_of, written
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.store import Event, Store
 
@@ -12,7 +12,7 @@ __all__ = ["QuotaUse"]
 
 
 class QuotaUse(Reconciler):
-    """Looks at the quotas of a namespace when an object that may count there changes."""
+    """Looks at a quota when it changes, or an object of a kind that it names."""
 
     watches = frozenset(kind.plural for kind in RESOURCES.values() if kind.namespaced)
 
@@ -31,8 +31,10 @@ class QuotaUse(Reconciler):
                 del self._limited[namespace]
         if namespace not in self._limited or event.resource == "events":
             return
+        kind = RESOURCES[event.resource]
         for quota in self.store.list("resourcequotas", namespace):
-            self.soon(key_of(quota))
+            if quota is event.object or counts_kind(quota, kind):
+                self.soon(key_of(quota))
 
     def reconcile(self, key: Key, now: float) -> None:
         """Count what is used of a quota."""
@@ -41,7 +43,7 @@ class QuotaUse(Reconciler):
             return
         hard, used = hard_of(quota), dict[str, int]()
         for kind in RESOURCES.values():
-            if kind.namespaced:
+            if kind.namespaced and counts_kind(quota, kind):
                 add_resources(used, used_of(quota, kind, self.store.list(kind.plural, key[0]), now))
         status = {
             "hard": quota["spec"].get("hard"),

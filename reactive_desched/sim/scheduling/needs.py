@@ -1,6 +1,6 @@
 """Reads the needs of a pod from its JSON, once per template."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from reactive_desched.model.taints import Toleration, Tolerations
 from reactive_desched.sim.amounts import sum_of
 from reactive_desched.sim.objects import Obj, labels_of
 
-__all__ = ["HostPort", "NeedsReader", "PodNeeds", "SpreadConstraint", "WeightedTerm"]
+__all__ = ["HostPort", "NeedsReader", "PodNeeds", "SpreadConstraint", "WeightedTerm", "with_tag"]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -82,6 +82,9 @@ class PodNeeds(Struct, frozen=True):
     wishes: tuple[WeightedTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     claims: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    """Those of all containers and of image volumes, each with its tag."""
+    containers: int = 1
 
 
 class NeedsReader:
@@ -147,6 +150,8 @@ def _read(pod: Obj) -> PodNeeds:
         wishes=(*_wishes(together, 1, labels), *_wishes(apart, -1, labels)),
         spread=tuple(_spread(c, labels) for c in spec.get("topologySpreadConstraints") or ()),
         claims=_claims(pod),
+        images=tuple(_images(spec)),
+        containers=len([*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]),
     )
 
 
@@ -218,6 +223,20 @@ def _spread(raw: Obj, labels: Labels) -> SpreadConstraint:
         honors_affinity=raw.get("nodeAffinityPolicy", "Honor") == "Honor",
         honors_taints=raw.get("nodeTaintsPolicy", "Ignore") == "Honor",
     )
+
+
+def _images(spec: Obj) -> Iterator[str]:
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if image := container.get("image"):
+            yield with_tag(str(image))
+    for volume in spec.get("volumes") or ():
+        if reference := (volume.get("image") or {}).get("reference"):
+            yield with_tag(str(reference))
+
+
+def with_tag(image: str) -> str:
+    """Return the name of an image with the tag that it has by default."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
 def _claims(pod: Obj) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from reactive_desched.model.resources import (
 from reactive_desched.model.taints import Taint
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import controller_uid, is_terminal, is_terminating, node_of
-from reactive_desched.sim.scheduling.needs import HostPort, NeedsReader, PodNeeds
+from reactive_desched.sim.scheduling.needs import HostPort, NeedsReader, PodNeeds, with_tag
 
 __all__ = ["NodeRoom", "PodGroup", "SchedulerCache"]
 
@@ -56,6 +56,8 @@ class NodeRoom:
         self.scored: dict[str, int] = {CPU: 0, MEMORY: 0}
         self.pods = 0
         self.host_ports: list[HostPort] = []
+        self.images: Mapping[str, int] = {}
+        """The bytes of each image that the node has, by every name of it."""
 
     @property
     def zone(self) -> str:
@@ -73,6 +75,11 @@ class NodeRoom:
         self.allocatable = parse_resource_list(
             {resource: str(value) for resource, value in listed.items()}
         )
+        self.images = {
+            with_tag(str(name)): int(image.get("sizeBytes") or 0)
+            for image in (node or {}).get("status", {}).get("images") or ()
+            for name in image.get("names") or ()
+        }
 
     def seat(self, needs: PodNeeds) -> None:
         """Count a pod in."""

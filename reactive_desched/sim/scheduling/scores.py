@@ -1,7 +1,7 @@
 """Chooses the best of possible nodes by the kube-scheduler's weighted scores, 0 to 100.
 
-The arithmetic is that of `model.node_scores`. Image locality is left out: nothing here depends on
-it.
+The arithmetic is that of `model.node_scores`. Images are those of a node's status: simulated
+kubelets pull none.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +35,10 @@ Rooms: TypeAlias = Sequence[NodeRoom]
 Score: TypeAlias = Callable[[Candidate, Rooms, SchedulerCache], Sequence[float]]
 
 _FULL: Final = 100
+_IMAGE_LOCALITY_WEIGHT: Final = 1
+_LEAST_IMAGE_BYTES: Final = 23 * 2**20
+_MOST_IMAGE_BYTES: Final = 1000 * 2**20
+"""For each container, as the kube-scheduler has it."""
 
 
 def best_of(
@@ -138,6 +142,24 @@ def _wishes_of(group: PodGroup) -> Iterable[WeightedTerm]:
         yield WeightedTerm(node_scores.HARD_POD_AFFINITY_WEIGHT, term)
 
 
+def images_there(pod: Candidate, rooms: Rooms, picture: SchedulerCache) -> Sequence[float]:
+    """Prefer nodes that have the pod's images, the more so the more nodes have them."""
+    if not any(room.images for room in rooms):
+        return [0] * len(rooms)
+    there = picture.rooms()
+    shares = {
+        image: sum(image in room.images for room in there) / len(there)
+        for image in set(pod.needs.images)
+    }
+    most = _MOST_IMAGE_BYTES * pod.needs.containers
+    points: list[float] = []
+    for room in rooms:
+        size = sum(int(room.images.get(each, 0) * shares[each]) for each in pod.needs.images)
+        counted = min(max(size, _LEAST_IMAGE_BYTES), most)
+        points.append(_FULL * (counted - _LEAST_IMAGE_BYTES) // (most - _LEAST_IMAGE_BYTES))
+    return points
+
+
 class _Spread(Struct, frozen=True):
     """One soft constraint, and how many of the pods that it counts stay on each node."""
 
@@ -222,4 +244,5 @@ _OTHER_SCORES: Final[Sequence[tuple[int, Score]]] = (
     (node_scores.NODE_AFFINITY_WEIGHT, affinity_preferred),
     (node_scores.INTER_POD_AFFINITY_WEIGHT, neighbours_preferred),
     (node_scores.TOPOLOGY_SPREAD_WEIGHT, evenly_spread),
+    (_IMAGE_LOCALITY_WEIGHT, images_there),
 )

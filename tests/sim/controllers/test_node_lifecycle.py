@@ -67,9 +67,9 @@ def test_pressure_keeps_new_pods_away(condition: str, taint: str) -> None:
 
 
 def test_a_node_that_says_it_is_not_ready_is_tainted_at_once() -> None:
-    world = SimulatedCluster().nodes("n1")
-    world.pod("p")
-    world.advance(5)
+    world = SimulatedCluster().nodes("n1", "n2")
+    world.pod("p", nodeName="n1")
+    world.advance(15)
 
     report(world, "Ready", "False")
 
@@ -136,7 +136,7 @@ def test_pods_of_a_node_that_comes_back_in_time_are_ready_again() -> None:
 def test_a_node_that_never_reported_is_given_a_minute_and_keeps_its_pods_so_long() -> None:
     world = SimulatedCluster()
     meta = {"name": "n1", "annotations": {ANNOTATION: "down"}}
-    world.store.create("nodes", {"metadata": meta})
+    world.nodes("n2").store.create("nodes", {"metadata": meta})
     world.pod("early", nodeName="n1", tolerations=[])
     world.advance(59)
     assert world.taints("n1") == {f"{PREFIX}/not-ready:NoSchedule"}

@@ -156,3 +156,27 @@ def test_schedule_anyway_prefers_the_emptier_domain() -> None:
 
 def test_equal_nodes_are_taken_by_name() -> None:
     assert chosen(SimulatedCluster().nodes("n3", "n1", "n2")) == "n1"
+
+
+def test_a_node_that_has_the_image_is_taken_if_the_image_is_large_and_others_have_it() -> None:
+    world = SimulatedCluster().nodes("n1", "n2", "n3", cpu="64", memory="256Gi")
+
+    def bring(name: str, megabytes: int) -> None:
+        image = {"names": ["example/task:1"], "sizeBytes": megabytes * 2**20}
+        world.store.modify(
+            "nodes",
+            "",
+            name,
+            lambda node: {**node, "status": {**node["status"], "images": [image]}},
+            subresource="status",
+        )
+
+    container = {"name": "main", "image": "example/task:1"}
+    taken = list[str | None]()
+    for megabytes in (30, 900):
+        for name in ("n2", "n3"):
+            bring(name, megabytes)
+        world.pod(f"p{megabytes}", containers=[container])
+        taken.append(world.nodes_of_pods()[f"p{megabytes}"])
+
+    assert taken == ["n1", "n2"]
