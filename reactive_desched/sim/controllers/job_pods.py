@@ -1,4 +1,4 @@
-"""What a Job's pods mean to it: which index each has, how it ended, and what that costs.
+"""Reads the pods of a Job: the index of each, how it ended, and what that costs the Job.
 
 The rules are those of the Job controller of Kubernetes; everything here is pure.
 """
@@ -47,7 +47,7 @@ _IGNORE, _FAIL_JOB = "Ignore", "FailJob"
 
 
 class Verdict(Struct, frozen=True):
-    """What the podFailurePolicy says of a failed pod: `ends_job` is a message, or empty."""
+    """The consequences of a failed pod by the podFailurePolicy; `ends_job` is a message."""
 
     counts: bool = True
     fails_index: bool = False
@@ -55,7 +55,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Backoff(Struct, frozen=True):
-    """How many pods of a Job have failed since the last one succeeded, and when the last did."""
+    """The number of failed pods since the last one succeeded, and the time of the last failure."""
 
     failures: int = 0
     last_s: float = 0.0

@@ -61,22 +61,22 @@ class JobRound:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether each pod has a completion index."""
+        """Say whether each pod has a completion index."""
         return bool(self.spec.get("completionMode") == "Indexed")
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the Job shall have no pods for now."""
+        """Say whether the Job shall have no pods for now."""
         return bool(self.spec.get("suspend"))
 
     @property
     def has_limit_per_index(self) -> bool:
-        """Whether failures are counted for each index."""
+        """Say whether failures are counted for each index."""
         return self.is_indexed and self.spec.get("backoffLimitPerIndex") is not None
 
     @property
     def wanted(self) -> int:
-        """How many pods should be at work now."""
+        """Return the number of pods that should be at work now."""
         if self.is_suspended:
             return 0
         parallelism = int(self.spec.get("parallelism", 1))

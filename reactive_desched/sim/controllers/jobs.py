@@ -57,7 +57,7 @@ class Jobs(Reconciler):
         self._pods = pods
         self._backoffs: dict[str, Backoff] = {}
         self._strays: set[Key] = set()
-        """Pods whose Job is gone: nobody else takes their finalizer away."""
+        """Pods whose Job is gone: no other controller takes their finalizer away."""
 
     def observe(self, event: Event) -> None:
         """Look again at the Job that changed, or whose pod did."""

@@ -68,10 +68,10 @@ class NodeLifecycle(Reconciler):
             self.soon(("", name))
 
     def step(self, now: float) -> None:
-        """Hear up to a hundred nodes before any is tainted: what ends together counts together."""
+        """Check the reports of up to a hundred nodes before any is tainted, so all are counted."""
         keys = list(self.work_set.take_due(now, BATCH))
         for key in keys:
-            self._hear(key, now)
+            self._check_reports(key, now)
         self._count_zones(now)
         for key in keys:
             self.reconcile(key, now)
@@ -84,7 +84,7 @@ class NodeLifecycle(Reconciler):
         if condition_status(node, "Ready") in ("False", "Unknown"):
             self._mark_pods(node)
 
-    def _hear(self, key: Key, now: float) -> None:
+    def _check_reports(self, key: Key, now: float) -> None:
         """Give a node up that has been silent for too long."""
         if (node := self.store.get("nodes", *key)) is None:
             return

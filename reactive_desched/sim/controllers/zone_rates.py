@@ -1,4 +1,4 @@
-"""How fast nodes that are lost get the taint that evicts their pods, zone by zone.
+"""Limits how fast lost nodes get the taint that evicts their pods, zone by zone.
 
 The rules and defaults of the node lifecycle controller of Kubernetes: `--node-eviction-rate`,
 `--secondary-node-eviction-rate`, `--unhealthy-zone-threshold`, `--large-cluster-size-threshold`.
@@ -53,7 +53,7 @@ class ZoneRates:
 
     @property
     def all_are_lost(self) -> bool:
-        """Whether no zone has a Ready node: then the fault is taken for the network's."""
+        """Say whether no zone has a Ready node: then the network is at fault, not the nodes."""
         return bool(self._states) and set(self._states.values()) == {_State.FULL}
 
     def count(self, nodes: Iterable[Obj], now: float) -> bool:
