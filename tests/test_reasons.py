@@ -51,7 +51,7 @@ class Sources(NamedTuple):
 def sources() -> Sources:
     found = Sources({}, set(), defaultdict(list), [], [])
     for path, tree in package_trees().items():
-        if "sim" in path.parts:
+        if "sim" in path.relative_to(PACKAGE).parts:
             continue
         for node in nodes_of(tree):
             found.decisions_by_text.extend(decisions_by_text(path, node))
