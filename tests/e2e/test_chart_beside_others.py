@@ -9,6 +9,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
 
 from tests.e2e.conftest import ROOT
+from tests.support.control_plane import ControlPlane
 from tests.support.helm import CHART, Helm, HelmError
 from tests.support.kustomize import render
 from tests.support.selection import lets_in, matches, pods, selectors
@@ -248,3 +249,64 @@ def test_more_of_egress_and_ingress_is_let_through_as_it_is_written(helm: Helm) 
     assert rule in out
     assert ("TCP", 9092) in lets_out(objects)
     assert web in [each for spec in rules for each in spec.get("ingress", ())]
+
+
+def test_in_kube_system_policies_of_the_api_server_select_the_pods_of_the_release_alone(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    """As users of the SIG chart install it; what is read back is what a network plugin enforces."""
+    kubectl = control_plane.kubectl()
+    name = "my-release"
+    to = ("-n", "kube-system", "--kubeconfig", str(control_plane.admin_kubeconfig))
+    others = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"other-{at}", "namespace": "kube-system", "labels": labels},
+            "spec": {"containers": [{"name": "a", "image": "a"}], "nodeName": "nowhere"},
+        }
+        for at, labels in enumerate(KUBE_SYSTEM)
+    ]
+    account = ("serviceaccount/default", "-n", "kube-system")
+    kubectl.run("wait", *account, "--for=create", "--timeout=60s")
+    for each in others:
+        kubectl.apply(each)
+    egress = {"networkPolicy": {"egress": {"enabled": True}}, "replicas": 2}
+    helm.run("install", name, str(CHART), *to, values=egress)
+    try:
+        kubectl.run(
+            *("wait", "deployment", f"{name}-reactive-desched", "-n", "kube-system"),
+            *("--for=jsonpath={.status.replicas}=2", "--timeout=30s"),
+        )
+        found = list(selectors(kubectl.get("networkpolicy,service,pdb", "-n", "kube-system")))
+        running = kubectl.get("pods", "-n", "kube-system")
+        ours = {
+            each["metadata"]["name"]
+            for each in running
+            if each["metadata"]["name"].startswith(f"{name}-")
+        }
+        assert len(ours) == 2
+        about = [where for where, _ in found if name in where]
+        assert {where.split()[0] for where in about} == {
+            "NetworkPolicy",
+            "PodDisruptionBudget",
+            "Service",
+        }
+        for where, selector in found:
+            if name in where:
+                chosen = {
+                    each["metadata"]["name"]
+                    for each in running
+                    if matches(selector, each["metadata"].get("labels", {}))
+                }
+                assert chosen == ours, where
+    finally:
+        helm.run("uninstall", name, *to)
+        kubectl.run(
+            *("delete", "pod", "-n", "kube-system", "--wait=false", "--force"),
+            *(each["metadata"]["name"] for each in others),
+        )
+    assert [each["metadata"]["name"] for each in kubectl.get("pvc", "-n", "kube-system")] == [
+        f"{name}-reactive-desched-journal-shared"
+    ], "the journal stays"
+    kubectl.run("delete", "pvc", "-n", "kube-system", "--all", "--wait=false")

@@ -1,5 +1,6 @@
 """The journal into a cluster of three real Kafka brokers, some of which are away."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,3 +78,30 @@ async def test_records_wait_while_too_few_replicas_are_there_and_the_reason_is_n
         assert ours.dead_letters == []
     messages = await run_sync(lambda: read_group(brokers[0].address, "replicas"))
     check_arrival(messages, recorded)
+
+
+@pytest.mark.parametrize("number", [1, 7], ids=["the same number", "another number"])
+async def test_another_cluster_at_the_same_address_gets_each_event_that_the_first_had_not(
+    kafka_tools: KafkaTools, tmp_path: Path, number: int
+) -> None:
+    """As after a broker whose disk was lost: it has no topic, and does not know the producer."""
+    (tmp_path / "kafka").mkdir()
+    with KafkaBroker(kafka_tools, tmp_path / "kafka") as broker:
+        broker.admin.create_topic("replaced", partitions=3)
+        settings = KafkaSettings(brokers=(broker.address,), topic="replaced")
+        async with journal_to_kafka(tmp_path / "journal", settings) as ours:
+            await ours.append(ours.events(200))
+            await ours.drained(60)
+            before = {entry.seq for entry in ours.recorded}
+            await run_sync(broker.kill)
+            await ours.append(ours.events(100))
+            await run_sync(lambda: broker.replace(number, "b3RoZXItY2x1c3Rlci1pZA"))
+            await ours.wait_for_failure("does not exist", within_s=60)
+            await run_sync(lambda: broker.admin.create_topic("replaced", partitions=2))
+            await ours.append(ours.events(100))
+            await ours.drained(60)
+
+            assert ours.dead_letters == []
+            after = {entry.seq for entry in ours.recorded} - before
+        messages = await run_sync(lambda: read_group(broker.address, "replaced"))
+        assert {int(json.loads(each.value)["sequence"]) for each in messages} == after

@@ -6,6 +6,7 @@ TLS, where a certificate says who somebody is, and where it advertises a name th
 """
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -22,7 +23,6 @@ WRONG_NAME = "kafka-0.nowhere.invalid"
 """The host that one listener advertises; RFC 6761 keeps it from being any host's name."""
 
 _ENCRYPTED = ("sasl_tls", "mutual_tls")
-_CLUSTER_ID = "cmVhY3RpdmUtZGVzY2hlZA"
 # For a quick start rather than for a long life.
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOGGING = (
@@ -89,6 +89,7 @@ class KafkaBroker:
     number: int = 1
     voters: dict[int, str] = field(default_factory=dict)
     record_folders: tuple[Path, ...] = ()
+    cluster_id: str = "cmVhY3RpdmUtZGVzY2hlZA"
     admin: KafkaAdmin = field(init=False)
     _ports: dict[str, int] = field(init=False)
     _component: ChildProcess = field(init=False)
@@ -156,6 +157,15 @@ class KafkaBroker:
         self._component.start()
         self.await_serving(within_s)
 
+    def replace(self, number: int, cluster_id: str) -> None:
+        """Have another broker of another cluster, which is empty, serve at the same addresses."""
+        self.kill()
+        shutil.rmtree(self.folder / "data")
+        self.number, self.cluster_id = number, cluster_id
+        self.voters = {number: f"127.0.0.1:{self._ports['controller']}"}
+        self.launch_first()
+        self.await_serving()
+
     def await_serving(self, within_s: float = 60) -> None:
         """Wait until it serves."""
         wait_until(self._is_serving, within_s=within_s, what="the Kafka broker serves")
@@ -211,7 +221,7 @@ class KafkaBroker:
     def _format(self) -> None:
         scram = (f"SCRAM-SHA-512=[name={u},password={p}]" for u, p in self.users.items())
         users = [part for each in scram for part in ("--add-scram", each)]
-        cluster = ("-t", _CLUSTER_ID, "-c", str(self._settings_file))
+        cluster = ("-t", self.cluster_id, "-c", str(self._settings_file))
         self.tools.run("kafka.tools.StorageTool", "format", *cluster, *users)
 
     def _is_serving(self) -> bool:
