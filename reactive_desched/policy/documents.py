@@ -164,9 +164,8 @@ class DocumentSet:
         else:
             where = f"{first.location.source}, line {first.location.root.mark.line}"
             message = f"this is a second {_family(kind)}; the first is in {where}"
-            self._diagnostics.add(
-                location.diagnostic(message, "keep one", rule=Rule.SECOND_DOCUMENT)
-            )
+            hint = "take one out" if kind.is_policy else "write what both say into one of them"
+            self._diagnostics.add(location.diagnostic(message, hint, rule=Rule.SECOND_DOCUMENT))
 
     def _with_identity(self, location: SourceLocation) -> SourceLocation:
         """Return a document whose apiVersion and kind are spelt so; another case is an error.

@@ -101,7 +101,8 @@ _CLOSE_TIMEOUT_S: Final = 3.0
 
 DELIVERED: Final = counter(
     "sink_delivered",
-    "Records that the sink acknowledged; one that is sent again counts again.",
+    "Records that the sink has done with: acknowledged, or left out by its types; one that is sent"
+    " again counts again.",
     "sink",
 )
 RETRIES: Final = counter("sink_retries", "Deliveries that failed and were tried again.", "sink")
