@@ -258,7 +258,7 @@ def test_in_kube_system_policies_of_the_api_server_select_the_pods_of_the_releas
     kubectl = control_plane.kubectl()
     name = "my-release"
     to = ("-n", "kube-system", "--kubeconfig", str(control_plane.admin_kubeconfig))
-    others = [
+    others: list[Object] = [
         {
             "apiVersion": "v1",
             "kind": "Pod",
