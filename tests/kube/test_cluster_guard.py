@@ -71,6 +71,7 @@ async def opened(kubeconfig: Callable[..., Path]) -> AsyncIterator[Open]:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a busy server asked again at once."""
     monkeypatch.setattr(cluster_guard, "_BUSY_S", 0.001)
+    monkeypatch.setattr(cluster_guard, "_PROXY_S", 0.001)
 
 
 @pytest.fixture
@@ -214,6 +215,30 @@ async def test_a_server_that_is_too_busy_to_say_which_cluster_it_is_is_asked_aga
     session.cluster.doubt()
     await get(session)
     assert prod.real_requests == ["GET /api/v1/pods"]
+    assert prod.busy == 0
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize(("refusals", "is_served"), [(3, True), (4, False)])
+async def test_a_proxy_that_has_no_server_for_the_question_is_asked_three_times_more(
+    session: Session,
+    address: Address,
+    prod: NamedCluster,
+    at_once: None,
+    status: int,
+    refusals: int,
+    *,
+    is_served: bool,
+) -> None:
+    del at_once
+    prod.uid, prod.busy, prod.busy_status = session.cluster.uid, refusals, status
+    address.lead_to(prod)
+    session.cluster.doubt()
+    if is_served:
+        await get(session)
+    else:
+        assert f"{status}" in str(await refusal(session, NOT_KNOWN))
+    assert prod.real_requests == ["GET /api/v1/pods"] * is_served
     assert prod.busy == 0
 
 

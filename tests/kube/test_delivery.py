@@ -11,7 +11,7 @@ import pytest
 from reactive_desched.kube.client.cluster_guard import NAMESPACES
 from reactive_desched.kube.client.session import KubeConfigOptions, open_session
 from reactive_desched.kube.watch.delivery import DeliveryCheck
-from reactive_desched.kube.watch.silence import LateWatches
+from reactive_desched.kube.watch.silence import LIVE, LateWatches
 from tests.support.manual_clock import ManualClock
 from tests.support.misbehaving_proxy import (
     Buffered,
@@ -188,7 +188,7 @@ async def test_each_decision_waits_for_a_proxy_that_sends_what_it_has_from_time_
 async def test_a_decision_waits_for_kinds_once_the_proxy_is_found(
     namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
 ) -> None:
-    late.note_in_sync(PODS, float("-inf"))
+    late.note_in_sync(PODS, LIVE)
     held = Buffered(4096, holds_headers=False)
     returned: list[float] = []
 
@@ -225,7 +225,7 @@ async def test_decisions_share_an_answer_until_it_is_old_or_a_watch_is_opened(
         assert await asked_by(20) == 1
         assert await asked_by(1) == 0
         await clock.sleep(0.1)
-        late.note_in_sync(PODS, float("-inf"))
+        late.note_in_sync(PODS, LIVE)
         assert await asked_by(2) == 1
         await clock.sleep(10)
         assert await asked_by(2) == 1

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reactive_desched.kube.client.rate_limiter import RateLimit
 from reactive_desched.kube.client.session import KubeConfigOptions, RequestLimits, open_session
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.silence import LateWatches
+from reactive_desched.kube.watch.silence import LIVE, LateWatches
 from tests.support.manual_clock import ManualClock, wait_until
 from tests.support.misbehaving_proxy import (
     Buffered,
@@ -210,7 +210,7 @@ async def test_a_decision_waits_until_every_kind_has_been_read_after_it(
 async def test_a_decision_does_not_wait_where_watches_are_live_nor_for_a_kind_out_of_sync() -> None:
     clock = ManualClock()
     late = LateWatches(clock)
-    late.note_in_sync("/api/v1/pods", float("-inf"))
+    late.note_in_sync("/api/v1/pods", LIVE)
     with anyio.fail_after(5):
         await late.caught_up(clock.now())
         late.note("watch /api/v1/nodes: its changes arrive late")
@@ -223,7 +223,7 @@ async def test_a_decision_does_not_wait_where_watches_are_live_nor_for_a_kind_ou
 async def test_a_kind_that_is_not_read_holds_a_decision_for_ten_seconds() -> None:
     clock = ManualClock()
     late = LateWatches(clock)
-    late.note_in_sync("/api/v1/pods", float("-inf"))
+    late.note_in_sync("/api/v1/pods", LIVE)
     late.note("watch /api/v1/nodes: its changes arrive late")
     async with anyio.create_task_group() as waiting:
         waiting.start_soon(late.caught_up, clock.now())

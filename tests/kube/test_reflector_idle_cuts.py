@@ -1,5 +1,9 @@
 """A proxy that cuts what is idle is found by the lives of watches, and met by shorter ones."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import isclose
+
 import anyio
 import pytest
 
@@ -111,3 +115,86 @@ def test_lives_count_as_the_same_within_a_tenth_or_half_a_second(
     cuts.note(first, 0.0)
     cuts.note(second, 0.0)
     assert cuts.limit_s(400.0, 0.0) == limit
+
+
+@asynccontextmanager
+async def stale_with_a_limited_watch(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> AsyncIterator[None]:
+    """Run the block when a watch has just been opened that is to end before it is cut."""
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+        for _ in range(2):
+            await live_and_break(api, mirror, IDLE_S)
+        opened = mirror.status.watches
+        mirror.clock.advance(IDLE_S)
+        mirror.epoch.advance("the process was suspended")
+        await mirror.wait_until_stale()
+        await wait_for_watch(mirror, opened + 1)
+        assert requested_for(api)[-1] == SHORTER_S
+        await wait_until(lambda: api.open_watches == 1)
+        await wait_until(lambda: any(isclose(wait, 1.0) for wait in mirror.clock.pending_waits_s))
+        yield
+
+
+async def test_a_limited_watch_that_the_server_ends_after_four_fifths_of_a_second_makes_synced(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with stale_with_a_limited_watch(api, mirror):
+        opened = mirror.status.watches
+        mirror.clock.advance(0.85)
+        assert not mirror.is_fresh
+        api.end_watches()
+        await mirror.wait_until_fresh()
+        await wait_for_watch(mirror, opened + 1)
+
+
+@pytest.mark.parametrize("lives_s", [0.0, 0.75])
+async def test_a_limited_watch_that_the_server_ends_sooner_does_not(
+    api: ScriptedApi, mirror: ReflectorHarness, lives_s: float
+) -> None:
+    async with stale_with_a_limited_watch(api, mirror):
+        failures = mirror.status.failures
+        mirror.clock.advance(lives_s)
+        api.end_watches()
+        await wait_until(lambda: mirror.status.failures == failures + 1)
+        assert not mirror.is_fresh
+
+
+async def test_a_limited_watch_that_breaks_does_not(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with stale_with_a_limited_watch(api, mirror):
+        failures = mirror.status.failures
+        mirror.clock.advance(0.95)
+        api.cut_watches()
+        await wait_until(lambda: mirror.status.failures == failures + 1)
+        assert not mirror.is_fresh
+
+
+async def test_a_limited_watch_of_before_a_suspension_does_not(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with stale_with_a_limited_watch(api, mirror):
+        opened = mirror.status.watches
+        mirror.clock.advance(0.95)
+        mirror.epoch.advance("the process was suspended once more")
+        api.end_watches()
+        await wait_for_watch(mirror, opened + 1)
+        assert not mirror.is_fresh
+
+
+async def test_a_long_watch_that_the_server_ends_before_the_delay_does_not_make_synced(
+    api: ScriptedApi, mirror: ReflectorHarness
+) -> None:
+    async with mirror.running():
+        await mirror.wait_until_fresh()
+        mirror.clock.advance(IDLE_S)
+        api.cut_watches()
+        mirror.clock.advance(await mirror.wait_for_backoff())
+        await wait_for_watch(mirror, 2)
+        await wait_until(lambda: any(isclose(wait, 1.0) for wait in mirror.clock.pending_waits_s))
+        mirror.clock.advance(0.95)
+        api.end_watches()
+        await mirror.wait_for_backoff(2)
+        assert not mirror.is_fresh

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from reactive_desched.kube.client.session import Session
+from reactive_desched.kube.watch.interruptions import KEPT_FOR_S
 from reactive_desched.kube.watch.reflector import Reflector
 from reactive_desched.kube.watch.resume import ServerProbe
 from tests.support.fake_resource import FakeCodec, FakeObject, RecordingEventHandler
@@ -17,6 +18,8 @@ from tests.support.scripted_api import ScriptedApi, error_line, failing
 
 pytestmark = pytest.mark.anyio
 
+DOWN_S = KEPT_FOR_S + 2.0
+"""A kind that loses its watch again and again counts as in sync for that long."""
 DOWN = failing(502)
 FILLS_ITS_CACHE = failing(429, "TooManyRequests", **{"Retry-After": "1"})
 EXPIRED = error_line(410, "Expired", "too old")
@@ -63,7 +66,7 @@ async def outage_of_a_server_without_history(
     for kind in ("list", "watch", "GET"):
         api.answer_next(kind, *[DOWN] * 1000)
     api.cut_watches()
-    await pass_time(clock, 15)
+    await pass_time(clock, DOWN_S)
     api.clear_script()
     api.compact()
     if fills_s:

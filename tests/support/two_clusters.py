@@ -16,14 +16,14 @@ CHECK = "GET /api/v1/namespaces"
 class NamedCluster:
     """An API server whose kube-system has a uid; `requests` has what came, as METHOD path.
 
-    `status` is that of its answer about itself, and 429 for the next `busy` answers; with `closes`
-    each connection has one response.
+    `status` is that of its answer about itself, and `busy_status`, 429 unless a proxy answers, that
+    of the next `busy` answers; with `closes` each connection has one response.
     """
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
         self.status = 200
-        self.busy = 0
+        self.busy, self.busy_status = 0, 429
         self.closes = False
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -72,7 +72,7 @@ class NamedCluster:
         return response
 
     def _namespaces(self) -> web.Response:
-        status = 429 if self.busy else self.status
+        status = self.busy_status if self.busy else self.status
         self.busy = max(0, self.busy - 1)
         if status != 200:
             body = {"kind": "Status", "code": status, "message": "as scripted"}

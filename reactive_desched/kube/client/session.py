@@ -26,6 +26,7 @@ from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions, locate_conf
 from reactive_desched.kube.client.clock import Clock, SystemClock
 from reactive_desched.kube.client.cluster_guard import (
     NAMESPACES,
+    OF_A_PROXY,
     ONE_NAMESPACE,
     ClusterGuard,
     GuardedConnector,
@@ -69,9 +70,6 @@ CONTINUE: Final = "continue"
 _KEEPALIVE_S = 30.0
 _DATES = 16
 _CONFIRM_EVERY_S, _CONFIRM_IN_DOUBT_EVERY_S = 5.0, 1.0
-_OF_A_PROXY = frozenset(
-    {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
-)
 
 
 class RequestLimits(Struct, frozen=True, gc=False):
@@ -351,7 +349,7 @@ class Session:
             self.credentials.invalidate(access)
             return
         self.credentials.accept(access)
-        if response.status in _OF_A_PROXY and not response.error.reason:
+        if response.status in OF_A_PROXY and not response.error.reason:
             self.cluster.doubt()
 
     def _pool_of(self, call: "_Request") -> aiohttp.ClientSession:

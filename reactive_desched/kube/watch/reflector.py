@@ -1,7 +1,8 @@
 """Keeps a store equal to one resource of the API server: list, watch, resume, list again.
 
-The store keeps its objects until a new list is complete. After every failure the store is marked
-stale until a watch is open again, and no call is repeated more than once a second.
+The store keeps its objects until a new list is complete. After a failure the store is marked stale
+until a watch is open again, unless watches break again and again; no call is repeated more than
+once a second.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from reactive_desched.kube.client.session import Transport, WatchStream
 from reactive_desched.kube.codec import Codec, ReflectorStore, WatchEvent
 from reactive_desched.kube.watch.idle_cuts import IdleCuts
 from reactive_desched.kube.watch.initial_list import Deleted, InitialList, Lister
+from reactive_desched.kube.watch.interruptions import KEPT_FOR_S, Reopening
 from reactive_desched.kube.watch.resume import (
     TOLERATED_DENIALS,
     ExponentialBackoff,
@@ -32,7 +34,7 @@ from reactive_desched.kube.watch.resume import (
     is_older,
 )
 from reactive_desched.kube.watch.settings import ReflectorSettings
-from reactive_desched.kube.watch.silence import LateWatches, SilenceCheck
+from reactive_desched.kube.watch.silence import LIVE, LateWatches, SilenceCheck
 from reactive_desched.kube.watch.watcher import WatchEventHandler, WatchReader
 from reactive_desched.kube.watch.yielding import Yielder
 from reactive_desched.primitives.wakeup import Epoch
@@ -91,6 +93,15 @@ _OUTAGES = frozenset(
     }
 )
 """How calls end while the API server is down or starts, or a proxy stands before it."""
+_INTERRUPTIONS = frozenset(
+    {
+        StopReason.UNREACHABLE,
+        StopReason.BROKEN,
+        StopReason.IDLE_TIMEOUT,
+        StopReason.THROTTLED,
+    }
+)
+"""How calls end that a proxy cut or refused; the next one may be served."""
 _NOT_STREAMING_ERRORS = frozenset(
     {StopReason.UNREACHABLE, StopReason.THROTTLED, StopReason.UNAUTHORIZED, StopReason.GONE}
 )
@@ -100,7 +111,8 @@ class ReflectorStatus(Struct, gc=False):
     """One reflector's state, for `/readyz?verbose` and the metrics.
 
     `state` is one of starting, not needed, listing, swapping, connecting, watching and waiting;
-    `synced` means that a watch is open, or being reopened after a regular end, on a complete list.
+    `synced` means that a watch is open, or was less than `KEPT_FOR_S` ago and is being reopened, on
+    a complete list.
     `is_dispensable` says that the API server denies it and the controller goes on without. The
     `resource_version` is that of the last list, bookmark or end of a watch.
     """
@@ -128,7 +140,8 @@ class _Cycle(Struct, gc=False):
 
     `after_silence` says that a streaming list brought nothing in time: the watch after the list in
     pages is short. `opened_at` is when the watch began (monotonic seconds), None before. `watch_s`
-    is for how long it was requested; `is_limited` says that a proxy cuts what is idle for longer.
+    is for how long it was requested; `is_limited` says that a proxy cuts what is idle for longer,
+    `is_live` that the long watch shows what happens.
     """
 
     after_silence: bool = False
@@ -137,6 +150,7 @@ class _Cycle(Struct, gc=False):
     is_limited: bool = False
     got_bookmark: bool = False
     got_event: bool = False
+    is_live: bool = False
 
 
 class Reflector(WatchEventHandler[T]):
@@ -180,7 +194,9 @@ class Reflector(WatchEventHandler[T]):
         self._reader = WatchReader(codec, self._on_malformed, self._clock, self._epoch)
         self._resume_point = ResumePoint()
         self._stale_reason: str | None = None
-        self._last_list_at = float("-inf")
+        self._list_began_at = float("-inf")
+        self._as_of = float("-inf")
+        """The objects are those of this moment, or later ones, while no watch is live."""
         self._relisted_at_once_at = float("-inf")
         self._was_synced_since_list = False
         self._was_healthy_since_list = False
@@ -194,6 +210,7 @@ class Reflector(WatchEventHandler[T]):
         self._silence = SilenceCheck(
             session, codec, self._clock, self._late_watches, self._settings.silent_s
         )
+        self._reopening = Reopening(self._clock, self._give_up_reopening)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the resource's list and watch."""
@@ -208,6 +225,11 @@ class Reflector(WatchEventHandler[T]):
 
     async def run(self) -> None:
         """List and watch, until cancelled."""
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._reopening.run)
+            await self._run()
+
+    async def _run(self) -> None:
         while True:
             self._cycle = _Cycle()
             recoveries = self._probe.recoveries
@@ -222,6 +244,7 @@ class Reflector(WatchEventHandler[T]):
         self._store.end_replace()
         self._resume_point.reset()
         self._late_watches.note_stale(self._path)
+        self._reopening.end()
         self.status.state, self.status.synced = NOT_NEEDED, False
 
     # --- one cycle: from the resume point to the end of a watch ---
@@ -332,7 +355,7 @@ class Reflector(WatchEventHandler[T]):
 
     def _begin_list(self) -> None:
         self._enter_epoch()
-        self._last_list_at = self._clock.now()
+        self._list_began_at = self._clock.now()
         self.status.state = "listing"
 
     def _enter_epoch(self) -> None:
@@ -344,7 +367,7 @@ class Reflector(WatchEventHandler[T]):
         """
         if self._is_outdated:
             self._watch_epoch = self._epoch.number
-            self._last_list_at = float("-inf")
+            self._list_began_at = self._as_of = float("-inf")
             self.status.last_error = self._epoch.reason
             if self.status.synced:
                 self._mark_stale(self._epoch.reason)
@@ -364,34 +387,43 @@ class Reflector(WatchEventHandler[T]):
         self.status.reconnects += self.status.watches > 0
         self.status.watches += 1
         self.status.state = "watching"
-        is_confirmed = opened_at - self._last_list_at <= self._settings.sync_delay_s
+        is_confirmed = opened_at - self._as_of <= self._settings.sync_delay_s
         if is_confirmed:
-            self._mark_synced()
+            self._mark_synced(LIVE)
 
         async def watch_over() -> WatchEnd | None:
-            if not (is_confirmed or self.status.synced):
+            if not is_confirmed:
                 ending = await self._mark_synced_after_delay(stream)
                 if ending is not None:
                     return ending
             return await self._silence.run(stream, self._resume_point)
 
         ending = await self._reader.read(stream, self, self._idle_limit_s, watch_over)
-        if ending.reason is StopReason.CLEAN and self._has_lived(self._clock.now() - opened_at):
-            self._mark_synced_at_end()
+        self._note_read(ending, opened_at)
         return ending
+
+    def _note_read(self, ending: WatchEnd, opened_at: float) -> None:
+        """Note of which moment the objects are, now that a long watch has ended.
+
+        A server has sent what was missed before it ends a watch itself. Of one that broke it is not
+        known what was on its way; what was missed before it came in the time of the delay.
+        """
+        now, cycle = self._clock.now(), self._cycle
+        lived_s = now - opened_at
+        if self._is_outdated:
+            return
+        if ending.reason is StopReason.CLEAN and self._has_lived(lived_s):
+            if cycle.is_live or cycle.is_limited:
+                self._mark_synced(now)
+        elif cycle.is_live:
+            if lived_s >= self._settings.sync_delay_s:
+                self._as_of = max(self._as_of, opened_at)
+            self._late_watches.note_in_sync(self._path, self._as_of)
 
     def _has_lived(self, lived_s: float) -> bool:
         """Say whether a watch ended no sooner than it was requested to, or lived long enough."""
         wanted_s = min(_MIN_WATCH_S, self._cycle.watch_s) if self._cycle.is_limited else 0.0
         return lived_s >= (_OF_LIMITED * wanted_s or _MIN_WATCH_S)
-
-    def _mark_synced_at_end(self) -> None:
-        """Mark older objects synced by a limited watch that was shorter than the delay.
-
-        The server has sent what was missed before it ended the watch itself.
-        """
-        if self._cycle.is_limited and not (self.status.synced or self._is_outdated):
-            self._mark_synced()
 
     async def _mark_synced_after_delay(self, stream: WatchStream) -> WatchEnd | None:
         """Mark older objects synced once missed changes, or a 410, have had time to arrive."""
@@ -405,11 +437,16 @@ class Reflector(WatchEventHandler[T]):
             both.start_soon(confirm)
             both.start_soon(self._clock.sleep, self._settings.sync_delay_s)
         if ending is None and not self._is_outdated:
-            self._mark_synced()
+            self._mark_synced(LIVE)
         return ending
 
-    def _mark_synced(self, as_of: float = float("-inf")) -> None:
+    def _mark_synced(self, as_of: float) -> None:
+        """Count the objects as those of this moment; LIVE of what an open long watch shows."""
+        self._cycle.is_live = as_of == LIVE
+        if not self._cycle.is_live:
+            self._as_of = as_of
         self._late_watches.note_in_sync(self._path, as_of)
+        self._reopening.end()
         self._stale_reason = None
         self._was_synced_since_list = True
         self._probe.report_success()
@@ -502,6 +539,7 @@ class Reflector(WatchEventHandler[T]):
                 await yielder.yield_now()
         self._store.end_replace()
         self._resume_point.at_list(version)
+        self._as_of = self._list_began_at
         self._was_synced_since_list = self._was_healthy_since_list = False
         self._recoveries_at_list = self._probe.recoveries
         self.status.resource_version = version
@@ -535,13 +573,15 @@ class Reflector(WatchEventHandler[T]):
         """Decide whether the objects are stale, from where to resume, and how long to wait."""
         self.status.resource_version = self._resume_point.resource_version
         if ending.reason is StopReason.REOPENED:
+            self._keep_in_sync()
             return
         cycle, lived_s = self._cycle, 0.0
         if cycle.opened_at is not None:
             lived_s = self._clock.now() - cycle.opened_at
             if ending.reason is StopReason.BROKEN and not cycle.got_event:
                 self._idle_cuts.note(lived_s, self._clock.now())
-            is_empty = not (cycle.got_event or cycle.is_limited)
+            self._note_interruption(ending)
+            is_empty = not (cycle.got_event or cycle.is_limited or self._is_interrupted(ending))
             self._empty_watches = self._empty_watches + 1 if is_empty else 0
         self._reset_backoffs(lived_s)
         if ending.reason in _ANSWERS:
@@ -550,6 +590,7 @@ class Reflector(WatchEventHandler[T]):
             self._resume_point.reset()
             self._empty_watches = 0
         elif ending.reason is StopReason.CLEAN and self._has_lived(lived_s):
+            self._keep_in_sync()
             return
         self._record_failure(ending)
         wait_s = self._wait_s(ending, lived_s)
@@ -573,9 +614,34 @@ class Reflector(WatchEventHandler[T]):
         self.status.state = "waiting"
         self.status.failures += 1
         self.status.last_error = ending.message
-        self._mark_stale(ending.message)
+        is_young = self._clock.now() < self._as_of + KEPT_FOR_S
+        if self.status.synced and is_young and self._is_interrupted(ending):
+            self._reopening.begin(self._as_of + KEPT_FOR_S)
+        else:
+            self._mark_stale(ending.message)
+
+    def _note_interruption(self, ending: WatchEnd) -> None:
+        if self.status.synced and ending.reason in _INTERRUPTIONS:
+            self._late_watches.interruptions.note(self._path)
+
+    def _is_interrupted(self, ending: WatchEnd) -> bool:
+        """Say whether a call ended as so many do that the kind stays in sync meanwhile."""
+        return self._late_watches.interruptions.are_frequent and ending.reason in _INTERRUPTIONS
+
+    def _keep_in_sync(self) -> None:
+        """Let the kind stay in sync, if it is, while the next watch is opened."""
+        if self.status.synced:
+            self._reopening.begin(self._clock.now() + KEPT_FOR_S)
+
+    def _give_up_reopening(self) -> None:
+        """Mark the objects stale: no watch was opened in time."""
+        self._mark_stale(
+            f"watch {self._path}: it is not open again after {KEPT_FOR_S:.0f} s"
+            f"{self.status.last_error and f'; last came: {self.status.last_error}'}"
+        )
 
     def _mark_stale(self, reason: str) -> None:
+        self._reopening.end()
         self.status.synced = False
         self._late_watches.note_stale(self._path)
         if self._stale_reason != reason:
@@ -600,6 +666,8 @@ class Reflector(WatchEventHandler[T]):
             return max(min(wait_s, _MOST_OF_RETRY_AFTER * asked_s), asked_s)
         if ending.reason is StopReason.BROKEN and lived_s >= _LONG_ENOUGH_S:
             return self._rng.random() * _FIRST_WAIT_S
+        if self.status.synced and self._is_interrupted(ending):
+            self._outage_backoff.reset()  # others are served meanwhile
         is_outage = ending.reason in _OUTAGES
         return (self._outage_backoff if is_outage else self._answer_backoff).next_wait_s(now)
 

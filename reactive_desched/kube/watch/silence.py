@@ -8,7 +8,7 @@ response passes every proxy.
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from reactive_desched.kube.client.clock import Clock, move_on_after
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.session import RequestLimits, Transport, WatchStream
 from reactive_desched.kube.codec import Codec
+from reactive_desched.kube.watch.interruptions import Interruptions
 from reactive_desched.kube.watch.resume import (
     ResumePoint,
     StopReason,
@@ -28,7 +29,7 @@ from reactive_desched.kube.watch.resume import (
 from reactive_desched.primitives.wakeup import Epoch, Wakeup
 from reactive_desched.telemetry.metrics import Metric, gauge
 
-__all__ = ["LATE_WATCHES", "LateWatches", "SilenceCheck"]
+__all__ = ["LATE_WATCHES", "LIVE", "LateWatches", "SilenceCheck"]
 
 T = TypeVar("T")
 
@@ -39,6 +40,9 @@ LATE_WATCHES = gauge(
     "reflector_late_watches",
     "1 while watches bring changes late, as through a proxy that buffers: they are kept short.",
 )
+
+LIVE: Final = float("inf")
+"""As of when the objects of a kind are whose long watch is open."""
 
 _GRACE_S = 2.0
 _LATE_FOR_S = 600.0
@@ -53,13 +57,16 @@ class LateWatches:
     The reflectors of a session share it. While it does, the server ends each watch after `SHORT_S`,
     or `FIRST_S` where the kind is not in sync, and the objects count as of that end. So kinds are
     seconds apart: `caught_up` waits for all of them. After ten minutes a long watch is tried.
-    `opened_at` is when the last long watch was opened (monotonic seconds).
+    A kind is as of an end as well while its long watch is opened anew; `interruptions` says whether
+    that is so again and again. `opened_at` is when the last long watch was opened (monotonic
+    seconds).
     """
 
     FIRST_S, SHORT_S = 2, 3
 
     def __init__(self, clock: Clock) -> None:
         self.noted = Epoch()
+        self.interruptions = Interruptions(clock)
         self._clock = clock
         self.opened_at = float("-inf")
         self._until = float("-inf")
@@ -68,8 +75,9 @@ class LateWatches:
         self._read = Wakeup()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield whether watches are late."""
+        """Yield whether watches are late, and whether they break often."""
         yield LATE_WATCHES.value(self.are_late)
+        yield from self.interruptions.collect()
 
     @property
     def are_late(self) -> bool:
@@ -83,9 +91,9 @@ class LateWatches:
         self.noted.advance(cause)
 
     def note_in_sync(self, path: str, as_of: float) -> None:
-        """The objects of a kind are those of this moment, or later ones; -inf for a long watch."""
+        """The objects of a kind are those of this moment, or later ones; LIVE for a long watch."""
         self._as_of[path] = as_of
-        if as_of == float("-inf"):
+        if as_of == LIVE:
             self.opened_at = self._clock.now()
         self._read.notify()
 
@@ -100,11 +108,16 @@ class LateWatches:
         A kind that is not in sync is not waited for, as it stops evictions by itself, and none for
         longer than `_LONGEST_WAIT_S`: a decision counts for a shorter time.
         """
-        if not self.are_late:
+        if self._have_read(since):
             return
         async with move_on_after(self._clock, _LONGEST_WAIT_S):
-            while any(as_of < since for as_of in self._as_of.values()):
+            while not self._have_read(since):
                 await self._read.wait()
+
+    def _have_read(self, since: float) -> bool:
+        """Say whether every kind shows what happened until then; a late watch need not."""
+        of_watch = float("-inf") if self.are_late else LIVE
+        return all((of_watch if it == LIVE else it) >= since for it in self._as_of.values())
 
     def note_no_headers(self, path: str) -> None:
         """A proxy keeps the headers of a watch back, until its first byte or its end."""
@@ -113,7 +126,7 @@ class LateWatches:
     def message(self) -> str:
         """Say what is late and what is done; empty while nothing is."""
         if not self.are_late:
-            return ""
+            return self.interruptions.message()
         return (
             f"{self._cause}; changes are requested every {self.SHORT_S} s instead: "
             "switch off response buffering in the proxy before the API server"
