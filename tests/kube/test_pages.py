@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from anyio.lowlevel import checkpoint
 
 from reactive_desched.errors import Malformed, RequestRejected
 from reactive_desched.kube.client.rate_limiter import RateLimit
@@ -18,7 +17,7 @@ from reactive_desched.kube.client.session import (
 )
 from reactive_desched.kube.watch.initial_list import list_once
 from tests.support.fake_resource import FakeCodec
-from tests.support.manual_clock import ManualClock, wait_until
+from tests.support.manual_clock import InstantClock, wait_until
 from tests.support.misbehaving_proxy import (
     CutAfter,
     Fault,
@@ -35,20 +34,6 @@ pytestmark = pytest.mark.anyio
 
 THINGS = 5000
 THROTTLED = Refused(429, b"too many requests", {"Retry-After": "1"})
-
-
-class InstantClock(ManualClock):
-    """Advances by itself as soon as a task sleeps, and remembers that; for a single task."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept_s: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        """Let this much time pass at once."""
-        self.slept_s.append(seconds)
-        self.advance(seconds)
-        await checkpoint()
 
 
 @pytest.fixture
