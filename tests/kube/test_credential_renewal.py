@@ -61,6 +61,10 @@ class Plugin:
     def answer(self, status: object) -> None:
         self._answer.write_text(json.dumps({"apiVersion": VERSION, "status": status}))
 
+    def fail(self) -> None:
+        """End with exit status 2, and no answer, until there is one."""
+        self._answer.unlink()
+
     @property
     def user(self) -> dict[str, Any]:
         return {"exec": {"apiVersion": VERSION, "command": str(self._script)}}
@@ -425,6 +429,53 @@ async def test_of_a_plugin_whose_token_is_not_accepted_the_plugin_is_named(
         await running.reject()
         await running.reject()
         assert running.said == [golden(path=path, plugin=tmp_path / "plugin")]
+
+
+async def test_why_a_plugin_fails_is_said_until_it_gives_other_credentials(
+    tmp_path: Path, clock: ManualClock, golden: Golden
+) -> None:
+    plugin = Plugin(tmp_path)
+    path = kubeconfig(tmp_path, plugin.user)
+    async with Running(path, clock).renewing() as running:
+        plugin.fail()
+        for _ in range(6):
+            await running.reject()
+        assert running.said == [golden(path=path, plugin=tmp_path / "plugin")]
+        plugin.answer({"token": "another"})
+        while running.token != "another":
+            await running.reject()
+        assert running.said[1:] == [None]
+
+
+async def test_why_a_plugin_failed_is_not_said_any_more_once_its_credentials_are_accepted(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    plugin = Plugin(tmp_path)
+    async with Running(kubeconfig(tmp_path, plugin.user), clock).renewing() as running:
+        plugin.fail()
+        await running.reject()
+        await running.wait_s(60)
+        running.credentials.accept(running.credentials.config)
+        assert running.said[1:] == [None]
+        await running.wait_s(600)
+        assert running.said[1:] == [None]
+
+
+async def test_a_plugin_that_fails_after_rejections_is_run_at_least_every_half_minute(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    plugin = Plugin(tmp_path)
+    async with Running(kubeconfig(tmp_path, plugin.user), clock).renewing() as running:
+        plugin.fail()
+        runs_at: list[float] = []
+        while len(runs_at) < 12:
+            before = plugin.runs
+            await running.reject()
+            if plugin.runs > before:
+                runs_at.append(clock.now())
+    pauses = [after - before for before, after in pairwise(runs_at)]
+    assert pauses[:2] == [5.0, 10.0]
+    assert max(pauses) == 30.0
 
 
 async def test_an_empty_token_file_keeps_the_token_and_is_reported_once(

@@ -130,6 +130,11 @@ class ClientConfigLoader:
         """Say what to do where the API server does not accept the credentials."""
         return WRITE_ANEW if self._kubeconfig is None else self._kubeconfig.refused_hint
 
+    @property
+    def may_keep(self) -> bool:
+        """Say whether a load may return the credential of an earlier one."""
+        return self._kubeconfig is not None and self._kubeconfig.may_keep
+
     def cancel(self) -> None:
         """Cancel, from another thread, the load that runs and every later one."""
         self._runner.cancel()
@@ -292,6 +297,11 @@ class _LoadedKubeconfig:
     def refused_hint(self) -> str:
         """Say what to do where the API server does not accept the user's credentials."""
         return self._credentials.refused_hint
+
+    @property
+    def may_keep(self) -> bool:
+        """Say whether a load may return the credential of an earlier one."""
+        return self._credentials.is_kept
 
     @property
     def changed(self) -> bool:

@@ -42,6 +42,9 @@ class CredentialSource(Protocol):
     refused_hint: str
     """What to do where the API server accepts none of them, behind `(401), and`."""
 
+    is_kept: bool
+    """Whether a load may return the credential of an earlier one, without asking for it again."""
+
     async def load(self, now_s: float, *, is_rejected: bool) -> Credential:
         """Return the credential of this moment; raises ValueError or OSError, without secrets.
 

@@ -28,6 +28,8 @@ IN_THE_HANDSHAKE: Final = "its certificate, in the TLS handshake"
 _RELOAD_EVERY_S = 60.0
 _MIN_RELOAD_INTERVAL_S = 5.0
 _MAX_FORCE_INTERVAL_S = 300.0
+_MAX_FAILED_INTERVAL_S = 30.0
+"""A plugin that failed runs at least so often: it gave nothing that the API server could refuse."""
 _FORGET_REJECTIONS_S = 900.0
 
 LOADS = counter(
@@ -52,7 +54,7 @@ class Credentials:
     disk, exec plugins and OIDC tokens, which are renewed before they end. A 401, or a server whose
     certificate is not trusted, triggers at most one reload in five seconds; requests do not wait
     for it. A 401 makes a plugin run again, too, at once for the first, and then at growing
-    intervals of up to five minutes while 401s keep coming.
+    intervals of up to five minutes while 401s keep coming, and of half a minute while it fails.
     A reload that fails keeps the old credentials and sets `last_error`; so does a kubeconfig that
     leads to another cluster now, whose credentials are left alone, and an API server that does not
     accept new ones either, until it serves a request that has them. `on_change` is called with each
@@ -75,6 +77,8 @@ class Credentials:
         self._rejected_at = self._forced_at = float("-inf")
         self._refused_as = ""
         self._load_error: str | None = None
+        self._run_error: str | None = None
+        """How the last run of a plugin ended that a rejection led to, where it failed."""
         self._refresh_wanted = Wakeup()
         self._source_text = describe_source(source)
         self._loader = ClientConfigLoader(source, environ)
@@ -133,7 +137,7 @@ class Credentials:
     def accept(self, accepted: ClientConfig) -> None:
         """Note that the API server accepted these credentials, if they are the current ones."""
         if self._refused_as and self._is_current(accepted):
-            self._refused_as = ""
+            self._refused_as, self._run_error = "", None
             self._report()
 
     @property
@@ -163,7 +167,8 @@ class Credentials:
             self._rejections = 0
         self._rejected_at = now
         waited_s = _MIN_RELOAD_INTERVAL_S * 2 ** min(self._rejections, 16) / 2
-        if now - self._forced_at < min(waited_s, _MAX_FORCE_INTERVAL_S):
+        most_s = _MAX_FAILED_INTERVAL_S if self._run_error else _MAX_FORCE_INTERVAL_S
+        if now - self._forced_at < min(waited_s, most_s):
             return False
         self._forced_at = now
         self._rejections += 1
@@ -191,6 +196,8 @@ class Credentials:
         try:
             await self.load(is_rejected=is_rejected)
         except ConfigError as error:
+            if is_rejected and self._loader.may_keep:
+                self._run_error = str(error)
             self._end_load("failed", str(error))
         except Exception as error:  # noqa: BLE001 -- no thread to read in, say: later there may be
             self._end_load(
@@ -198,8 +205,11 @@ class Credentials:
                 f"{self._source_text} cannot be read: {type(error).__name__}; it is tried again",
             )
         else:
-            if not self._is_current(before):
+            is_other = not self._is_current(before)
+            if is_other:
                 self._refused_as = ""
+            if is_other or is_rejected:
+                self._run_error = None
             self._end_load("ok", self._loader.rejection or None)
 
     def _refusal(self) -> str | None:
@@ -218,7 +228,7 @@ class Credentials:
         self._report()
 
     def _report(self) -> None:
-        error = self._load_error or self._refusal()
+        error = self._load_error or self._run_error or self._refusal()
         if error != self.last_error:
             self.last_error = error
             self._on_change(error)

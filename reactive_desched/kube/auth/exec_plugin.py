@@ -80,6 +80,8 @@ class ExecCredentials:
     names, or the certificate's if that is sooner.
     """
 
+    is_kept = True
+
     def __init__(self, plugin: "ExecPlugin") -> None:
         self.wait_hint = (
             f" from its credential plugin {plugin.command!r}: run it by hand to see why"

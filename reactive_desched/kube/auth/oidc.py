@@ -55,6 +55,8 @@ class OidcCredentials:
     memory, and a kubeconfig that is written anew counts from then on.
     """
 
+    is_kept = True
+
     def __init__(self, config: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         """Read the provider's section; raises ValueError where a field is missing."""
         self.wait_hint = ": see whether what the user's auth-provider names can be reached"

@@ -32,6 +32,7 @@ class FileCredentials:
     limit_s = LOAD_LIMIT_S
     wait_hint = ": see whether the files that it names can be read"
     refused_hint = WRITE_ANEW
+    is_kept = False
 
     def __init__(self, user: Mapping[str, Any], token_file: str | None) -> None:
         self._user = user
