@@ -73,7 +73,8 @@ def add(commands: Commands) -> None:
         "--write-kubeconfig",
         metavar="FILE",
         default="sim.kubeconfig",
-        help="where to write a kubeconfig for the server (default sim.kubeconfig, here)",
+        help="where to write a kubeconfig for the server (default sim.kubeconfig, here); its"
+        " context has the name of the file, or sim-FOLDER",
     )
     command.add_argument(
         "--until-stdin-ends",

@@ -13,6 +13,7 @@ from reactive_desched.sim.server import kubeconfig
 _SERVER: Final = re.compile(r"^ *server: *(\S+)$", re.MULTILINE)
 _CONTEXT: Final = re.compile(r"^current-context: *(\S+)$", re.MULTILINE)
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_UNNAMED: Final = "sim"
 _MAX_BYTES: Final = 4096
 _MAX_TRIES: Final = 10
 _ELSEWHERE: Final = "name another file with --write-kubeconfig FILE"
@@ -57,9 +58,15 @@ class KubeconfigFile:
 
     @property
     def name(self) -> str:
-        """The name of the cluster, after the file."""
-        name = self.path.name.removesuffix(".kubeconfig").removesuffix(".yaml")
-        return _NO_NAME.sub("-", name).strip("-._") or "sim"
+        """The name of the cluster, after the file; after its folder too where that has no name.
+
+        Of files that are merged with KUBECONFIG=a:b, the first one with a name hides the others.
+        """
+        name = _as_name(self.path.name.removesuffix(".kubeconfig").removesuffix(".yaml"))
+        if name not in ("", _UNNAMED):
+            return name
+        folder = _as_name(self.path.absolute().parent.name)
+        return f"{_UNNAMED}-{folder}" if folder else _UNNAMED
 
     def _put_in_place(self, unfinished: Path) -> None:
         for _ in range(_MAX_TRIES):
@@ -122,3 +129,8 @@ class KubeconfigFile:
             f"{self.path} is the kubeconfig of a simulated cluster{at} that still runs: end that"
             f" one, or {_ELSEWHERE}"
         )
+
+
+def _as_name(text: str) -> str:
+    """Return a text as the name of a cluster; empty where nothing of it can stand in one."""
+    return _NO_NAME.sub("-", text).strip("-._")
