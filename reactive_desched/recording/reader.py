@@ -620,9 +620,10 @@ def _last_passing(path: Path, wall_s: float | None) -> Passing | None:
 def _passings(path: Path, wall_s: float) -> list[Passing]:
     """Return where the clock passed a time of day; raises NotRecorded where it did nowhere."""
     paths = recording_paths(path)
-    segments = find_segments(paths, ignore_damage)
+    damages: list[Damage] = []
+    segments = find_segments(paths, damages.append)
     if not segments:
-        raise NotRecorded(f"{path} holds no recording that can be read")
+        raise _unreadable(path, damages)
     if not (found := passings_of(paths, wall_s)):
         begins = _time(segments[0].at.wall_s)
         raise NotRecorded(f"{path} begins at {begins}, and has nothing of {_time(wall_s)}")
@@ -860,15 +861,23 @@ def _is_gap(before: _Span, after: _Span) -> bool:
 def _spans_of(path: Path, on_damage: OnDamage) -> list[_Span]:
     """Return the segments of a recording; raises NotRecorded where none can be read."""
     spans: list[_Span] = []
+    damages: list[Damage] = []
     before: Path | None = None
     for each in recording_paths(path):
-        for damage in _missing_before(each, before):
-            on_damage(damage)
+        damages += _missing_before(each, before)
         before = each
-        _read_spans(each, spans, on_damage)
+        _read_spans(each, spans, damages.append)
     if not spans:
-        raise NotRecorded(f"{path} holds no recording that can be read")
+        raise _unreadable(path, damages)
+    for damage in damages:
+        on_damage(damage)
     return spans
+
+
+def _unreadable(path: Path, damages: Sequence[Damage]) -> NotRecorded:
+    """Return the error for a recording without a segment; it names the first damage."""
+    damage = f": {damages[0]}" if damages else ""
+    return NotRecorded(f"{path} holds no recording that can be read{damage}")
 
 
 def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:

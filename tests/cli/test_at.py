@@ -247,3 +247,27 @@ def test_a_damaged_segment_is_named_and_the_moments_of_others_are_shown(
     status, _, err = run("plan", "--at", format_second(begins[-1] + 2), *where)
     assert status == 0
     assert "damaged" not in err
+
+
+def test_where_nothing_can_be_read_the_file_and_the_place_are_named(
+    journal: Path, tmp_path: Path, run: Run
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: [{name: a}]\n"
+    )
+    at, segments = middle(journal), sorted((journal / "recording").glob("*.rdrec"))
+    for each in segments:
+        raw = bytearray(each.read_bytes())
+        raw[40] ^= 0xFF
+        each.write_bytes(bytes(raw[:4000]))
+    where = ("--recording", str(journal))
+
+    for words in (
+        ("recording", "status", str(journal)),
+        ("nodes", "--at", at, *where),
+        ("policy", "diff", str(policy), *where),
+    ):
+        status, out, err = run(*words)
+        assert (status, out) == (1, "")
+        assert f"{segments[0].name}, byte " in err
