@@ -316,6 +316,7 @@ class _Search:
         self._free = free
         self._selectors = selectors
         self._classes = view.store(DeviceClass)
+        self._rule_taints = view.index(Devices).rule_taints
         self._taken: list[tuple[DeviceId, int]] = []
         self._suitable: dict[DeviceRequest, list[tuple[DeviceId, Device]]] = {}
         self._steps = 0
@@ -408,7 +409,7 @@ class _Search:
                 return False
         elif device_id not in self._free or any(device_id == taken for taken, _ in self._taken):
             return False
-        return not device.repels(choice)
+        return not device.repels(choice, self._rule_taints(device_id))
 
     def _agree(
         self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device

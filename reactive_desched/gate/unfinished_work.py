@@ -24,6 +24,7 @@ from reactive_desched.model.wakes import WakeOnEviction, WakeOnPod, WakeOnWorklo
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.state.indexes.gangs import Gangs, WakeOnGang
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
+from reactive_desched.state.kinds.device_taint_rule import DEVICE_TAINT_RULE
 from reactive_desched.state.resources import DEVICE_RESOURCES, JOBS, WATCHED_KINDS
 from reactive_desched.text.ages import format_age
 
@@ -125,7 +126,7 @@ def _devices_not_known(pod: Pod, inputs: GuardInputs) -> str:
     """Say why it is not known whether another node has the devices; empty where it is."""
     if inputs.settings.resource_claims != "fit":
         return "the devices of other nodes are not known: see guards.resourceClaims"
-    for resource in sorted(DEVICE_RESOURCES):
+    for resource in sorted(DEVICE_RESOURCES - {DEVICE_TAINT_RULE.resource}):  # few servers have it
         if not inputs.view.is_readable(resource):
             right = Right(WATCHED_KINDS[resource].group, resource, LIST_WATCH)
             return f"{resource} were not read, which takes {right.rule}"

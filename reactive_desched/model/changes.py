@@ -221,8 +221,8 @@ class CSINodeChanged(Change, frozen=True, gc=False):
 class DevicesChanged(Change, frozen=True, gc=False):
     """Devices may be free that were not, or may suit that did not.
 
-    A ResourceSlice, DeviceClass or ResourceClaim was added, deleted or differs; that devices are
-    allocated to a claim is no such change.
+    A ResourceSlice, DeviceClass, DeviceTaintRule or ResourceClaim was added, deleted or differs;
+    that devices are allocated to a claim is no such change.
     """
 
 

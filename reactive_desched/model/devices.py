@@ -5,7 +5,7 @@ and the status of a claim which are allocated to it. Only what decides whether t
 could allocate devices on another node is kept.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -171,10 +171,32 @@ class Device(Struct, frozen=True, gc=False):
         domain, slash, own = name.partition("/")
         return self.attributes.get(own) if slash and domain == driver else None
 
-    def repels(self, request: DeviceRequest) -> bool:
-        """Say whether a taint keeps it from a request."""
-        taints = [taint for taint in self.taints if taint.effect in HARD_EFFECTS]
+    def repels(self, request: DeviceRequest, by_rules: Iterable[Taint] = ()) -> bool:
+        """Say whether a taint keeps it from a request, one of its own or one that rules add."""
+        taints = [taint for taint in (*self.taints, *by_rules) if taint.effect in HARD_EFFECTS]
         return next(untolerated(request.tolerations, taints), None) is not None
+
+
+class DeviceTaintRule(Struct, frozen=True, gc=False):
+    """A taint that an administrator adds to devices, by their names; an empty one is any."""
+
+    name: str
+    uid: str = ""
+    resource_version: int = 0
+    taint: Taint = Taint("", "None")
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+    def covers(self, device: DeviceId) -> bool:
+        """Say whether a device has the taint."""
+        wanted = (self.driver, self.pool, self.device)
+        return all(each in ("", own) for each, own in zip(wanted, device, strict=True))
 
 
 class PoolName(NamedTuple):

@@ -650,6 +650,13 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "shares": device_ids,
     },
     devices.DeviceClass: {**_NAMED, "selectors": expressions},
+    devices.DeviceTaintRule: {
+        **_NAMED,
+        "taint": part,
+        "driver": text,
+        "pool": text,
+        "device": text,
+    },
     devices.ResourceSlice: {
         **_NAMED,
         "pool": pool_name,

@@ -26,6 +26,7 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 OUR_NODES = ("a1", "a2", "b1", "b2")
 API = "resource.k8s.io/v1"
+CLASSES = ("gpu", "net", "any", "each", "ruled")
 REFUSAL_LASTS_S = 12.0
 NOT_TRIED_S = 10.0  # without its claims a pod is not even tried, and has no condition
 NOT_YET = "not created yet"  # as the scheduler says of a claim that is still to be made
@@ -118,10 +119,24 @@ class Arena:
         yield self.slice("net", [plain("n0")], "net", nodeSelector=near_a)
         yield self.slice("any", [plain("u0")], "any", allNodes=True)
         each = [plain("p0", nodeName=at("b1")), plain("p1", nodeSelector=near_a)]
+        for name in ("a1", "b1"):
+            yield self.slice(f"ruled-{name}", [plain("d0")], "ruled", nodeName=at(name))
         yield self.slice("each", each, "each", perDeviceNodeSelection=True)
 
+    def rule(self) -> Object:
+        """Return a rule that closes one of the devices of the class `ruled`."""
+        return {
+            "apiVersion": "resource.k8s.io/v1beta2",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": self.space, "labels": {OWNER: self.space}},
+            "spec": {
+                "deviceSelector": {"driver": self.driver("ruled"), "pool": "ruled-a1"},
+                "taint": {"key": "maintenance", "value": "yes", "effect": "NoSchedule"},
+            },
+        }
+
     def classes(self) -> Iterator[Object]:
-        for name in ("gpu", "net", "any", "each"):
+        for name in CLASSES:
             yield {
                 "apiVersion": API,
                 "kind": "DeviceClass",
@@ -133,7 +148,7 @@ class Arena:
         """Return a claim's spec with the names of this arena."""
         text = json.dumps({"devices": claim})
         text = text.replace("DRIVER", self.driver("gpu"))
-        for name in ("gpu", "net", "any", "each"):
+        for name in CLASSES:
             text = text.replace(
                 f'"deviceClassName": "{name}"', f'"deviceClassName": "{self.space}-{name}"'
             )
@@ -248,7 +263,7 @@ def arena(control_plane: ControlPlane) -> Iterator[Arena]:
         kubectl.run("label", "ns", here.space, "resource.kubernetes.io/admin-access=true")
         for name in OUR_NODES:
             ours.add_nodes(name, **{ZONE: name[0]})
-        kubectl.apply(*here.classes(), *here.slices())
+        kubectl.apply(*here.classes(), *here.slices(), here.rule())
         kubectl.apply(here.template("one", {"requests": [exactly()]}))
         kubectl.apply(here.named_claim("shared", {"requests": [exactly()]}))
         kubectl.apply(
@@ -264,7 +279,7 @@ def arena(control_plane: ControlPlane) -> Iterator[Arena]:
         wait_until(are_allocated, within_s=60, what="the residents have their devices")
         here.at_rest = len(here.claims())
         yield here
-        for kind in ("resourceslices", "deviceclasses"):
+        for kind in ("resourceslices", "deviceclasses", "devicetaintrules"):
             kubectl.run("delete", kind, "-l", f"{OWNER}={here.space}", "--wait=false")
 
 
@@ -332,6 +347,12 @@ BOUND = where(
         ),
         pytest.param(
             [one(exactly("each", count=2))], set(), id="two with different nodes of their own"
+        ),
+        pytest.param([one(exactly("ruled"))], {"b1"}, id="a device that no rule closes"),
+        pytest.param(
+            [one(exactly("ruled", tolerations=TOLERANT))],
+            {"a1", "b1"},
+            id="one that a rule closes, and that it tolerates",
         ),
         pytest.param([one(exactly()), one(exactly("any"))], {"a1", "a2", "b2"}, id="two claims"),
         pytest.param(

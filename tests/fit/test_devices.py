@@ -19,6 +19,7 @@ from reactive_desched.model.devices import (
     DeviceConstraint,
     DeviceId,
     DeviceRequest,
+    DeviceTaintRule,
     NodeScope,
     PoolName,
     ResourceClaim,
@@ -65,6 +66,40 @@ OWN = asks(ONE, allocation=held("n1"), users=(MOVER.uid,), pod=MOVER.uid)
 
 def fitting(*things: ClusterObject, mover: Pod = MOVER) -> set[str]:
     return Place(*NODES, GPU, mover, *things).fitting(mover)
+
+
+SICK = Taint("sick", "NoSchedule", "yes")
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        pytest.param(DeviceTaintRule("r", taint=SICK), set(), id="all devices"),
+        pytest.param(DeviceTaintRule("r", taint=SICK, driver="nets"), {"n2", "n3"}, id="a driver"),
+        pytest.param(DeviceTaintRule("r", taint=SICK, pool="n2"), {"n3"}, id="a pool"),
+        pytest.param(
+            DeviceTaintRule("r", taint=SICK, driver="gpus", pool="n3", device="g0"),
+            {"n2"},
+            id="a device",
+        ),
+        pytest.param(DeviceTaintRule("r", taint=SICK, device="g1"), {"n2", "n3"}, id="another"),
+        pytest.param(
+            DeviceTaintRule("r", taint=Taint("sick", "NoExecute")), set(), id="a taint that evicts"
+        ),
+        pytest.param(
+            DeviceTaintRule("r", taint=Taint("sick", "None")), {"n2", "n3"}, id="a taint that tells"
+        ),
+    ],
+)
+def test_a_device_that_a_rule_taints_is_taken_by_what_tolerates_it_alone(
+    rule: DeviceTaintRule, expected: set[str]
+) -> None:
+    things = gpus("n1"), gpus("n2"), gpus("n3"), rule
+    tolerant = replace(ONE, tolerations=(Toleration(key="sick", operator="Exists"),))
+    claim = asks(tolerant, allocation=held("n1"), users=(MOVER.uid,), pod=MOVER.uid)
+
+    assert fitting(OWN, *things) == expected
+    assert fitting(claim, *things) == {"n2", "n3"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from reactive_desched.model.devices import (
     DeviceConstraint,
     DeviceId,
     DeviceRequest,
+    DeviceTaintRule,
     NodeScope,
     PoolName,
     ResourceClaim,
@@ -39,6 +40,24 @@ def test_a_class_has_its_expressions() -> None:
     assert read("deviceclasses", spec={"selectors": [ALWAYS, unknown]}) == DeviceClass(
         "x", "u1", 7, ("true", "")
     )
+
+
+def test_a_rule_has_a_taint_and_the_devices_that_it_names() -> None:
+    taint = {
+        "key": "sick",
+        "value": "yes",
+        "effect": "NoSchedule",
+        "timeAdded": "2026-01-01T00:00:00Z",
+    }
+    some = {"deviceSelector": {"driver": "d", "device": "g0"}, "taint": taint}
+
+    read_taint = Taint("sick", "NoSchedule", "yes")
+    assert read("devicetaintrules", spec=some) == DeviceTaintRule(
+        "x", "u1", 7, read_taint, driver="d", device="g0"
+    )
+    everywhere = DeviceTaintRule("x", "u1", 7, read_taint)
+    assert read("devicetaintrules", spec={"taint": taint}) == everywhere
+    assert read("devicetaintrules", spec={"taint": taint, "deviceSelector": {}}) == everywhere
 
 
 def test_a_claim_says_what_it_asks_for_and_has() -> None:

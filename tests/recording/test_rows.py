@@ -18,6 +18,7 @@ from reactive_desched.model.devices import (
     DeviceConstraint,
     DeviceId,
     DeviceRequest,
+    DeviceTaintRule,
     NodeScope,
     PoolName,
     ResourceClaim,
@@ -217,6 +218,7 @@ SLICE = ResourceSlice(
         ("csinodes", CSINode("n1", "u", 3, {"ebs": 25})),
         ("resourceclaims", CLAIM),
         ("resourceslices", SLICE),
+        ("devicetaintrules", DeviceTaintRule("r", taint=Taint("a", "NoSchedule"), pool="p")),
         ("deviceclasses", DeviceClass("gpu", selectors=("true",))),
     ],
 )

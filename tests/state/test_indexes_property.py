@@ -20,6 +20,7 @@ from reactive_desched.model.devices import (
     DeviceAllocation,
     DeviceClass,
     DeviceId,
+    DeviceTaintRule,
     NodeScope,
     PoolName,
     ResourceClaim,
@@ -286,6 +287,7 @@ OTHERS += [
     for scope in (NodeScope("n1"), NodeScope("n2"), NodeScope(all_nodes=True), None)
 ]
 OTHERS += [ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope("n1"))]
+OTHERS += [DeviceTaintRule("r1", pool=pool) for pool in ("p", "q")]
 OTHERS += [DeviceClass("gpu", selectors=selectors) for selectors in ((), ("true",))]
 others = st.sampled_from(OTHERS)
 moved = st.builds(

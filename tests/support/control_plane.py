@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from tests.support.audit_log import AuditLog
 from tests.support.component import ChildProcess, ChildProcessFailedError
@@ -201,6 +201,10 @@ def wait_until(
             raise TimeoutError(f"waited {within_s:g} s in vain: {what}; {found}")
         time.sleep(every_s)
     return answer
+
+
+_DEVICE_RULES: Final = "--feature-gates=DRADeviceTaintRules=true"
+"""Off by default in 1.36, as the API of DeviceTaintRules is."""
 
 
 @dataclass
@@ -399,6 +403,8 @@ class ControlPlane:
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             "--endpoint-reconciler-type=none",
+            "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true",
+            _DEVICE_RULES,
             f"--audit-policy-file={self.folder / 'audit.yaml'}",
             f"--audit-log-path={self.folder / 'audit.log'}",
         ]
@@ -430,6 +436,7 @@ class ControlPlane:
             f"--config={self.folder / 'scheduler.yaml'}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['scheduler']}",
+            _DEVICE_RULES,
             "--v=2",  # which pod has no node, and why: for a failure report
         ]
 

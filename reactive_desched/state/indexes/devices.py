@@ -7,24 +7,27 @@ from reactive_desched.model.changes import Change, DevicesChanged
 from reactive_desched.model.devices import (
     DeviceClass,
     DeviceId,
+    DeviceTaintRule,
     PoolName,
     ResourceClaim,
     ResourceSlice,
 )
 from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.taints import Taint
 from reactive_desched.primitives.groups import Groups
 
 
 class Devices(Index):
     """The slices of each pool and node, and the claims that each device is allocated to."""
 
-    kinds = (ResourceClaim, ResourceSlice, DeviceClass)
+    kinds = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
     announces = (DevicesChanged,)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
         self._claims = cluster.store(ResourceClaim)
         self._slices = cluster.store(ResourceSlice)
+        self._rules = cluster.store(DeviceTaintRule)
         self._of_pool = Groups[PoolName, str]()
         self._local = Groups[str, str]()
         self._shared: dict[str, None] = {}
@@ -48,8 +51,12 @@ class Devices(Index):
         """Return the keys of the claims that a device, or a share of it, is allocated to."""
         return self._holders.of(device)
 
+    def rule_taints(self, device: DeviceId) -> tuple[Taint, ...]:
+        """Return the taints that rules add to a device, beside those of its slice."""
+        return tuple(rule.taint for rule in self._rules if rule.covers(device))
+
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> list[Change]:
-        """Follow a claim, slice or class."""
+        """Follow a claim, slice, class or rule."""
         self.revision += 1
         if isinstance(old, ResourceSlice):
             self._remove_slice(old)
