@@ -168,6 +168,7 @@ def test_what_upstream_runs_plans_and_reacts_here(entry: Judged, tmp_path: Path)
 NOT_HERE = (
     "LowNodeLoad",
     "DrainNodes",
+    "RemovePodsViolatingDeviceTaints",
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
     "KeepNodesFree",

@@ -76,11 +76,13 @@ class DeviceAllocation(Struct, frozen=True, gc=False):
     """The devices of a claim that no other may have, and the nodes that they can be used from.
 
     Devices with admin access, and shares of devices, are left out: they are not taken away.
+    `tolerations` are those of each of `devices`, in their order; none where there are fewer.
     """
 
     devices: tuple[DeviceId, ...] = ()
     node_selector: NodeSelector | None = None
     shares: tuple[DeviceId, ...] = ()
+    tolerations: tuple[Tolerations, ...] = ()
 
 
 class ResourceClaim(Struct, frozen=True, gc=False):
@@ -151,9 +153,10 @@ Attribute = bool | int | str | tuple[str, ...]
 class Device(Struct, frozen=True, gc=False):
     """One device of a slice.
 
-    `capacity` has quantities as texts. `scope` is its own where the slice leaves it to devices.
-    `takes_counters` says that it is a part of a larger one, `is_shared` that several claims may
-    have shares of it.
+    `taint_times` says of each taint since when it stands, in seconds since the epoch, where that is
+    known. `capacity` has quantities as texts. `scope` is its own where the slice leaves it to
+    devices. `takes_counters` says that it is a part of a larger one, `is_shared` that several
+    claims may have shares of it.
     """
 
     name: str
@@ -163,6 +166,7 @@ class Device(Struct, frozen=True, gc=False):
     scope: NodeScope | None = None
     takes_counters: bool = False
     is_shared: bool = False
+    taint_times: tuple[int | None, ...] = ()
 
     def attribute(self, driver: str, name: str) -> Attribute | None:
         """Return an attribute by its full name: without a domain it is one of the driver's own."""
@@ -178,7 +182,10 @@ class Device(Struct, frozen=True, gc=False):
 
 
 class DeviceTaintRule(Struct, frozen=True, gc=False):
-    """A taint that an administrator adds to devices, by their names; an empty one is any."""
+    """A taint that an administrator adds to devices, by their names; an empty one is any.
+
+    It stands since `since_s`, in seconds since the epoch, if that is known.
+    """
 
     name: str
     uid: str = ""
@@ -187,6 +194,7 @@ class DeviceTaintRule(Struct, frozen=True, gc=False):
     driver: str = ""
     pool: str = ""
     device: str = ""
+    since_s: int | None = None
 
     @property
     def key(self) -> str:

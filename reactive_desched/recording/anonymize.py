@@ -648,6 +648,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "devices": device_ids,
         "node_selector": part,
         "shares": device_ids,
+        "tolerations": lambda to, value: tuple(parts(to, each) for each in value),
     },
     devices.DeviceClass: {**_NAMED, "selectors": expressions},
     devices.DeviceTaintRule: {

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from reactive_desched.model.changes import Change, Resynced
 from reactive_desched.model.devices import (
     Device,
+    DeviceAllocation,
     DeviceAlternatives,
     DeviceClass,
+    DeviceId,
     DeviceRequest,
     NodeScope,
     PoolName,
@@ -39,6 +41,7 @@ from reactive_desched.model.objects import (
     PodCondition,
     PodStatus,
 )
+from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.evictor import DefaultEvictorArgs
@@ -406,6 +409,30 @@ CONSOLIDATE_NODES = {
     ),
     "DevicesChanged": applied(S1, S2, *CLAIMING, B, then=GPU_OF_N2, args=ONLY_N1),
 }
+HELD = ResourceClaim(
+    "default",
+    "gpu",
+    allocation=DeviceAllocation((DeviceId("gpus", "n1", "g0"),)),
+    users=(A.uid,),
+)
+CLOSED_GPU = ResourceSlice(
+    "s",
+    pool=PoolName("gpus", "n1"),
+    scope=NodeScope("n1"),
+    devices=(Device("g0", taints=(Taint("sick", "NoSchedule"),)),),
+)
+CLAIMS_IT = with_spec(A, resource_claims=(("gpu", "gpu"),), has_resource_claims=True)
+LABELLED_PODS = {"labelSelector": {"matchLabels": LABELLED}}
+DEVICE_TAINTS = {
+    "ClosedDevicesChanged": applied(S1, CLAIMS_IT, HELD, then=CLOSED_GPU),
+    "NodeAdded": applied(replace(S1, ready_status="False"), CLAIMS_IT, HELD, CLOSED_GPU, then=S1),
+    "PodBound": applied(S1, HELD, CLOSED_GPU, then=CLAIMS_IT),
+    "PodLabelsChanged": applied(
+        *(S1, CLAIMS_IT, HELD, CLOSED_GPU),
+        then=replace(CLAIMS_IT, labels=LABELLED),
+        args=LABELLED_PODS,
+    ),
+}
 KEEP_NODES_FREE = {
     **CONSOLIDATE_NODES,
     "NodeMetadataChanged": applied(*BEFORE, then=replace(S1, drain="ada"), args=ONLY_N1),
@@ -525,6 +552,7 @@ CASES: Mapping[str, Mapping[str, Case]] = {
     "RemoveDuplicates": DUPLICATES,
     "RemoveFailedPods": FAILED_PODS,
     "RemovePodsHavingTooManyRestarts": TOO_MANY_RESTARTS,
+    "RemovePodsViolatingDeviceTaints": DEVICE_TAINTS,
     "RemovePodsViolatingInterPodAntiAffinity": ANTI_AFFINITY,
     "RemovePodsViolatingNodeAffinity": NODE_AFFINITY,
     "RemovePodsViolatingNodeConditions": NODE_CONDITIONS,

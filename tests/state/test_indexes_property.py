@@ -17,6 +17,7 @@ from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
 from reactive_desched.model.devices import (
+    Device,
     DeviceAllocation,
     DeviceClass,
     DeviceId,
@@ -59,6 +60,7 @@ from reactive_desched.model.objects import (
     controller_of,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
+from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric, NodeUsage
 from reactive_desched.plugins.high_node_utilization import PackRule
 from reactive_desched.plugins.low_node_utilization import SpreadRule
@@ -287,7 +289,12 @@ OTHERS += [
     for scope in (NodeScope("n1"), NodeScope("n2"), NodeScope(all_nodes=True), None)
 ]
 OTHERS += [ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope("n1"))]
-OTHERS += [DeviceTaintRule("r1", pool=pool) for pool in ("p", "q")]
+CLOSING = Taint("sick", "NoSchedule")
+OTHERS += [DeviceTaintRule("r1", taint=CLOSING, pool=pool) for pool in ("p", "q")]
+OTHERS += [
+    ResourceSlice("s1", pool=PoolName("gpus", "p"), devices=(Device("g0", taints=taints),))
+    for taints in ((), (CLOSING,))
+]
 OTHERS += [DeviceClass("gpu", selectors=selectors) for selectors in ((), ("true",))]
 others = st.sampled_from(OTHERS)
 moved = st.builds(
@@ -385,6 +392,9 @@ CLAIMED: list[tuple[str, Any]] = [
     ("upsert", ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope(all_nodes=True))),
     ("ask", None),
     ("upsert", ResourceSlice("s1", pool=PoolName("gpus", "q"), scope=NodeScope("n2"))),
+    ("ask", None),
+    ("upsert", ResourceClaim("default", "c1", allocation=DeviceAllocation((GPU,)))),
+    ("upsert", DeviceTaintRule("r1", taint=CLOSING, pool="p")),
     ("ask", None),
 ]
 RELABELED = [

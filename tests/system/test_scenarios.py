@@ -67,6 +67,7 @@ BALANCE = (
 
 ASKED_FOR = {
     "DrainNodes",
+    "RemovePodsViolatingDeviceTaints",
     "RemovePodsViolatingNodeConditions",
     "ConsolidateNodes",
     "KeepNodesFree",

@@ -1,6 +1,7 @@
 """The devices of every node, and which of them claims hold."""
 
 from collections.abc import Collection, Hashable, Iterator
+from itertools import zip_longest
 
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, DevicesChanged
@@ -54,6 +55,23 @@ class Devices(Index):
     def rule_taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """Return the taints that rules add to a device, beside those of its slice."""
         return tuple(rule.taint for rule in self._rules if rule.covers(device))
+
+    def taints_of(self, device: DeviceId) -> Iterator[tuple[Taint, int | None]]:
+        """Yield the taints of a device, and since when each stands; none of one that is gone."""
+        slices = list(self.slices_of(PoolName(device.driver, device.pool)))
+        newest = max((each.generation for each in slices), default=0)
+        for each in slices:
+            if each.generation == newest:
+                for found in each.devices:
+                    if found.name == device.device:
+                        yield from zip_longest(found.taints, found.taint_times)
+        for rule in self._rules:
+            if rule.covers(device):
+                yield rule.taint, rule.since_s
+
+    def allocated(self) -> Collection[DeviceId]:
+        """Return the devices that claims hold."""
+        return self._holders.groups()
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> list[Change]:
         """Follow a claim, slice, class or rule."""

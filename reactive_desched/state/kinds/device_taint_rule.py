@@ -5,7 +5,7 @@ from typing import Final
 from reactive_desched.model.devices import DeviceTaintRule
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.kinds.interning import parse_resource_version
-from reactive_desched.state.kinds.kind import Metadata, Purpose, WatchedKind, WireStruct
+from reactive_desched.state.kinds.kind import Metadata, Purpose, Timestamp, WatchedKind, WireStruct
 
 __all__ = ["DEVICE_TAINT_RULE"]
 
@@ -16,6 +16,7 @@ class WireRuleTaint(WireStruct, frozen=True, gc=False):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: Timestamp | None = None
 
 
 class WireDeviceSelector(WireStruct, frozen=True, gc=False):
@@ -52,6 +53,7 @@ def _read(wire: WireDeviceTaintRule) -> DeviceTaintRule:
         driver=selected.driver or "",
         pool=selected.pool or "",
         device=selected.device or "",
+        since_s=None if taint.time_added is None else int(taint.time_added.timestamp()),
     )
 
 

@@ -87,6 +87,7 @@ class WireResult(WireStruct, frozen=True, gc=False):
     device: str = ""
     admin_access: bool | None = None
     share_id: str | None = field(name="shareID", default=None)
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class WireResults(WireStruct, frozen=True, gc=False):
@@ -166,10 +167,14 @@ def _request(wire: WireRequest) -> DeviceRequest:
 
 def _allocation(wire: WireAllocation) -> DeviceAllocation:
     taken = [each for each in wire.devices.results if not each.admin_access]
+    whole = [each for each in taken if not each.share_id]
     return DeviceAllocation(
-        devices=tuple(_device_id(each) for each in taken if not each.share_id),
+        devices=tuple(map(_device_id, whole)),
         node_selector=wire.node_selector,
         shares=tuple(_device_id(each) for each in taken if each.share_id),
+        tolerations=tuple(each.tolerations for each in whole)
+        if any(each.tolerations for each in whole)
+        else (),
     )
 
 

@@ -19,6 +19,7 @@ from reactive_desched.state.kinds.kind import (
     Metadata,
     Presence,
     Purpose,
+    Timestamp,
     WatchedKind,
     WireStruct,
 )
@@ -47,6 +48,7 @@ class WireTaint(WireStruct, frozen=True, gc=False):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: Timestamp | None = None
 
 
 class WireDevice(WireStruct, frozen=True, gc=False):
@@ -121,6 +123,10 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             scope=_scope(wire) if has_scope else None,
             takes_counters=bool(wire.consumes_counters),
             is_shared=bool(wire.allow_multiple_allocations),
+            taint_times=tuple(
+                None if each.time_added is None else int(each.time_added.timestamp())
+                for each in wire.taints
+            ),
         )
 
     def value_of(wire: WireAttribute) -> Attribute | None:
