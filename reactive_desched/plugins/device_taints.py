@@ -11,7 +11,11 @@ from reactive_desched.model.changes import NodeAdded, PodBound, PodLabelsChanged
 from reactive_desched.model.findings import Finding, RequeueAfter
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.subjects import NodeOrPod
-from reactive_desched.state.indexes.closed_devices import ClosedDevices, ClosedDevicesChanged
+from reactive_desched.state.indexes.closed_devices import (
+    ClosedDevice,
+    ClosedDevices,
+    ClosedDevicesChanged,
+)
 
 
 class DeviceTaintsArgs(ScopedArgs):
@@ -43,8 +47,7 @@ class DeviceTaintsPlugin(PodPlugin[DeviceTaintsArgs]):
             if not pod.has_resource_claims or not self.args.covers(pod):
                 continue
             for claim, each in closed.of(pod):
-                left_s = (each.since_s or 0) + self.args.wait - view.now_s
-                if left_s > 0:
+                if (left_s := self._left_s(each, view.now_s)) > 0:
                     soonest_s = min(soonest_s, left_s)
                     continue
                 device = "/".join(each.device)
@@ -59,6 +62,10 @@ class DeviceTaintsPlugin(PodPlugin[DeviceTaintsArgs]):
                 break
         if soonest_s < float("inf"):
             yield RequeueAfter(soonest_s)
+
+    def _left_s(self, closed: ClosedDevice, now_s: float) -> float:
+        """Return for how long a taint does not count yet; one of unknown age counts."""
+        return 0.0 if closed.since_s is None else closed.since_s + self.args.wait - now_s
 
     def describe(self, pod: Pod, view: View) -> str:
         """Name the taints that close devices of the pod and do not count yet."""

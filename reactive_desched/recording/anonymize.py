@@ -657,6 +657,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "driver": text,
         "pool": text,
         "device": text,
+        "since_s": keep,
     },
     devices.ResourceSlice: {
         **_NAMED,
@@ -670,6 +671,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "attributes": attributes,
         "capacity": capacities,
         "taints": parts,
+        "taint_times": keep,
         "scope": part,
     },
     objects.ReplicaSet: _OWNER,

@@ -26,6 +26,7 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import PODS, WATCHED_KINDS
 
 METADATA = {"name": "x", "uid": "u1", "resourceVersion": "7", "namespace": "shop"}
+NEW_YEAR_S = 1_767_225_600
 ALWAYS = {"cel": {"expression": "true"}}
 
 
@@ -53,9 +54,9 @@ def test_a_rule_has_a_taint_and_the_devices_that_it_names() -> None:
 
     read_taint = Taint("sick", "NoSchedule", "yes")
     assert read("devicetaintrules", spec=some) == DeviceTaintRule(
-        "x", "u1", 7, read_taint, driver="d", device="g0"
+        "x", "u1", 7, read_taint, driver="d", device="g0", since_s=NEW_YEAR_S
     )
-    everywhere = DeviceTaintRule("x", "u1", 7, read_taint)
+    everywhere = DeviceTaintRule("x", "u1", 7, read_taint, since_s=NEW_YEAR_S)
     assert read("devicetaintrules", spec={"taint": taint}) == everywhere
     assert read("devicetaintrules", spec={"taint": taint, "deviceSelector": {}}) == everywhere
 
@@ -165,7 +166,13 @@ def test_a_slice_has_its_devices_and_their_nodes() -> None:
         "fw": ("1.2.3",),
     }
     found = (
-        Device("g0", attributes, {"memory": "40Gi"}, (Taint("sick", "NoSchedule"),)),
+        Device(
+            "g0",
+            attributes,
+            {"memory": "40Gi"},
+            (Taint("sick", "NoSchedule"),),
+            taint_times=(NEW_YEAR_S,),
+        ),
         Device("g1", takes_counters=True, scope=NodeScope(all_nodes=True)),
         Device("g2", is_shared=True, scope=NodeScope("n2")),
     )

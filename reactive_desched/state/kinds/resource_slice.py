@@ -123,10 +123,7 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             scope=_scope(wire) if has_scope else None,
             takes_counters=bool(wire.consumes_counters),
             is_shared=bool(wire.allow_multiple_allocations),
-            taint_times=tuple(
-                None if each.time_added is None else int(each.time_added.timestamp())
-                for each in wire.taints
-            ),
+            taint_times=_taint_times(wire.taints),
         )
 
     def value_of(wire: WireAttribute) -> Attribute | None:
@@ -139,6 +136,15 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
         return None if wire.string is None else text(wire.string)
 
     return read
+
+
+def _taint_times(taints: tuple[WireTaint, ...]) -> tuple[int | None, ...]:
+    """Return since when each stands; none at all where no time is known."""
+    if all(each.time_added is None for each in taints):
+        return ()
+    return tuple(
+        None if each.time_added is None else int(each.time_added.timestamp()) for each in taints
+    )
 
 
 def _scope(wire: WireDevice | SliceSpec) -> NodeScope:
