@@ -13,6 +13,7 @@ from tests.support.playground import E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(500)]
 
 NODES = tuple(f"n{number}" for number in range(1, 7))
+APPS = ("web", "small", "large")
 QUIET_S = 15.0
 KEY = "reactive-desched/consolidating"
 SETTINGS = (
@@ -115,3 +116,34 @@ def test_a_set_of_an_earlier_process_goes_on_and_without_the_plugin_no_taint_is_
         wait_until(
             lambda: not taints(playground, "n1", "n2", "n3"), within_s=60, what="no taint is left"
         )
+
+
+def test_two_nodes_are_kept_free_small_pods_go_elsewhere_and_a_large_one_takes_a_whole_node(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """Six pods are spread over six nodes of 8 CPUs; then come small ones, and one of 7 CPUs."""
+    playground.balance = {"KeepNodesFree": {"nodes": 2}}
+    playground.settings = SETTINGS.replace("ConsolidateNodes", "KeepNodesFree")
+    playground.add_nodes(*NODES)
+    playground.deploy("web", 6, cpu="1")
+    playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
+
+    def free() -> set[str]:
+        empty = {name for name, value in taints(playground, *NODES).items() if value == "empty"}
+        taken = {node for app in APPS for node in used(playground, app)}
+        return {name for name in empty if playground.node(name) not in taken}
+
+    with run_controller():
+        wait_until(lambda: len(free()) == 2, within_s=200, what="two nodes are free")
+        moved, kept = len(referee.evicted()), free()
+        playground.deploy("small", 4, cpu="500m")
+        time.sleep(QUIET_S)
+        assert (len(referee.evicted()), free()) == (moved, kept), "it does not come to rest"
+        playground.deploy("large", 1, cpu="7")
+        [taken] = used(playground, "large")
+        assert taken in {playground.node(name) for name in kept}, "no whole node was free"
+        wait_until(lambda: len(free()) == 2, within_s=200, what="another node is emptied")
+
+    playground.await_healthy("web", 6)
+    playground.await_healthy("large", 1)
+    assert {each.pod.partition("-")[0] for each in referee.evicted()} <= {"web", "small"}
