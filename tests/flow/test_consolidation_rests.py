@@ -10,12 +10,14 @@ from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
 )
+from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, MOST_ALLOCATED
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.flow.test_no_loops import (
     INDIFFERENT,
     TEN_MINUTES_S,
     Churn,
+    low,
 )
 from tests.support.descheduled import DescheduledCluster
 from tests.support.sim_world import SimulatedCluster
@@ -84,3 +86,25 @@ def test_where_the_scheduler_packs_no_pod_moves_from_one_empty_node_to_the_next(
 
         moves = Counter(cluster.cluster.evicted)
         assert max(moves.values(), default=0) <= 2, (chance, moves)
+
+
+def test_beside_a_plugin_that_fills_empty_nodes_the_memory_of_moves_ends_the_contest() -> None:
+    """Each undoes what the other does, which `policy check` says; a pod must not pay for it."""
+    fills = low(thresholds={"cpu": 40}, targetThresholds={"cpu": 50})
+    empties = plugin_from_policy(ConsolidateNodesPlugin, ConsolidateNodesArgs, minNodes=[])
+    moved = 0
+    for chance in range(3):
+        world = SimulatedCluster(scoring=MOST_ALLOCATED, chance=chance)
+        churn = Churn(world, random.Random(chance), INDIFFERENT)
+        both = DescheduledCluster(
+            world.advance(30), empties, fills, nodeFit=True, moves=MoveSettings()
+        )
+        cluster = TaintedCluster(both)
+        for _ in range(6):
+            churn.happen()
+            cluster.run(300)
+        moved += (before := len(both.evicted))
+        cluster.run(3 * TEN_MINUTES_S)
+        moves = Counter(both.evicted[before:])
+        assert max(moves.values(), default=0) <= 2, (chance, moves)
+    assert moved, "the churn gave the plugins nothing to do"
