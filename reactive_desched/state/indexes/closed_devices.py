@@ -97,7 +97,7 @@ class ClosedDevices(Index):
         return [key for device in devices for key in self._devices.holders_of(device)]
 
     def _look(self, key: str) -> bool:
-        """Find the closed devices of a claim anew; say whether they differ."""
+        """Update the closed devices of a claim; return whether they have changed."""
         claim = self._claims.get(key)
         found = () if claim is None else tuple(self._closed_of(claim))
         if found == self._closed.get(key, ()):
