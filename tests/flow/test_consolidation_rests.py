@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from reactive_desched.controller.consolidation import SetState
+from reactive_desched.model.moves import RETURNED
 from reactive_desched.plugins.consolidate_nodes import (
     ConsolidateNodesArgs,
     ConsolidateNodesPlugin,
@@ -17,6 +18,7 @@ from tests.flow.test_no_loops import (
     INDIFFERENT,
     TEN_MINUTES_S,
     Churn,
+    high,
     low,
 )
 from tests.support.descheduled import DescheduledCluster
@@ -108,3 +110,35 @@ def test_beside_a_plugin_that_fills_empty_nodes_the_memory_of_moves_ends_the_con
         moves = Counter(both.evicted[before:])
         assert max(moves.values(), default=0) <= 2, (chance, moves)
     assert moved, "the churn gave the plugins nothing to do"
+
+
+@pytest.mark.parametrize("scoring", [LEAST_ALLOCATED, MOST_ALLOCATED])
+def test_it_frees_more_nodes_than_high_node_utilization_and_no_pod_comes_back(
+    scoring: str,
+) -> None:
+    """On ten such clusters the page on ConsolidateNodes has the figures."""
+    freed, returned = Counter[str](), Counter[str]()
+    for chance in range(3):
+        for plugin in (
+            plugin_from_policy(ConsolidateNodesPlugin, ConsolidateNodesArgs, minNodes=[]),
+            high(thresholds={"cpu": 30}),
+        ):
+            world = eight_nodes(scoring, chance)
+            before, moves = len(used(world)), MoveSettings()
+            cluster = DescheduledCluster(world, plugin, nodeFit=True, moves=moves)
+            TaintedCluster(cluster).run(TEN_MINUTES_S)
+            freed[plugin.name] += before - len(used(world))
+            returned[plugin.name] += sum(each.end.result == RETURNED for each in cluster.ended)
+
+    assert freed["ConsolidateNodes"] > freed["HighNodeUtilization"]
+    assert returned["ConsolidateNodes"] == 0
+    assert returned["HighNodeUtilization"] > 0, "the clusters show nothing"
+
+
+def eight_nodes(scoring: str, chance: int) -> SimulatedCluster:
+    world = SimulatedCluster(scoring=scoring, chance=chance).nodes(*(f"n{i}/a" for i in range(8)))
+    rng = random.Random(chance)
+    for name in "abcdef":
+        replicas, cpu = rng.randint(1, 4), rng.choice(["250m", "500m", "1"])
+        world.deployment(name, replicas, cpu=cpu, memory="256Mi")
+    return world.advance(60)
