@@ -10,8 +10,9 @@ import anyio
 from reactive_desched.controller.controller import Controller
 from reactive_desched.state.kinds.interning import InternTables
 
-_THRESHOLDS = (3_000, 5, 40)
-"""The young generations hold 3,000 and 15,000 objects: a collection takes a millisecond at most.
+_THRESHOLDS = (3_000, 2, 80)
+"""The young generations hold 3,000 and 9,000 objects: a collection takes a millisecond at most, and
+with cold caches two: it took three with 18,000, at 500,000 pods.
 
 With Python's own 700 one eviction in two would pay for a collection. `__main__` sets a higher one,
 which is for loading. All that is not frozen is collected once in 600,000 objects: that takes 2 to

@@ -1,7 +1,6 @@
 """The pods of a topology spread constraint are spread less evenly than it allows."""
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import (
     Callable,
     Collection,
@@ -482,11 +481,14 @@ _NodesByDomain = Mapping[str, list[Node]]
 def _nodes_by_domain(group: SpreadGroup, view: View) -> "_Steps[_NodesByDomain]":
     found: dict[str, list[Node]] = {}
 
-    def add(node: Node) -> None:
+    def add(name: str) -> None:
+        if (node_and_pods := view.pods_of(NodeSubject(name))) is None:
+            return
+        node = node_and_pods[0]
         if (domain := group.nodes.domain_of(node)) is not None:
             found.setdefault(domain, []).append(node)
 
-    yield from pauses_between(map(add, list(view.nodes())))
+    yield from pauses_between(map(add, view.node_names()))
     return found
 
 
@@ -531,7 +533,7 @@ class _Domain:
         self.pods: list[Pod] = []
         self.size = 0
         self._ordered: Iterator[Pod] | None = None
-        self._passed_over: deque[Pod] = deque()
+        self._passed_over: list[Pod] = []  # the next one last
 
     def add(self, pod: Pod) -> None:
         """Add a pod."""
@@ -557,13 +559,13 @@ class _Domain:
         others: list[Pod] = []
         while len(fitting) < count:
             waiting = self._passed_over
-            pod = waiting.popleft() if waiting else next(self._ordered, None)
+            pod = waiting.pop() if waiting else next(self._ordered, None)
             if pod is None:
                 break
             (fitting if fits(pod) else others).append(pod)
             yield YieldPoint()
         number = count - len(fitting)
-        self._passed_over.extendleft(reversed(others[number:]))
+        self._passed_over += reversed(others[number:])
         return [*fitting, *others[:number]][::-1]
 
 

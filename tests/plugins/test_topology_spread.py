@@ -1,6 +1,6 @@
 """RemovePodsViolatingTopologySpreadConstraint in a sweep: which pods leave, as upstream chooses."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.fit.upstream import UPSTREAM
+from reactive_desched.model.changes import Resynced
+from reactive_desched.model.findings import LOOKS_PER_SLICE, Finding
 from reactive_desched.model.labels import LabelSelector, Requirement
 from reactive_desched.model.node_affinity import NodeAffinity
 from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject
@@ -18,6 +20,7 @@ from reactive_desched.plugins.topology_spread import TopologySpreadArgs, Topolog
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.testing.builders import node, pod, with_spec
+from reactive_desched.testing.scenario import Scenario
 from reactive_desched.testing.topology_spread import (
     WEB,
     spread_constraint,
@@ -332,3 +335,30 @@ def test_a_pod_that_two_constraints_choose_is_proposed_once() -> None:
         "Evict p02",
         "Refuse p03",
     ]
+
+
+def test_a_plan_looks_at_the_nodes_of_a_large_cluster_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = TopologySpreadPlugin(TopologySpreadArgs())
+    cluster = Scenario(plugin, *zones(3 * LOOKS_PER_SLICE), *spread_pods(3))
+    (group,) = plugin.subjects(Resynced(), cluster.view)
+    view, looked = type(cluster.view), [0]
+
+    def counted(nodes: Iterable[Any]) -> Iterator[Any]:
+        for each in nodes:
+            looked[-1] += 1
+            yield each
+
+    of_nodes, of_names = view.nodes, view.node_names
+    monkeypatch.setattr(view, "nodes", lambda self: counted(of_nodes(self)))
+    monkeypatch.setattr(view, "node_names", lambda self: counted(of_names(self)))
+
+    for opinion in plugin.balance(group, cluster.view):
+        if isinstance(opinion, Finding):
+            break
+        looked.append(0)
+
+    assert isinstance(opinion, Finding)
+    assert sum(looked) == 3 * LOOKS_PER_SLICE
+    assert max(looked) <= LOOKS_PER_SLICE
