@@ -700,15 +700,24 @@ class _Choice:
         weighed = yield from self._weighing(widest, pick)
         return weighed, weighed.fits(pick.pod)
 
+    def _domains_near(self, targets: _Targets) -> _Steps[NearDomains]:
+        """Return the domains of nodes whose standings are known, for each other constraint."""
+        near: list[set[str]] = []
+        for nodes in portions(targets.nodes):
+            standings = [self._standings[node.name] for node in nodes]
+            near = near or [set() for _ in standings[0]]
+            for found, domains in zip(near, zip(*standings, strict=True), strict=True):
+                found.update(filter(None, domains))
+            yield YieldPoint()
+        return near
+
     def _serving_all(self, widest: _Targets, standing: Standing) -> _Steps[_Targets]:
         if widest not in self._near:
             for node in widest.nodes:
                 if node.name not in self._standings:
                     self._standings[node.name] = self._companions.domains_of(node)
                     yield YieldPoint()
-            found = zip(*(self._standings[node.name] for node in widest.nodes), strict=True)
-            self._near[widest] = [set(filter(None, domains)) for domains in found]
-            yield YieldPoint()
+            self._near[widest] = yield from self._domains_near(widest)
         admitted = self._companions.admitted(standing, self._near[widest])
         yield YieldPoint()
         if all(domains is None for domains in admitted):
