@@ -1027,6 +1027,59 @@ def test_install_upgrade_and_rollback(helm: Helm, control_plane: ControlPlane) -
     assert kubectl.get("deployment", "-n", name) == []
 
 
+def named(objects: list[Object], namespace: str) -> set[tuple[str, str, str]]:
+    """Return kind, namespace and name of each object."""
+    return {
+        (
+            each["kind"],
+            "" if each["kind"].startswith("Cluster") else namespace,
+            each["metadata"]["name"],
+        )
+        for each in objects
+    }
+
+
+UPGRADES = (
+    "default",
+    "two replicas",
+    "TLS",
+    "cron job",
+    "dry run",
+    "no volume",
+    "egress",
+    "default",
+)
+"""In this order each brings or leaves another kind of object."""
+
+
+def test_after_each_upgrade_the_cluster_has_the_objects_of_its_values_and_no_other_but_claims(
+    helm: Helm, control_plane: ControlPlane
+) -> None:
+    kubectl = control_plane.kubectl()
+    name = "chart-walk"
+    to = ("-n", name, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    # without a value Helm takes those of the revision before
+    sets = {**VARIANTS, "default": {"suspend": False}, "two replicas": {"replicas": 2}}
+    of_ours = ("-l", f"app.kubernetes.io/instance={name}")
+
+    def there() -> set[tuple[str, str, str]]:
+        kinds = (
+            "deployment,cronjob,service,configmap,serviceaccount,role,rolebinding,networkpolicy"
+            ",poddisruptionbudget,secret"
+        )
+        found = kubectl.get(kinds, "-n", name, *of_ours)
+        return named([*found, *kubectl.get("clusterrole,clusterrolebinding", *of_ours)], name)
+
+    helm.run("install", name, str(CHART), *to, "--create-namespace", values={"dryRun": True})
+    for each in UPGRADES:
+        helm.run("upgrade", name, str(CHART), *to, values=sets[each])
+        rendered = named(helm.template(sets[each], name, name), name)
+        assert there() == {it for it in rendered if it[0] != "PersistentVolumeClaim"}, each
+    helm.run("uninstall", name, *to)
+    assert there() == set()
+    kubectl.run("delete", "namespace", name, "--wait=false")
+
+
 def test_from_one_replica_to_two_and_back_and_uninstalled_and_installed_again(
     helm: Helm, control_plane: ControlPlane
 ) -> None:
