@@ -498,6 +498,22 @@ def test_a_change_of_what_is_read_at_the_start_restarts_the_pod(
     assert read_at_start(helm, {"settings": settings}) != read_at_start(helm, {})
 
 
+def test_a_change_of_a_profiles_migration_controller_restarts_the_pod(helm: Helm) -> None:
+    """Its arguments become the settings `migration`, which are read at the start only."""
+
+    def with_jobs(per_node: int) -> Values:
+        args = {"maxMigratingPerNode": per_node}
+        profile = {
+            "name": "a",
+            "pluginConfig": [{"name": "MigrationController", "args": args}],
+            "plugins": {"evict": {"enabled": ["MigrationController"]}},
+        }
+        return {"policy": {"profiles": [profile]}}
+
+    found = {read_at_start(helm, values) for values in ({}, with_jobs(1), with_jobs(2))}
+    assert len(found) == 3
+
+
 def test_any_other_change_leaves_the_pod_running(helm: Helm) -> None:
     found = {read_at_start(helm, values) for values in ({}, *WHILE_IT_RUNS)}
 

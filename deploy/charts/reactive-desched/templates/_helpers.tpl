@@ -287,6 +287,7 @@ spec:
 {{- end }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}{{ $_ := set $found $path $value }}{{ end }}
 {{- end }}
+{{- with include "desched.migration" . }}{{ $_ := set $found "migration" . }}{{ end }}
 {{- $found | toJson }}
 {{- end }}
 
