@@ -6,8 +6,9 @@ from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.resources import RESOURCES, Resource
 from reactive_desched.sim.status import bad_request, cause, forbidden, not_found
 
-__all__ = ["admit_namespace", "admit_priority"]
+__all__ = ["admit_namespace", "admit_priority", "admit_service_account"]
 
+_DEFAULT_ACCOUNT = "default"
 _DEFAULT_POLICY = "PreemptLowerPriority"
 
 
@@ -34,6 +35,17 @@ def admit_namespace(kind: Resource, obj: Obj, find: Callable[[str], Obj | None])
         raise forbidden(kind, name, text, causes)
 
 
+def admit_service_account(pod: Obj, find: Callable[[str, str], Obj | None]) -> None:
+    """Refuse a pod of a ServiceAccount that is not there; `default` is made with a namespace."""
+    namespace, name = namespace_of(pod), pod["spec"].get("serviceAccountName", _DEFAULT_ACCOUNT)
+    if name != _DEFAULT_ACCOUNT and find(namespace, name) is None:
+        text = (
+            f"error looking up service account {namespace}/{name}: serviceaccount"
+            f' "{name}" not found'
+        )
+        raise forbidden(RESOURCES["pods"], name_of(pod), text)
+
+
 def admit_priority(pod: Obj, classes: Iterable[Obj]) -> None:
     """Copy priority and preemption policy from the pod's class, or from the global default."""
     spec = pod["spec"]
@@ -42,8 +54,15 @@ def admit_priority(pod: Obj, classes: Iterable[Obj]) -> None:
     policy = (chosen or {}).get("preemptionPolicy", _DEFAULT_POLICY)
     if spec.get("priority", value) != value:
         text = (
-            "the integer value of priority must not be provided in pod spec; priority admission"
-            f" controller computed {value} from the given PriorityClass name"
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
+            f" priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise forbidden(RESOURCES["pods"], name_of(pod), text)
+    if spec.get("preemptionPolicy", policy) != policy:
+        text = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be"
+            f" provided in pod spec; priority admission controller computed {policy} from the"
+            " given PriorityClass name"
         )
         raise forbidden(RESOURCES["pods"], name_of(pod), text)
     if chosen:

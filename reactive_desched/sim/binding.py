@@ -37,8 +37,11 @@ def bind_as_asked(
     meta, target = binding.get("metadata") or {}, binding.get("target") or {}
     if meta.get("name", name) != name:
         raise bad_request("name in URL does not match name in Binding object")
-    if target.get("kind") not in (None, "", "Node") or not target.get("name"):
-        raise bad_request("a binding needs target.kind Node and target.name")
+    if (named := target.get("kind")) not in (None, "", "Node"):
+        text = f'target.kind: Unsupported value: "{named}": supported values: "Node", "<empty>"'
+        raise StatusError(500, "", text)
+    if not target.get("name"):
+        raise StatusError(500, "", "target.name: Required value")
     pod = store.get("pods", namespace, name)
     if pod is None:
         raise not_found(_PODS, name)
@@ -78,6 +81,7 @@ def _bound(pod: Obj, meta: Obj, node: str, at: str) -> Obj:
     annotations = {**(own.get("annotations") or {}), **(meta.get("annotations") or {})}
     status = without_nomination(pod.get("status", {}))
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    scheduled |= {"observedGeneration": own.get("generation")}
     conditions = with_condition(status.get("conditions") or (), scheduled, at)
     return {
         **pod,

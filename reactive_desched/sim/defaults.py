@@ -13,9 +13,13 @@ from reactive_desched.sim.pod_defaults import (
 )
 from reactive_desched.sim.resources import Resource
 
-__all__ = ["apply_create_defaults", "apply_defaults"]
+__all__ = ["IN_USE", "apply_create_defaults", "apply_defaults"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
+IN_USE = "kubernetes.io/pvc-protection"
+"""The finalizer that keeps a claim while a pod uses it."""
+_NO_LIMIT = 2**31 - 1
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _FIRST_COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "replicasets": ("replicas",),
@@ -71,6 +75,8 @@ def _new_pod(pod: Obj) -> None:
         pod["status"]["conditions"] = [
             {
                 "type": "PodScheduled",
+                "lastProbeTime": None,
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
                 "status": "False",
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
@@ -138,6 +144,8 @@ def _replication_controller(obj: Obj) -> None:
 def _stateful_set(obj: Obj) -> None:
     spec = _template(obj)
     _fill(spec, replicas=1, podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
+    retained = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    _fill(retained, whenDeleted="Retain", whenScaled="Retain")
     strategy = spec.setdefault("updateStrategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         strategy.setdefault("rollingUpdate", {"partition": 0})
@@ -151,10 +159,26 @@ def _daemon_set(obj: Obj) -> None:
         _fill(strategy.setdefault("rollingUpdate", {}), maxUnavailable=1, maxSurge=0)
 
 
+def _new_daemon_set(obj: Obj) -> None:
+    obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "1")
+
+
 def _job(obj: Obj) -> None:
     spec = _template(obj)
-    _fill(spec, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+    _fill_job(spec)
+    labels = spec["template"]["metadata"].get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _fill_job(spec: Obj) -> None:
+    is_limited_by_index = spec.get("backoffLimitPerIndex") is not None
+    _fill(spec, backoffLimit=_NO_LIMIT if is_limited_by_index else 6)
+    _fill(spec, completionMode="NonIndexed", suspend=False)
     by_policy = spec.get("podFailurePolicy") is not None
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            pattern.setdefault("status", "True")
     spec.setdefault("podReplacementPolicy", "Failed" if by_policy else "TerminatingOrFailed")
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -164,7 +188,7 @@ def _job(obj: Obj) -> None:
 def _new_job(job: Obj) -> None:
     """Select the job's own pods by its uid, unless the author manages the selector."""
     spec = job.setdefault("spec", {})
-    if spec.get("manualSelector") or "selector" in spec:
+    if spec.setdefault("manualSelector", False) or "selector" in spec:
         return
     uid = job["metadata"]["uid"]
     labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
@@ -178,6 +202,9 @@ def _cron_job(obj: Obj) -> None:
     spec = obj.setdefault("spec", {})
     _fill(spec, concurrencyPolicy="Allow", suspend=False)
     _fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+    made = spec.setdefault("jobTemplate", {})
+    made.setdefault("metadata", {})
+    _template(made)
 
 
 def _service(obj: Obj) -> None:
@@ -186,6 +213,28 @@ def _service(obj: Obj) -> None:
     for port in spec.get("ports", ()):
         port.setdefault("protocol", "TCP")
         port.setdefault("targetPort", port.get("port"))
+    if address := spec.get("clusterIP"):
+        spec.setdefault("clusterIPs", [address])
+    if spec["type"] != "ExternalName":
+        is_dual = spec.get("clusterIP") == "None" and not spec.get("selector")
+        families = ["IPv4", "IPv6"] if is_dual else ["IPv4"]
+        _fill(spec, ipFamilies=families)
+        _fill(spec, ipFamilyPolicy="RequireDualStack" if is_dual else "SingleStack")
+
+
+def _new_service(service: Obj) -> None:
+    service["status"] = {"loadBalancer": {}}
+
+
+def _autoscaler(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    share = {"type": "Utilization", "averageUtilization": 80}
+    by_cpu = {"type": "Resource", "resource": {"name": "cpu", "target": share}}
+    _fill(spec, minReplicas=1, metrics=[by_cpu])
+
+
+def _new_autoscaler(obj: Obj) -> None:
+    obj["status"] = {"currentMetrics": None, "desiredReplicas": 0}
 
 
 def _claim(obj: Obj) -> None:
@@ -194,6 +243,9 @@ def _claim(obj: Obj) -> None:
 
 def _new_claim(obj: Obj) -> None:
     obj["status"] = {"phase": "Pending"}
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if IN_USE not in finalizers:
+        finalizers.append(IN_USE)
 
 
 def _limit_range(obj: Obj) -> None:
@@ -231,6 +283,13 @@ def _network_policy(obj: Obj) -> None:
             port.setdefault("protocol", "TCP")
 
 
+def _config_map(obj: Obj) -> None:
+    """Leave out what is empty."""
+    for field in ("data", "binaryData"):
+        if not obj.get(field, True):
+            del obj[field]
+
+
 def _secret(obj: Obj) -> None:
     """Keep what was written as plain text where the rest is, in base64."""
     obj.setdefault("type", "Opaque")
@@ -256,10 +315,12 @@ _EVERY_WRITE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "jobs": _job,
         "cronjobs": _cron_job,
         "services": _service,
+        "horizontalpodautoscalers": _autoscaler,
         "persistentvolumeclaims": _claim,
         "limitranges": _limit_range,
         "priorityclasses": _priority_class,
         "secrets": _secret,
+        "configmaps": _config_map,
         "networkpolicies": _network_policy,
         "rolebindings": _binding,
         "clusterrolebindings": _binding,
@@ -271,6 +332,9 @@ _ON_CREATE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "nodes": _new_node,
         "namespaces": _new_namespace,
         "jobs": _new_job,
+        "daemonsets": _new_daemon_set,
+        "services": _new_service,
+        "horizontalpodautoscalers": _new_autoscaler,
         "persistentvolumeclaims": _new_claim,
     }
 )

@@ -88,6 +88,9 @@ def _term(kind: Resource, text: str) -> _Term:
     path = _ALIASES.get(path, path)
     allowed = ("metadata.name", *(("metadata.namespace",) if kind.namespaced else ()))
     if path not in (*allowed, *_PATHS.get(kind.plural, ())):
+        if kind.plural not in _PATHS:
+            known = ", ".join(f'"{each}"' for each in allowed)
+            raise bad_request(f'"{path}" is not a known field selector: only {known}')
         raise bad_request(f"field label not supported: {path}")
     return _Term(path, _unescaped(value), operator == "!=")
 

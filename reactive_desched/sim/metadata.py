@@ -81,7 +81,10 @@ def check_preconditions(kind: Resource, current: Obj, incoming: Obj) -> None:
         raise conflict(
             kind,
             name,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}",
+            "StorageError: invalid object, Code: 4, Key:"
+            f" /registry/{kind.plural}/{'/'.join(filter(None, (meta.get('namespace'), name)))},"
+            " ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition:"
+            f" {uid}, UID in object meta: {meta['uid']}",
         )
     if not version:
         if kind.blind_update:

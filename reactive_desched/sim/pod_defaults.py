@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from reactive_desched.model.quantities import parse_quantity
@@ -12,6 +13,11 @@ __all__ = ["fill_pod_spec", "fill_requests", "fill_tolerations", "qos_class"]
 _NOT_READY_S = 300
 _MOVED_OFF_AFTER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _COMPUTE = ("cpu", "memory")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE_DEFAULTS = MappingProxyType(
+    {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+)
+_FILE_MODE = 0o644
 
 
 def fill_pod_spec(spec: Obj) -> None:
@@ -24,9 +30,13 @@ def fill_pod_spec(spec: Obj) -> None:
         ("securityContext", {}),
     ):
         spec.setdefault(field, value)
+    if int(spec["terminationGracePeriodSeconds"]) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     on_host = bool(spec.get("hostNetwork"))
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         _fill_container(container, on_host=on_host)
+    for volume in spec.get("volumes") or ():
+        _fill_volume(volume)
 
 
 def _fill_container(container: Obj, *, on_host: bool) -> None:
@@ -39,6 +49,28 @@ def _fill_container(container: Obj, *, on_host: bool) -> None:
         port.setdefault("protocol", "TCP")
         if on_host:
             port.setdefault("hostPort", port.get("containerPort"))
+    for variable in container.get("env") or ():
+        if reference := (variable.get("valueFrom") or {}).get("fieldRef"):
+            reference.setdefault("apiVersion", "v1")
+    for name in _PROBES:
+        if probe := container.get(name):
+            _fill_probe(probe)
+
+
+def _fill_probe(probe: Obj) -> None:
+    for field, value in _PROBE_DEFAULTS.items():
+        probe.setdefault(field, value)
+    if request := probe.get("httpGet"):
+        request.setdefault("scheme", "HTTP")
+        request.setdefault("path", "/")
+
+
+def _fill_volume(volume: Obj) -> None:
+    for name in ("configMap", "secret", "downwardAPI", "projected"):
+        if name in volume:
+            volume[name].setdefault("defaultMode", _FILE_MODE)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
 
 
 def fill_requests(spec: Obj) -> None:

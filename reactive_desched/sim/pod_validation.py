@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 
 from reactive_desched.model.quantities import parse_quantity
+from reactive_desched.model.resources import is_extended
+from reactive_desched.model.taints import NO_EXECUTE
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.status import cause
 
-__all__ = ["container_faults"]
+__all__ = ["container_faults", "spec_faults"]
+
+_RESTARTS = ("Always", "OnFailure", "Never")
+_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 
 
 def container_faults(spec: Obj, path: str) -> Iterator[Obj]:
@@ -19,6 +24,42 @@ def container_faults(spec: Obj, path: str) -> Iterator[Obj]:
             place = f"{path}.{group}[{index}]"
             yield from _identity_faults(container, place, seen)
             yield from _resource_faults(container, place)
+
+
+def spec_faults(spec: Obj, path: str) -> Iterator[Obj]:
+    """Yield what is wrong with a pod's spec besides its containers."""
+    policy = spec.get("restartPolicy")
+    if policy not in _RESTARTS:
+        yield _unsupported(f"{path}.restartPolicy", policy, _RESTARTS)
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        if toleration.get("operator") == "Exists" and (value := toleration.get("value")):
+            text = f"Invalid value: \"{value}\": value must be empty when `operator` is 'Exists'"
+            yield cause("FieldValueInvalid", f"{path}.tolerations[{index}].operator", text)
+        effect = toleration.get("effect", "")
+        if toleration.get("tolerationSeconds") is not None and effect != NO_EXECUTE:
+            why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            text = f'Invalid value: "{effect}": {why}'
+            yield cause("FieldValueInvalid", f"{path}.tolerations[{index}].effect", text)
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        yield from _spread_faults(constraint, f"{path}.topologySpreadConstraints[{index}]")
+
+
+def _spread_faults(constraint: Obj, place: str) -> Iterator[Obj]:
+    if int(constraint.get("maxSkew") or 0) <= 0:
+        text = f"Invalid value: {constraint.get('maxSkew') or 0}: must be greater than zero"
+        yield cause("FieldValueInvalid", f"{place}.maxSkew", text)
+    if not constraint.get("topologyKey"):
+        text = "Required value: can not be empty"
+        yield cause("FieldValueRequired", f"{place}.topologyKey", text)
+    if constraint.get("whenUnsatisfiable") not in _UNSATISFIABLE:
+        asked = constraint.get("whenUnsatisfiable")
+        yield _unsupported(f"{place}.whenUnsatisfiable", asked, _UNSATISFIABLE)
+
+
+def _unsupported(place: str, value: object, known: tuple[str, ...]) -> Obj:
+    said = ", ".join(f'"{each}"' for each in known)
+    text = f'Unsupported value: "{value or ""}": supported values: {said}'
+    return cause("FieldValueNotSupported", place, text)
 
 
 def _identity_faults(container: Obj, place: str, seen: set[str]) -> Iterator[Obj]:
@@ -38,6 +79,9 @@ def _resource_faults(container: Obj, place: str) -> Iterator[Obj]:
     limits = resources.get("limits") or {}
     for name, asked in (resources.get("requests") or {}).items():
         limit = limits.get(name)
+        if limit is None and is_extended(name):
+            text = "Required value: Limit must be set for non overcommitable resources"
+            yield cause("FieldValueRequired", f"{place}.resources.limits", text)
         if limit is not None and parse_quantity(str(asked)) > parse_quantity(str(limit)):
             text = (
                 f'Invalid value: "{asked}": must be less than or equal to {name} limit of {limit}'

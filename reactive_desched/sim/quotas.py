@@ -1,7 +1,7 @@
 """Counts what objects use of the ResourceQuotas of their namespace, as the API server's plugin.
 
 Objects count by `count/<resource>.<group>`, pods by their number, requests and limits too. Scopes
-of pods are honoured, but CrossNamespacePodAffinity; storage requests of claims do not count.
+of pods are honoured, but CrossNamespacePodAffinity.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +26,8 @@ from reactive_desched.sim.status import forbidden
 __all__ = ["check_quotas", "counts_kind", "hard_of", "used_of", "written"]
 
 _PODS: Final = "pods"
+_CLAIMS: Final = "persistentvolumeclaims"
+_STORAGE: Final = "requests.storage"
 _OF_REQUESTS, _OF_LIMITS = f"{REQUESTS}.", f"{LIMITS}."
 _MUST_BE_SPECIFIED: Final = {
     **{resource: (REQUESTS, resource) for resource in (CPU, MEMORY)},
@@ -78,6 +80,8 @@ def counts_kind(quota: Obj, kind: Resource) -> bool:
     names = (quota.get("spec", {}).get("hard") or {}).keys()
     if not names.isdisjoint(_counted_as(kind)):
         return True
+    if kind.plural == _CLAIMS:
+        return any("storage" in name for name in names)
     return kind.plural == _PODS and any(not name.startswith("count/") for name in names)
 
 
@@ -113,6 +117,8 @@ def _counted_as(kind: Resource) -> tuple[str, ...]:
 
 def _use(kind: Resource, obj: Obj) -> dict[str, int]:
     found = dict.fromkeys(_counted_as(kind), 1)
+    if kind.plural == _CLAIMS:
+        return found | _storage(obj)
     if kind.plural != _PODS:
         return found
     requests, limits = sum_of(obj["spec"]), sum_of(obj["spec"], LIMITS)
@@ -121,6 +127,18 @@ def _use(kind: Resource, obj: Obj) -> dict[str, int]:
         if not is_extended(resource):
             found[resource] = amount
     found |= {f"{_OF_LIMITS}{resource}": amount for resource, amount in limits.items()}
+    return found
+
+
+def _storage(claim: Obj) -> dict[str, int]:
+    """Return what a claim asks for: of all storage, and of that of its class."""
+    spec = claim["spec"]
+    text = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    amount = parse_amount("storage", str(text)) if text else 0
+    found = {_STORAGE: amount}
+    if name := spec.get("storageClassName"):
+        within = f"{name}.storageclass.storage.k8s.io"
+        found |= {f"{within}/requests.storage": amount, f"{within}/{_CLAIMS}": 1}
     return found
 
 

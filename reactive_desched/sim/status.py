@@ -39,6 +39,7 @@ class StatusError(ReactiveDeschedError):
         self.reason = reason
         self.message = message
         self.details = details or {}
+        self._shows_details = details is not None  # also empty ones
         self.retry_after = retry_after
 
     def body(self) -> Obj:
@@ -50,7 +51,7 @@ class StatusError(ReactiveDeschedError):
         status["message"] = self.message
         if self.reason:
             status["reason"] = self.reason
-        if details:
+        if details or self._shows_details:
             status["details"] = details
         return {**status, "code": self.code}
 
@@ -120,7 +121,7 @@ def invalid(
     said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     group = {"group": resource.group} if resource.group else {}
     kind = named or resource.kind
-    details = {"name": name, **group, "kind": kind, "causes": list(causes)}
+    details = {**({"name": name} if name else {}), **group, "kind": kind, "causes": list(causes)}
     qualified = f"{kind}.{resource.group}" if resource.group else kind
     return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {said}', details=details)
 

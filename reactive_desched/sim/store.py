@@ -12,7 +12,7 @@ from reactive_desched.sim.clock import Clock
 from reactive_desched.sim.defaults import apply_create_defaults, apply_defaults
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.history import Event, History
-from reactive_desched.sim.limit_ranges import apply_limit_ranges
+from reactive_desched.sim.limit_ranges import apply_limit_ranges, check_claim
 from reactive_desched.sim.objects import Obj, clone, name_of, namespace_of, storage_key
 from reactive_desched.sim.pod_defaults import qos_class
 from reactive_desched.sim.quotas import check_quotas
@@ -98,9 +98,12 @@ class Store:
         apply_create_defaults(kind, new)
         apply_defaults(kind, new)
         if resource == "pods":
+            admission.admit_service_account(new, partial(self.get, "serviceaccounts"))
             admission.admit_priority(new, self.list("priorityclasses"))
             apply_limit_ranges(new, self.list("limitranges", namespace_of(new)))
             new["status"]["qosClass"] = qos_class(new["spec"])
+        if resource == "persistentvolumeclaims":
+            check_claim(new, self.list("limitranges", namespace_of(new)))
         validation.check_create(kind, new)
         if self.get(resource, namespace_of(new), name_of(new)) is not None:
             raise already_exists(kind, name_of(new))

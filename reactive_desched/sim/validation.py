@@ -6,7 +6,7 @@ from types import MappingProxyType
 import msgspec
 
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
-from reactive_desched.sim.pod_validation import container_faults
+from reactive_desched.sim.pod_validation import container_faults, spec_faults
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import cause, invalid
 from reactive_desched.sim.syntax import label_faults, name_faults, qualified_name_fault
@@ -58,7 +58,9 @@ def _shape_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
 
 
 def _pod_faults(pod: Obj) -> Iterator[Obj]:
-    return container_faults(pod.get("spec") or {}, "spec")
+    spec = pod.get("spec") or {}
+    yield from container_faults(spec, "spec")
+    yield from spec_faults(spec, "spec")
 
 
 def _taint_faults(node: Obj) -> Iterator[Obj]:
@@ -82,7 +84,8 @@ def _taint_faults(node: Obj) -> Iterator[Obj]:
 def _budget_faults(budget: Obj) -> Iterator[Obj]:
     spec = budget.get("spec") or {}
     if {"minAvailable", "maxUnavailable"} <= set(spec):
-        text = "Invalid value: {}: minAvailable and maxUnavailable cannot be both set"
+        both = "minAvailable and maxUnavailable cannot be both set"
+        text = f"Invalid value: {_written_budget(spec)}: {both}"
         yield cause("FieldValueInvalid", "spec", text)
     for field in ("minAvailable", "maxUnavailable"):
         if (value := spec.get(field)) is not None and (says := _share_fault(value)):
@@ -90,17 +93,39 @@ def _budget_faults(budget: Obj) -> Iterator[Obj]:
             yield cause("FieldValueInvalid", f"spec.{field}", text)
 
 
+def _written_budget(spec: Obj) -> str:
+    """Write the spec of a budget as the real server does in its refusal."""
+    fields = ("MinAvailable", "Selector", "MaxUnavailable", "UnhealthyPodEvictionPolicy")
+    return _json({name: spec.get(name[0].lower() + name[1:]) for name in fields})
+
+
+def _deployment_faults(deployment: Obj) -> Iterator[Obj]:
+    limits = deployment.get("spec", {}).get("strategy", {}).get("rollingUpdate") or {}
+    if {str(limits.get(each)) for each in ("maxSurge", "maxUnavailable")} <= {"0", "0%"}:
+        text = "Invalid value: 0: may not be 0 when `maxSurge` is 0"
+        place = "spec.strategy.rollingUpdate.maxUnavailable"
+        yield cause("FieldValueInvalid", place, text)
+
+
 def _share_fault(value: object) -> str:
     if isinstance(value, int):
         return "must be greater than or equal to 0" if value < 0 else ""
     number, percent, rest = str(value).partition("%")
     if not percent or rest or not number.isdecimal():
-        return "a valid percent string must be a numeric string followed by an ending '%'"
+        return (
+            "a valid percent string must be a numeric string followed by an ending '%'"
+            " (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        )
     return "must not be greater than 100%" if int(number) > _WHOLE else ""
 
 
 def _job_faults(job: Obj) -> Iterator[Obj]:
     template = job.get("spec", {}).get("template", {}).get("spec", {})
+    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"):
+        value = job.get("spec", {}).get(field)
+        if isinstance(value, int) and value < 0:
+            text = f"Invalid value: {value}: must be greater than or equal to 0"
+            yield cause("FieldValueInvalid", f"spec.{field}", text)
     if template.get("restartPolicy") not in ("OnFailure", "Never"):
         text = 'Required value: valid values: "OnFailure", "Never"'
         yield cause("FieldValueRequired", "spec.template.spec.restartPolicy", text)
@@ -176,6 +201,17 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
     if kind.plural in _SELECTING and before.get("selector") != after.get("selector"):
         text = f"Invalid value: {_json(after.get('selector'))}: field is immutable"
         yield cause("FieldValueInvalid", "spec.selector", text)
+    elif kind.plural == "jobs" and before.get("completions") != after.get("completions"):
+        if before.get("completionMode") != "Indexed" or after.get("completions") is None:
+            text = f"Invalid value: {_json(after.get('completions'))}: field is immutable"
+            yield cause("FieldValueInvalid", "spec.completions", text)
+    elif kind.plural in ("configmaps", "secrets") and current.get("immutable"):
+        if (current.get("data"), current.get("binaryData")) != (
+            new.get("data"),
+            new.get("binaryData"),
+        ):
+            text = "Forbidden: field is immutable when `immutable` is set"
+            yield cause("FieldValueForbidden", "data", text)
     elif kind.plural == "priorityclasses" and current.get("value") != new.get("value"):
         text = "Forbidden: may not be changed in an update."
         yield cause("FieldValueForbidden", "value", text)
@@ -202,6 +238,7 @@ _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
         "nodes": _taint_faults,
         "poddisruptionbudgets": _budget_faults,
         "jobs": _job_faults,
+        "deployments": _deployment_faults,
         "events": _event_faults,
         "priorityclasses": _priority_faults,
         "roles": _role_faults,

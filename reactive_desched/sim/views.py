@@ -127,7 +127,7 @@ def scale_of(obj: Obj) -> Obj:
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
         "metadata": {field: meta[field] for field in kept if field in meta},
-        "spec": {"replicas": spec.get("replicas", 0)},
+        "spec": {"replicas": replicas} if (replicas := spec.get("replicas", 0)) else {},
         "status": {
             "replicas": obj.get("status", {}).get("replicas", 0),
             "selector": selector_text(spec.get("selector")),

@@ -2,7 +2,7 @@
 
 from reactive_desched.sim import metadata, validation
 from reactive_desched.sim.defaults import apply_defaults
-from reactive_desched.sim.objects import Obj, clone
+from reactive_desched.sim.objects import Obj, clone, merged
 from reactive_desched.sim.resources import Resource
 
 __all__ = ["next_form"]
@@ -14,7 +14,10 @@ def next_form(kind: Resource, current: Obj, incoming: Obj, subresource: str) -> 
     `incoming` belongs to the caller no more: it may be changed here.
     """
     if subresource == "status":
-        new = _with(current, "status", incoming)
+        meta = metadata.carried_over(current, incoming)
+        if kind.plural == "deployments":
+            meta = merged(meta, labels=current["metadata"].get("labels"))
+        new = {**_with(current, "status", incoming), "metadata": meta}
         if kind.plural == "nodes":
             apply_defaults(kind, new)
         return new
@@ -71,5 +74,11 @@ def _counted(kind: Resource, current: Obj, new: Obj) -> Obj:
 
 
 def _content(obj: Obj) -> Obj:
-    """Return what generation counts: all that a plain update can change, but metadata."""
-    return {key: value for key, value in obj.items() if key != "metadata"}
+    """Return what generation counts: all that a plain update can change, but metadata.
+
+    Of a Deployment its annotations count, too.
+    """
+    content = {key: value for key, value in obj.items() if key != "metadata"}
+    if obj["kind"] == "Deployment":
+        content["annotations"] = obj["metadata"].get("annotations") or {}
+    return content

@@ -184,7 +184,7 @@ def test_the_main_endpoint_leaves_the_status_alone(store: Store) -> None:
     assert updated["metadata"]["labels"] == {"x": "y"}
 
 
-def test_the_status_endpoint_leaves_everything_else_alone(store: Store) -> None:
+def test_the_status_endpoint_leaves_the_spec_alone_and_takes_labels(store: Store) -> None:
     first = store.create("pods", pod("a"))
     said = {**first, "spec": {"containers": []}, "status": {"phase": "Running"}}
     said["metadata"] = {**first["metadata"], "labels": {"x": "y"}}
@@ -193,7 +193,7 @@ def test_the_status_endpoint_leaves_everything_else_alone(store: Store) -> None:
 
     assert updated["status"] == {"phase": "Running"}
     assert updated["spec"] == first["spec"]
-    assert "labels" not in updated["metadata"]
+    assert updated["metadata"]["labels"] == {"x": "y"}
 
 
 def with_phase(phase: str) -> Any:

@@ -247,6 +247,11 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._ports['api']}"
 
     @property
+    def admin_token(self) -> str:
+        """The token of who may do everything."""
+        return self._token
+
+    @property
     def admin_kubeconfig(self) -> Path:
         """Credentials that may do everything, for the hands of the test."""
         return self.folder / "admin.kubeconfig"

@@ -1,12 +1,12 @@
 """Rolls a Deployment's pods from one ReplicaSet to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.sim.clock import rfc3339
-from reactive_desched.sim.conditions import with_conditions
+from reactive_desched.sim.conditions import find_condition, with_conditions
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import template_hash
 from reactive_desched.sim.controllers.rollout import (
@@ -34,6 +34,8 @@ __all__ = ["Deployments", "replica_set"]
 
 _HASH: Final = "pod-template-hash"
 _REVISION: Final = "deployment.kubernetes.io/revision"
+_UPDATED: Final = "ReplicaSetUpdated"
+_HISTORY: Final = "deployment.kubernetes.io/revision-history"
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 _LARGEST: Final = "deployment.kubernetes.io/max-replicas"
 
@@ -111,7 +113,8 @@ class Deployments(Reconciler):
             self._recreate(deployment, fleet, limits)
         else:
             self._roll(deployment, fleet, limits)
-        self._forget_old(deployment, fleet)
+        if _is_complete(deployment):
+            self._forget_old(deployment, fleet)
 
     def _roll(self, deployment: Obj, fleet: _Fleet, limits: Limits) -> None:
         replicas = int(deployment["spec"]["replicas"])
@@ -150,7 +153,8 @@ class Deployments(Reconciler):
 
         def change(current: Obj) -> Obj:
             current["spec"]["replicas"] = size
-            current["metadata"].setdefault("annotations", {}).update(marks)
+            known = current["metadata"].setdefault("annotations", {})
+            known.update(_history(known, marks[_REVISION]) | marks)
             return current
 
         self._record_scaling(deployment, rs, _wanted(rs), size)
@@ -167,7 +171,7 @@ class Deployments(Reconciler):
             current["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
             return current
 
-        self.store.modify("deployments", *key_of(deployment), change)
+        self.store.modify("deployments", *key_of(deployment), change, subresource="status")
 
     def _forget_old(self, deployment: Obj, fleet: _Fleet) -> None:
         keep = int(deployment["spec"].get("revisionHistoryLimit", 10))
@@ -180,7 +184,9 @@ class Deployments(Reconciler):
         total, available = _sum(fleet.all, "replicas"), _sum(fleet.all, "availableReplicas")
         updated = _sum([fleet.new] if fleet.new else [], "replicas")
         wanted = sum(map(_wanted, fleet.all))
-        complete = updated == total == available == replicas
+        complete = updated == total == available == replicas or (
+            total == updated and _was_complete(deployment, fleet.new)
+        )
         status = {
             "observedGeneration": deployment["metadata"].get("generation"),
             "replicas": total or None,
@@ -188,7 +194,8 @@ class Deployments(Reconciler):
             "readyReplicas": _sum(fleet.all, "readyReplicas") or None,
             "availableReplicas": available or None,
             "unavailableReplicas": max(0, wanted - available) or None,
-            "conditions": with_conditions(
+            "terminatingReplicas": _sum(fleet.all, "terminatingReplicas"),
+            "conditions": _conditions(
                 deployment.get("status", {}).get("conditions", []),
                 (
                     _available(enough=available >= replicas - limits_of(deployment).unavailable),
@@ -234,6 +241,14 @@ def _annotations(deployment: Obj, limits: Limits, revision: int) -> dict[str, st
     }
 
 
+def _history(annotations: Mapping[str, str], revision: str) -> dict[str, str]:
+    """Return the revisions that a ReplicaSet had before, once it gets another one."""
+    before = annotations.get(_REVISION)
+    if before is None or before == revision:
+        return {}
+    return {_HISTORY: ",".join(filter(None, (annotations.get(_HISTORY), before)))}
+
+
 def _revision(rs: Obj) -> int:
     return int((rs["metadata"].get("annotations") or {}).get(_REVISION, "0"))
 
@@ -250,6 +265,35 @@ def _sum(sets: Sequence[Obj], field: str) -> int:
     return sum(int(rs.get("status", {}).get(field, 0)) for rs in sets)
 
 
+def _conditions(old: Sequence[Obj], new: Sequence[Obj], at: str) -> list[Obj]:
+    """Replace conditions; one of the same status and reason stays as it is, message included."""
+    known = {each["type"]: each for each in old}
+    changed = []
+    for each in new:
+        before = known.get(each["type"], {})
+        fields = ["status", "reason", *(["message"] if each["reason"] == _UPDATED else [])]
+        if any(before.get(field) != each[field] for field in fields):
+            changed.append({**each, "lastUpdateTime": at})
+    return with_conditions(old, changed, at)
+
+
+def _is_complete(deployment: Obj) -> bool:
+    """Say whether all pods are of the present template and available, by the status."""
+    status, wanted = deployment.get("status", {}), int(deployment["spec"]["replicas"])
+    counts = (status.get(f, 0) for f in ("updatedReplicas", "replicas", "availableReplicas"))
+    return all(count == wanted for count in counts)
+
+
+def _was_complete(deployment: Obj, new: Obj | None) -> bool:
+    """Say whether the rollout of the present ReplicaSet had ended: scaling is no progress."""
+    condition = find_condition(deployment, "Progressing") or {}
+    return (
+        new is not None
+        and condition.get("reason") == "NewReplicaSetAvailable"
+        and new["metadata"]["name"] in condition.get("message", "")
+    )
+
+
 def _available(*, enough: bool) -> Obj:
     return {
         "type": "Available",
@@ -260,11 +304,18 @@ def _available(*, enough: bool) -> Obj:
 
 
 def _progressing(new: Obj | None, deployment: Obj, *, complete: bool) -> Obj:
+    if deployment["spec"].get("paused"):
+        return {
+            "type": "Progressing",
+            "status": "Unknown",
+            "reason": "DeploymentPaused",
+            "message": "Deployment is paused",
+        }
     name = new["metadata"]["name"] if new else deployment["metadata"]["name"]
     done = f'ReplicaSet "{name}" has successfully progressed.'
     return {
         "type": "Progressing",
         "status": "True",
-        "reason": "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated",
+        "reason": "NewReplicaSetAvailable" if complete else _UPDATED,
         "message": done if complete else f'ReplicaSet "{name}" is progressing.',
     }

@@ -3,6 +3,7 @@
 from typing import Final
 
 from reactive_desched.model.objects import ZONE_LABEL
+from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.controllers.controller import Reconciler
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
@@ -22,6 +23,8 @@ _MOST: Final = 100
 """So many endpoints are in one slice."""
 
 _SERVICE: Final = "kubernetes.io/service-name"
+_HEADLESS: Final = "service.kubernetes.io/headless"
+_TRIGGERED: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 
 
@@ -44,14 +47,13 @@ class EndpointSlices(Reconciler):
 
     def reconcile(self, key: Key, now: float) -> None:
         """Bring the slices of a Service in line with its pods."""
-        del now
         service = self.store.get("services", *key)
         if service is None or not service["spec"].get("selector"):
             return
         pods = [
             pod
             for pod in self.store.list("pods", key[0])
-            if _selects(service, pod) and not is_terminal(pod) and pod["status"].get("podIP")
+            if _selects(service, pod) and _has_endpoint(pod)
         ]
         parts = [pods[first : first + _MOST] for first in range(0, len(pods), _MOST)] or [[]]
         wanted = {f"{key[1]}-{number:x}": part for number, part in enumerate(parts)}
@@ -60,18 +62,25 @@ class EndpointSlices(Reconciler):
             if is_ours and name_of(there) not in wanted:
                 self.store.delete("endpointslices", *key_of(there))
         for name, part in wanted.items():
-            self._write(service, name, [self._endpoint(pod) for pod in part])
+            self._write(service, name, [self._endpoint(pod) for pod in part], now)
 
-    def _write(self, service: Obj, name: str, endpoints: list[Obj]) -> None:
+    def _write(self, service: Obj, name: str, endpoints: list[Obj], now: float) -> None:
         namespace = namespace_of(service)
-        body = {"addressType": "IPv4", "ports": _ports(service), "endpoints": endpoints}
-        if self.store.get("endpointslices", namespace, name) is not None:
-            self.store.modify("endpointslices", namespace, name, lambda it: {**it, **body})
+        ports = _ports(service) if endpoints else None
+        body = {"addressType": "IPv4", "ports": ports, "endpoints": endpoints}
+        there = self.store.get("endpointslices", namespace, name)
+        if there is not None and {key: there.get(key) for key in body} == body:
+            return
+        marks = {_TRIGGERED: rfc3339(now)}
+        if there is not None:
+            change = {**body, "metadata": {**there["metadata"], "annotations": marks}}
+            self.store.modify("endpointslices", namespace, name, lambda it: {**it, **change})
             return
         meta = {
             "name": name,
             "namespace": namespace,
-            "labels": {_SERVICE: name_of(service), _MANAGED_BY: "endpointslice-controller.k8s.io"},
+            "labels": _labels(service),
+            "annotations": marks,
             "ownerReferences": [reference_to(service)],
         }
         self.store.create("endpointslices", {"metadata": meta, **body})
@@ -93,6 +102,17 @@ class EndpointSlices(Reconciler):
             },
             **({"zone": zone} if zone else {}),
         }
+
+
+def _labels(service: Obj) -> dict[str, str]:
+    """Return the labels of the slices of a Service: its own, and who manages them."""
+    headless = {_HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else {}
+    ours = {_SERVICE: name_of(service), _MANAGED_BY: "endpointslice-controller.k8s.io"}
+    return {**labels_of(service), **headless, **ours}
+
+
+def _has_endpoint(pod: Obj) -> bool:
+    return not is_terminal(pod) and bool(node_of(pod) and pod["status"].get("podIP"))
 
 
 def _selects(service: Obj, pod: Obj) -> bool:

@@ -13,6 +13,7 @@ from reactive_desched.sim.pods import (
     is_active,
     is_available,
     is_ready,
+    is_terminal,
     is_terminating,
     key_of,
     ready_since,
@@ -34,6 +35,7 @@ class ReplicaSets(Reconciler):
         self.watches = frozenset({resource, "pods"})
         self._resource = resource
         self._kind = "ReplicaSet" if resource == "replicasets" else "ReplicationController"
+        self._counts_terminating = resource == "replicasets"
         self._index = index
         self._pods = pods
 
@@ -59,6 +61,10 @@ class ReplicaSets(Reconciler):
 
     def _active(self, owner: Obj) -> list[Obj]:
         return [pod for pod in self._index.owned_by(owner["metadata"]["uid"]) if is_active(pod)]
+
+    def _terminating(self, owner: Obj) -> int:
+        pods = self._index.owned_by(owner["metadata"]["uid"])
+        return sum(is_terminating(pod) and not is_terminal(pod) for pod in pods)
 
     def _level(self, owner: Obj, active: list[Obj], now: float) -> None:
         wanted = int(owner["spec"].get("replicas", 1))
@@ -100,6 +106,7 @@ class ReplicaSets(Reconciler):
             "fullyLabeledReplicas": labelled or None,
             "readyReplicas": len(ready) or None,
             "availableReplicas": len(available) or None,
+            "terminatingReplicas": self._terminating(owner) if self._counts_terminating else None,
             "observedGeneration": owner["metadata"].get("generation"),
         }
         write_status(self.store, self._resource, owner, status)

@@ -6,7 +6,7 @@ from typing import Final
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.index import PodIndex
-from reactive_desched.sim.objects import Obj, clone, labels_of, namespace_of
+from reactive_desched.sim.objects import Obj, clone, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
     Key,
     controller_of,
@@ -137,8 +137,8 @@ class StatefulSets(Reconciler):
         owner, status = view.owner, view.owner.get("status", {})
         active = [pod for pod in view.pods.values() if is_active(pod)]
         updated = [pod for pod in active if labels_of(pod).get(_REVISION) == view.revision]
-        name = f"{owner['metadata']['name']}-{view.revision}"
-        done = len(updated) == len(active) == len(view.places)
+        name = view.revision
+        done = len(updated) == len(active) == len(view.places) == sum(map(is_ready, active))
         before = name if done else status.get("currentRevision", name)
         current = len(active) if before == name else len(active) - len(updated)
         fresh = {
@@ -164,7 +164,7 @@ class _View:
         self.now = now
         self.min_ready_s = int(spec.get("minReadySeconds") or 0)
         self.in_order = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
-        self.revision = template_hash(spec["template"])
+        self.revision = _revision(owner)
         start = int((spec.get("ordinals") or {}).get("start") or 0)
         self.places = range(start, start + int(spec.get("replicas", 1)))
         self.pods = {place: pod for pod in pods if (place := _ordinal(owner, pod)) is not None}
@@ -180,15 +180,21 @@ class _View:
         return bool(pod) and is_active(pod) and is_available(pod, self.min_ready_s, self.now)
 
 
+def _revision(owner: Obj) -> str:
+    """Return the name of the revision that a StatefulSet's template is."""
+    return f"{name_of(owner)}-{template_hash(owner['spec']['template'])}"
+
+
 def stateful_pod(owner: Obj, ordinal: int) -> Obj:
     """Return the pod of a StatefulSet's place, its claims named after it."""
-    name, template = f"{owner['metadata']['name']}-{ordinal}", owner["spec"]["template"]
+    name = f"{name_of(owner)}-{ordinal}"
     labels = {
         "apps.kubernetes.io/pod-index": str(ordinal),
         "statefulset.kubernetes.io/pod-name": name,
-        _REVISION: template_hash(template),
+        _REVISION: _revision(owner),
     }
     pod = from_template(owner, name, labels)
+    pod["metadata"]["generateName"] = f"{name_of(owner)}-"
     spec = pod["spec"]
     spec["hostname"] = name
     if service := owner["spec"].get("serviceName"):

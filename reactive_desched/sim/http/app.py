@@ -225,7 +225,7 @@ def _plural(parts: list[str]) -> str:
 
 def _not_allowed() -> StatusError:
     text = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", text)
+    return StatusError(405, "MethodNotAllowed", text, details={})
 
 
 def _version(git_version: str) -> Obj:

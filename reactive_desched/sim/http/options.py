@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from reactive_desched.errors import SelectorError
 from reactive_desched.model.labels import Selector, parse_selector
@@ -12,7 +13,7 @@ from reactive_desched.sim.objects import Obj, labels_of
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request, cause
 
-__all__ = ["ListOptions", "Wanted", "dry_run_asked", "parse_list_options"]
+__all__ = ["ListOptions", "Wanted", "dry_run_asked", "invalid_options", "parse_list_options"]
 
 _REASONS: Mapping[str, str] = MappingProxyType(
     {"Forbidden:": "FieldValueForbidden", "Unsupported": "FieldValueNotSupported"}
@@ -76,9 +77,11 @@ def parse_list_options(
     )
     faults = _watch_faults(options, enabled=watch_list) if options.watch else _list_faults(options)
     if options.version and not options.version.isdecimal():
-        if not options.watch:
-            raise bad_request(f'invalid resource version "{options.version}": not a number')
-        faults = [*faults, _fault("resourceVersion", f'Invalid value: "{options.version}"')]
+        said = f'resourceVersion: Invalid value: "{options.version}": strconv.ParseUint: parsing'
+        said += f' "{options.version}": invalid syntax'
+        if options.watch:
+            raise StatusError(500, "", said)
+        raise bad_request(f"invalid resource version: {said}")
     if faults:
         raise _invalid(faults)
     if options.token and options.version not in ("", "0"):
@@ -87,11 +90,17 @@ def parse_list_options(
     return options
 
 
-def dry_run_asked(values: list[str]) -> bool:
-    """Read `dryRun`, whose only value is All."""
+def dry_run_asked(values: list[str], options: str = "CreateOptions") -> bool:
+    """Read `dryRun`, whose only value is All; `options` names the kind of the request's options."""
     if any(value not in ("", "All") for value in values):
-        raise _invalid([_fault("dryRun", f'Unsupported value: "{values[0]}": supported: "All"')])
+        text = f'Unsupported value: {encode(values).decode()}: supported values: "All"'
+        raise _invalid([_fault("dryRun", text)], options)
     return "All" in values
+
+
+def invalid_options(options: str, field: str, text: str) -> StatusError:
+    """Say that the options of a request are not valid."""
+    return _invalid([_fault(field, text)], options)
 
 
 def _wanted(kind: Resource, query: Mapping[str, str], namespace: str | None) -> Wanted:
@@ -115,9 +124,9 @@ def _flag(query: Mapping[str, str], name: str) -> bool | None:
 
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name) or "0"
-    if not text.isdecimal():
-        raise bad_request(f"query parameter {name} must be a whole number, not {text!r}")
-    return int(text)
+    if not text.removeprefix("-").isdecimal():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(int(text), 0)
 
 
 def _list_faults(options: ListOptions) -> list[Obj]:
@@ -147,7 +156,11 @@ def _watch_faults(options: ListOptions, *, enabled: bool) -> list[Obj]:
     if options.initial_events is None:
         if options.match:
             text = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents"
-            return [_fault("resourceVersionMatch", f"{text} is provided")]
+            faults = [_fault("resourceVersionMatch", f"{text} is provided")]
+            if options.match != "NotOlderThan":
+                text = f'Unsupported value: "{options.match}": supported values: "NotOlderThan"'
+                faults.append(_fault("resourceVersionMatch", text))
+            return faults
         return []
     if not enabled:
         text = "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature"
@@ -162,12 +175,12 @@ def _fault(field: str, text: str) -> Obj:
     return cause(_REASONS.get(text.partition(" ")[0], "FieldValueInvalid"), field, text)
 
 
-def _invalid(faults: list[Obj]) -> StatusError:
+def _invalid(faults: list[Obj], options: str = "ListOptions") -> StatusError:
     texts = ", ".join(f"{fault['field']}: {fault['message']}" for fault in faults)
     texts = f"[{texts}]" if len(faults) > 1 else texts
     return StatusError(
         422,
         "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: {texts}',
-        details={"group": "meta.k8s.io", "kind": "ListOptions", "causes": faults},
+        f'{options}.meta.k8s.io "" is invalid: {texts}',
+        details={"group": "meta.k8s.io", "kind": options, "causes": faults},
     )

@@ -10,7 +10,7 @@ from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.http.field_validation import Typed, typed_result
 from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import answer, json_body, object_body, success
-from reactive_desched.sim.http.options import ListOptions, dry_run_asked
+from reactive_desched.sim.http.options import ListOptions, dry_run_asked, invalid_options
 from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _CREATED_BY_UPDATE = ("leases", "events")
-_POLICIES = ("Background", "Foreground", "Orphan")
+_POLICIES = ("Foreground", "Background", "Orphan")
 
 
 async def create(
@@ -168,7 +168,9 @@ def options_from(body: Obj, dry_run: list[str]) -> DeleteOptions:
     if policy is None:
         policy = "Orphan" if body.get("orphanDependents") else "Background"
     if policy not in _POLICIES:
-        raise bad_request(f"propagationPolicy must be one of {', '.join(_POLICIES)}: {policy!r}")
+        known = ", ".join(f'"{each}"' for each in (*_POLICIES, "nil"))
+        text = f'Unsupported value: "{policy}": supported values: {known}'
+        raise invalid_options("DeleteOptions", "propagationPolicy", text)
     grace = body.get("gracePeriodSeconds")
     if grace is not None and not isinstance(grace, int):
         raise bad_request("gracePeriodSeconds must be a whole number")
@@ -177,7 +179,7 @@ def options_from(body: Obj, dry_run: list[str]) -> DeleteOptions:
         uid=conditions.get("uid"),
         resource_version=conditions.get("resourceVersion"),
         propagation_policy=policy,
-        dry_run=dry_run_asked([*dry_run, *(body.get("dryRun") or ())]),
+        dry_run=dry_run_asked([*dry_run, *(body.get("dryRun") or ())], "DeleteOptions"),
     )
 
 
@@ -234,7 +236,7 @@ def _update(parts: HandlerContext, request: web.Request, target: Target, obj: Ob
         target.view.storage,
         target.view.taken(obj),
         subresource=target.subresource,
-        dry_run=dry_run_asked(request.query.getall("dryRun", [])),
+        dry_run=dry_run_asked(request.query.getall("dryRun", []), _options(request)),
     )
 
 
@@ -256,6 +258,10 @@ def _store_scale(
     stored = parts.store.update(
         target.view.storage,
         with_scale(current, scale),
-        dry_run=dry_run_asked(request.query.getall("dryRun", [])),
+        dry_run=dry_run_asked(request.query.getall("dryRun", []), _options(request)),
     )
     return answer(request, scale_of(stored))
+
+
+def _options(request: web.Request) -> str:
+    return "PatchOptions" if request.method == "PATCH" else "UpdateOptions"

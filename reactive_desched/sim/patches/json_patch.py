@@ -49,7 +49,9 @@ def _applied(document: Any, step: Obj) -> Any:
 
 
 def _refused(why: str) -> StatusError:
-    return StatusError(422, "Invalid", f"{_REFUSAL}: {why}")
+    """Refuse a patch as the real server does, which does not say `why`."""
+    del why
+    return StatusError(422, "Invalid", _REFUSAL, details={})
 
 
 def _pointer(text: Any) -> list[str]:

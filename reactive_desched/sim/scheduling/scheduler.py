@@ -402,6 +402,8 @@ class Scheduler:
             "status": "False",
             "reason": "Unschedulable",
             "message": why,
+            "lastProbeTime": None,
+            "observedGeneration": pod["metadata"].get("generation"),
         }
 
         def change(current: Obj) -> Obj:

@@ -194,12 +194,16 @@ async def test_a_streaming_list_of_a_future_version_is_a_timeout_event(api: Any)
         "sendInitialEvents=false",
         "sendInitialEvents=true&resourceVersionMatch=Exact",
         "resourceVersionMatch=NotOlderThan",
-        "resourceVersion=abc",
     ],
 )
 async def test_a_watch_that_makes_no_sense_is_422(api: Any, query: str) -> None:
     status, body = await api.ask("GET", f"{PODS}?watch=true&{query}")
     assert (status, body["reason"], body["details"]["kind"]) == (422, "Invalid", "ListOptions")
+
+
+async def test_a_watch_from_what_is_no_version_is_500_as_on_a_real_server(api: Any) -> None:
+    status, body = await api.ask("GET", f"{PODS}?watch=true&resourceVersion=abc")
+    assert (status, body["message"].partition(":")[0]) == (500, "resourceVersion")
 
 
 class TestWithoutStreamingLists:

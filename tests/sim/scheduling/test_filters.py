@@ -170,8 +170,8 @@ def test_a_pod_that_asks_for_nothing_fits_on_an_over_committed_node() -> None:
 
 def test_a_resource_that_the_node_does_not_have_never_fits() -> None:
     world = SimulatedCluster().nodes("n1")
-    requests = {"example.com/gpu": "1"}
-    container = {"name": "main", "image": "x", "resources": {"requests": requests}}
+    limits = {"example.com/gpu": "1"}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
 
     assert verdicts(world, containers=[container])["n1"] == ("Insufficient example.com/gpu",)
 

@@ -1,0 +1,91 @@
+"""A client sees the same of the real control plane and of the simulator, program by program.
+
+Kubelets are KWOK's there and simulated here, or the program plays them.
+"""
+
+import re
+import secrets
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.component import ChildProcess
+from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.programs.cluster import CLUSTER
+from tests.support.programs.requests import REQUESTS
+from tests.support.programs.workloads import WORKLOADS
+from tests.support.two_planes import Plane, Planes
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+
+KNOWN = {
+    "server_side_apply": "the simulator merges, and keeps no managers of fields",
+    "parallel_stateful_set": "the simulator has a volume for every claim, whatever its class",
+    "adopted_pods": "simulated ReplicaSets adopt and release no pods",
+}
+"""Programs that show a difference of docs/explain/known-flaws.md."""
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a simulated cluster of one node and no pods."""
+    folder = tmp_path_factory.mktemp("simulated")
+    size = ("--nodes", "1", "--pods", "0", "--write-kubeconfig", str(folder / "kubeconfig"))
+    argv = (sys.executable, "-m", "reactive_desched", "sim", *size)
+    process = ChildProcess("sim", argv, folder / "sim.log")
+    process.start()
+    try:
+        wait_until(lambda: "ready:" in process.tail(5), within_s=60, what="the simulator")
+        (url, *_) = re.findall(r"http://\S+", process.tail(5))
+        # A cluster of its own has no PriorityClass that holds for all pods.
+        classes = "apis/scheduling.k8s.io/v1/priorityclasses"
+        Plane("simulated", url, "").send("DELETE", f"{classes}/standard")
+        yield url
+        assert "Traceback" not in process.tail(1000)
+    finally:
+        process.kill()
+
+
+@pytest.fixture
+def planes(
+    control_plane: ControlPlane, simulated: str, request: pytest.FixtureRequest
+) -> Iterator[Planes]:
+    """A namespace of the same name on both."""
+    words = request.node.callspec.id.replace("_", "-")
+    namespace = f"{words[:40]}-{secrets.token_hex(2)}"
+    trust = ssl.create_default_context(cafile=control_plane.ca)
+    real = Plane("real", control_plane.url, namespace, control_plane.admin_token, trust)
+    both = Planes(real, Plane("simulated", simulated, namespace))
+    account = f"api/v1/namespaces/{namespace}/serviceaccounts/default"
+    for plane in both.both:
+        made = plane.send("POST", "api/v1/namespaces", {"metadata": {"name": namespace}})
+        assert made.code == 201
+        wait_until(
+            lambda plane=plane: plane.send("GET", account).code == 200,  # type: ignore[misc]
+            within_s=60,
+            what="the namespace has its ServiceAccount",
+        )
+    yield both
+    for plane in both.both:
+        plane.send("DELETE", f"api/v1/namespaces/{namespace}")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            each,
+            id=each.__name__,
+            marks=pytest.mark.xfail(strict=True, reason=KNOWN[each.__name__])
+            if each.__name__ in KNOWN
+            else (),
+        )
+        for each in (*REQUESTS, *WORKLOADS, *CLUSTER)
+    ],
+)
+def test_a_program_sees_the_same_of_both(planes: Planes, program: Callable[[Planes], None]) -> None:
+    program(planes)
+
+    assert not planes.differences, "\n\n".join(planes.differences)
