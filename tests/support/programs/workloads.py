@@ -75,6 +75,7 @@ def deployment(planes: Planes) -> None:
         planes.each(lambda plane: _ready_one(plane, ":2"))
         planes.agree(f"{count + 1} new ones are ready", look)
     planes.send("PATCH", place, {"spec": {"paused": True}}, MERGE)
+    planes.agree("paused", look)
     third = {"name": "main", "image": "example.invalid/main:3"}
     planes.send(
         "PATCH", place, {"spec": {"template": {"spec": {"containers": [third]}}}}, STRATEGIC
