@@ -23,6 +23,9 @@ _Address = IPv4Address | IPv6Address
 
 _PORTS: Final = {"http": "80", "https": "443"}
 _SCHEMES: Final = ("http", "https")
+_MAPPED_BITS: Final = 96
+"""So many bits of an IPv6 address say that the others are an IPv4 address."""
+
 _UNREACHED: Final = (
     HTTPStatus.BAD_GATEWAY,
     HTTPStatus.SERVICE_UNAVAILABLE,
@@ -184,14 +187,18 @@ def _split_port(entry: str) -> tuple[str, str]:
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:
-    """Read a network in CIDR notation."""
+    """Read a network in CIDR notation; an IPv4 network in the form of IPv6 is the IPv4 network."""
     base, separator, bits = text.partition("/")
     if not (separator and bits.isdecimal()) or "%" in base:
         return None
     try:
-        return ip_network(text, strict=False)
+        network = ip_network(text, strict=False)
     except ValueError:
         return None
+    mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
+    if mapped is None:
+        return network
+    return IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
 
 
 def _address(text: str) -> _Address | None:
