@@ -101,7 +101,7 @@ class DeletionCauses:
             self._view.now_s,
             owners,
             self._view.zone(pod.node),
-            self._view.index(WorkloadPods).count(owners[0].uid) if owners else 0,
+            self._view.index(WorkloadPods).count(pod.namespace, owners[0].uid) if owners else 0,
             self._view.store(Namespace).get(pod.namespace) is not None,
         )
 

@@ -38,7 +38,8 @@ def count_living(pod: Pod, view: ClusterView, leaving: Collection[PodKey]) -> Re
         every = view.index(ReplicaCounts).count(owner.uid)
         return ReplicaCount(every, f"has {format_count(every, 'pod')}")
     only_ready = pod.status.is_ready and owner.kind not in WITHOUT_REPLICAS
-    there = replicas.ready(owner.uid) if only_ready else replicas.living(owner.uid)
+    count = replicas.ready if only_ready else replicas.living
+    there = count(pod.namespace, owner.uid)
     known = filter(None, map(view.pod, leaving))
     there -= sum(1 for other in known if other.status.is_ready or not only_ready)
     wanted = replicas.wanted(owner.uid)

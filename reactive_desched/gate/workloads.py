@@ -77,11 +77,13 @@ T = TypeVar("T")
 class WorkloadState(Struct, frozen=True):
     """A pod's workload as it is now.
 
-    `owner` is the topmost controller and `controller_uid` the pod's own. `wanted` is None where it
-    is not known. `moving` counts the owner's pods that were evicted and are not replaced yet, and
-    `leaving` names those whose eviction was decided and that the watch still shows unchanged.
+    `owner` is the topmost controller and `controller_uid` the pod's own, both of the pod's
+    `namespace`. `wanted` is None where it is not known. `moving` counts the owner's pods that were
+    evicted and are not replaced yet, and `leaving` names those whose eviction was decided and that
+    the watch still shows unchanged.
     """
 
+    namespace: str
     owner: OwnerReference
     controller_uid: str
     wanted: int | None
@@ -184,12 +186,13 @@ class Workloads(EvictionParticipant):
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         known, pods = self._view.workload(owner.uid), self._view.index(WorkloadPods)
         return WorkloadState(
+            pod.namespace,
             owner,
             own.uid,
             None if known is None else known.replicas,
             "" if known is None else known.rollout,
-            pods.ready(own.uid),
-            pods.unready(own.uid),
+            pods.ready(pod.namespace, own.uid),
+            pods.unready(pod.namespace, own.uid),
             len(self._ledger.moving_in((OWNER, owner.uid))),
             self._ledger.unseen(owner.uid, own.uid, self._clock()),
         )
@@ -197,7 +200,7 @@ class Workloads(EvictionParticipant):
     def unsteady(self, workload: WorkloadState) -> tuple[str, int, float]:
         """Return the Ready pods that may fail again at once: one, how many, and for how long."""
         index = self._view.index(WorkloadPods)
-        if not (uids := index.unsteady_pods(workload.controller_uid)):
+        if not (uids := index.unsteady_pods(workload.namespace, workload.controller_uid)):
             return "", 0, 0.0
         since_s = self._view.now_s - SETTLE_S
         found = [
@@ -214,9 +217,8 @@ class Workloads(EvictionParticipant):
         With a timeout of zero none ever is.
         """
         now_s, uid = self._view.now_s, workload.controller_uid
-        unready = filter(
-            None, map(self._view.pod, self._view.index(WorkloadPods).unready_pods(uid))
-        )
+        unready_pods = self._view.index(WorkloadPods).unready_pods(workload.namespace, uid)
+        unready = filter(None, map(self._view.pod, unready_pods))
         missing = [
             (now_s - (pod.unready_since_s or 0), 1, f"{pod} is not Ready", True) for pod in unready
         ]
@@ -349,14 +351,15 @@ class Workloads(EvictionParticipant):
 
         That may be one of another template by now.
         """
-        owner_uid, ready = eviction.origin.owner.uid, self._view.index(WorkloadPods).ready
+        owner_uid, namespace = eviction.origin.owner.uid, eviction.origin.owner.namespace
+        pods = self._view.index(WorkloadPods)
         known = self._view.workload(owner_uid)
         if known is None or known.replicas != 1:
             return True
         controllers = self.controllers_of(owner_uid)
         if any(self._ledger.unseen(owner_uid, each, now) for each in controllers):
             return False
-        return any(map(ready, controllers))
+        return any(pods.ready(namespace, each) for each in controllers)
 
 
 def _put(remembered: OrderedDict[str, T], key: str, value: T) -> T:

@@ -40,8 +40,8 @@ CLOCK_SKEW_S: Final = 2.0
 MAX_PASSED_OVER: Final = 20
 """So many pods that came too early are remembered of one eviction; then the earliest is dropped."""
 
-MatchKey = tuple[str, str]
-"""The uid of the owner that creates the replacement, and the pod's name where it keeps that."""
+MatchKey = tuple[str, str, str]
+"""The namespace, the uid of the owner that creates the replacement, and a name that it keeps."""
 
 _ACCEPTED: Final = frozenset({EVICTED, UNKNOWN})
 
@@ -451,7 +451,7 @@ def new_eviction(
     replacing = replacing_owner(chain)
     eviction.replacing_uid = "" if replacing is None else replacing.uid
     eviction.controller_uid = chain[0].uid if chain else ""
-    eviction.match_key = match_key_of(chain, pod.name) if awaits_replacement(pod) else None
+    eviction.match_key = match_key_of(pod, chain) if awaits_replacement(pod) else None
     return eviction
 
 
@@ -480,7 +480,7 @@ def past_eviction(
     eviction.controller_uid = "" if past.replacing_kind == _DEPLOYMENT else past.replacing_uid
     if past.replacing_uid and not past.is_clean_up:
         name = past.pod_name if past.replacing_kind == _STATEFUL_SET else ""
-        eviction.match_key = past.replacing_uid, name
+        eviction.match_key = past.namespace, past.replacing_uid, name
     eviction.replaced_since_s = max(origin.began_s, past.accepted_s)
     eviction.request_id, eviction.evictor = past.request_id, past.evictor
     if past.result:
@@ -502,11 +502,14 @@ def origin_of_past(past: PastEviction) -> MoveOrigin:
     )
 
 
-def match_key_of(chain: Sequence[OwnerReference], name: str) -> MatchKey | None:
-    """Return what a pod and its replacement have in common; a StatefulSet keeps the name."""
+def match_key_of(pod: Pod, chain: Sequence[OwnerReference]) -> MatchKey | None:
+    """Return what a pod and its replacement have in common: the namespace, too.
+
+    A StatefulSet keeps the name.
+    """
     if (owner := replacing_owner(chain)) is None:
         return None
-    return owner.uid, name if owner.kind == _STATEFUL_SET else ""
+    return pod.namespace, owner.uid, pod.name if owner.kind == _STATEFUL_SET else ""
 
 
 _DEPLOYMENT: Final = "Deployment"

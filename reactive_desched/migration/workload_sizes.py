@@ -52,7 +52,7 @@ def workload_size(pod: Pod, view: ClusterView) -> WorkloadSize | None:
     if _kind_of(chain[0]) == _BATCH_JOB:
         return WorkloadSize(0)
     written = None if found is None else found.replicas
-    there = view.index(WorkloadPods).count(chain[0].uid)
+    there = view.index(WorkloadPods).count(pod.namespace, chain[0].uid)
     unavailable = (
         other
         for other in view.index(JobPods).unavailable_in(pod.namespace)

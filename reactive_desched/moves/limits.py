@@ -9,7 +9,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.decisions import GateReason, Refuse, WaitEnd
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveOwner
-from reactive_desched.model.objects import OwnerReference
+from reactive_desched.model.objects import OwnerReference, Pod
 from reactive_desched.model.wakes import ChangeTypes, WakeOn, WakeOnPod
 from reactive_desched.moves.memory import MoveMemory
 from reactive_desched.moves.tracker import MoveTracker
@@ -104,17 +104,17 @@ class MovingLimits:
                 return self._refuse(finding, key, (count, 1), owner, now)
             if (limit := self.limits.get(key[0])) is None:
                 continue
-            if count >= (allowed := count_of(limit, self._pods_of(chain))):
+            if count >= (allowed := count_of(limit, self._pods_of(pod, chain))):
                 return self._refuse(finding, key, (count, allowed), owner, now)
         return None
 
-    def _pods_of(self, chain: Sequence[OwnerReference]) -> int:
+    def _pods_of(self, pod: Pod, chain: Sequence[OwnerReference]) -> int:
         """Return how many pods an owner wants, or where that is not known, has."""
         if not chain:
             return 1
         if (workload := self._view.workload(chain[-1].uid)) is not None:
             return workload.replicas
-        return self._view.index(WorkloadPods).count(chain[0].uid)
+        return self._view.index(WorkloadPods).count(pod.namespace, chain[0].uid)
 
     def _room_at(self, key: ScopeKey, ends: int, now: float) -> float:
         """Return when so many moves of a full scope, which make room, have ended at the latest.

@@ -319,7 +319,7 @@ class MoveTracker(EvictionParticipant):
             return None
         if (own := self._ledger.current(pod.uid)) is not None and self._is_leaving(own):
             return None
-        key = match_key_of(self._view.index(OwnerIndex).chain(pod), pod.name)
+        key = match_key_of(pod, self._view.index(OwnerIndex).chain(pod))
         return key if key in self._awaiting else None
 
     def _match_newest(self, moves: Sequence[Eviction], now: float) -> None:
@@ -450,7 +450,8 @@ class MoveTracker(EvictionParticipant):
             return False
         if workload.rollout and move.controller_uid != workload.uid:
             return False
-        return workload.replicas > self._view.index(WorkloadPods).count(move.controller_uid)
+        pods = self._view.index(WorkloadPods)
+        return workload.replicas > pods.count(move.origin.owner.namespace, move.controller_uid)
 
     def _given_up(self, move: Eviction) -> tuple[str, str]:
         """Return the result of a move that is given up, and why."""

@@ -323,6 +323,17 @@ async def test_when_a_replacement_is_lost_the_next_one_counts() -> None:
     ]
 
 
+async def test_a_pod_of_another_namespace_that_names_the_owner_replaces_none() -> None:
+    async with flow_of().running() as flow:
+        await evicted(flow, pod("web-1", on="n1"))
+        await ready_on(flow, "stranger", "n3", namespace="tenant")
+        await ready_on(flow, "web-2", "n2")
+
+    assert [(end.result, end.replacement) for end in flow.intent_store.follow_ups] == [
+        ("moved", "web-2")
+    ]
+
+
 async def test_replacements_come_in_order_and_older_siblings_are_none() -> None:
     async with flow_of().running() as flow:
         await anyio.sleep(100)

@@ -415,6 +415,15 @@ def three(*, ready: bool) -> list[ClusterObject]:
             change(three(ready=False)[-1], deletion_s=1),
             id="until the one that is not Ready goes",
         ),
+        pytest.param(
+            [
+                *three(ready=False),
+                *(SET, change(WEB_DEPLOYMENT, replicas=3)),
+                pod("d", on="n2", namespace="tenant"),
+            ],
+            three(ready=True)[-1],
+            id="whatever pod of another namespace names the uid of its controller",
+        ),
     ],
 )
 async def test_a_workload_that_lacks_ready_pods_keeps_those_it_has(

@@ -57,6 +57,7 @@ def decided(args: dict[str, Any], candidate: Pod, *others: Any, **more: Any) -> 
 
 
 LEAVING = change(pod("b", on="n2"), deletion_s=1)
+STRANGER = pod("b", on="n2", namespace="tenant")
 TWO = {"minReplicas": 2}
 
 
@@ -69,6 +70,7 @@ TWO = {"minReplicas": 2}
         pytest.param(WEB, [pod("b", status=PodStatus("Succeeded"))], False, id="it succeeded"),
         pytest.param(WEB, [pod("b", on="n2", status=UNREADY)], False, id="it is not Ready"),
         pytest.param(WEB, [pod("b", status=PodStatus("Pending"))], False, id="it has no node"),
+        pytest.param(WEB, [STRANGER], False, id="it only names the uid, in another namespace"),
         pytest.param(WEB, [pod("b", on="n2"), *wants(1)], False, id="one of them is to go"),
         pytest.param(WEB, [pod("b", on="n2"), *wants(2)], True, id="both are to stay"),
         pytest.param(WEB, [*wants(2)], False, id="the other is yet to come"),
@@ -77,6 +79,9 @@ TWO = {"minReplicas": 2}
         ),
         pytest.param(change(WEB, status=UNREADY), [], False, id="one alone, Ready or not"),
         pytest.param(change(WEB, status=UNREADY), [LEAVING], False, id="one alone, one leaving"),
+        pytest.param(
+            change(WEB, status=UNREADY), [STRANGER], False, id="one alone, and a stranger"
+        ),
         pytest.param(change(WEB, status=PodStatus("Failed")), [pod("b")], True, id="it has failed"),
         pytest.param(change(WEB, status=PodStatus("Failed")), [], False, id="one that has failed"),
         pytest.param(

@@ -478,14 +478,14 @@ EXPECTED: dict[type[Index], Callable[[ClusterState], object]] = {
 
 def _pods_by_readiness(
     state: ClusterState, *, ready: bool, unsteady: bool = False
-) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
     for each in state.store(Pod):
         owner = controller_of(each.owners)
         is_counted = each.deletion_s is None and each.status.phase == "Running"
         is_meant = each.status.is_ready is ready and each.status.is_unsteady >= unsteady
         if owner is not None and is_counted and is_meant:
-            found.setdefault(owner.uid, set()).add(each.uid)
+            found.setdefault((each.namespace, owner.uid), set()).add(each.uid)
     return found
 
 
@@ -495,7 +495,7 @@ EXPECTED[Gangs] = lambda state: _group(
     if p.is_active and p.deletion_s is None and (found := gang_of(p)) is not None
 )
 EXPECTED[WorkloadPods] = lambda state: (
-    {uid: len(pods) for uid, pods in _pods_by_readiness(state, ready=True).items()},
+    {key: len(pods) for key, pods in _pods_by_readiness(state, ready=True).items()},
     _pods_by_readiness(state, ready=False),
     _pods_by_readiness(state, ready=True, unsteady=True),
 )

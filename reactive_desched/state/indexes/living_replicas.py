@@ -15,12 +15,14 @@ from reactive_desched.model.objects import (
 from reactive_desched.state.indexes.owners import OwnerSizeChanged, replicas_wanted
 
 OwnerUid = str
+_OwnerInNamespace = tuple[str, OwnerUid]
 
 
 class LivingReplicas(Index):
-    """The pods that name an owner, by its uid, but for those that terminate or have ended.
+    """The pods that name an owner of their namespace, but for those that terminate or have ended.
 
-    It announces an owner whenever one of its numbers differs. Numbers of zero are not kept.
+    A pod may name the uid of an owner of another namespace: it is none of its pods. It announces an
+    owner whenever one of its numbers differs. Numbers of zero are not kept.
     """
 
     announces = (OwnerSizeChanged,)
@@ -28,21 +30,21 @@ class LivingReplicas(Index):
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._ready: dict[OwnerUid, int] = {}
-        self._unready: dict[OwnerUid, int] = {}
+        self._ready: dict[_OwnerInNamespace, int] = {}
+        self._unready: dict[_OwnerInNamespace, int] = {}
         self._sets: dict[OwnerUid, dict[OwnerUid, None]] = {}
         for pod in cluster.store(Pod):
             self._count(pod, 1)
         for replica_set in cluster.store(ReplicaSet):
             self._file(replica_set)
 
-    def ready(self, owner_uid: OwnerUid) -> int:
-        """Count the Ready pods of an owner."""
-        return self._ready.get(owner_uid, 0)
+    def ready(self, namespace: str, owner_uid: OwnerUid) -> int:
+        """Count the Ready pods of an owner in this namespace."""
+        return self._ready.get((namespace, owner_uid), 0)
 
-    def living(self, owner_uid: OwnerUid) -> int:
+    def living(self, namespace: str, owner_uid: OwnerUid) -> int:
         """Count the pods of an owner, be they Ready or not, those without a node included."""
-        return self.ready(owner_uid) + self._unready.get(owner_uid, 0)
+        return self.ready(namespace, owner_uid) + self._unready.get((namespace, owner_uid), 0)
 
     def wanted(self, owner_uid: OwnerUid) -> int | None:
         """Return how many pods the Deployment or StatefulSet wants; None where none is known.
@@ -82,8 +84,8 @@ class LivingReplicas(Index):
 
     def answers(self) -> object:
         """Return every number by owner."""
-        uids = {owner.uid for pod in self._cluster.store(Pod) for owner in pod.owners}
-        numbers = {uid: (self.ready(uid), self.living(uid), self.wanted(uid)) for uid in uids}
+        keys = {(p.namespace, owner.uid) for p in self._cluster.store(Pod) for owner in p.owners}
+        numbers = {key: (self.ready(*key), self.living(*key), self.wanted(key[1])) for key in keys}
         return numbers, self._ready, self._unready, self._sets
 
     def _on_workload(self, workload: Workload) -> Iterator[Change]:
@@ -97,12 +99,12 @@ class LivingReplicas(Index):
             return None
         uids, is_ready = frozenset(owner.uid for owner in pod.owners), pod.status.is_ready
         counts = self._ready if is_ready else self._unready
-        for uid in uids:
-            count = counts.get(uid, 0) + step
+        for key in ((pod.namespace, uid) for uid in uids):
+            count = counts.get(key, 0) + step
             if count:
-                counts[uid] = count
+                counts[key] = count
             else:
-                del counts[uid]
+                del counts[key]
         return uids, is_ready
 
     def _file(self, replica_set: ReplicaSet) -> None:

@@ -7,43 +7,48 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, WorkloadChanged
 from reactive_desched.model.objects import TERMINAL_PHASES, Pod, PodKey
 
+_Controller = tuple[str, str]
+"""The namespace of a pod, and the uid of its controller."""
+
 
 class WorkloadPods(Index):
-    """The pods of each controller, by its uid, that neither terminate nor have ended.
+    """The pods of each controller, in its namespace, that neither terminate nor have ended.
 
-    It announces a controller when more of its pods are Ready or fewer are not: that is what may end
-    a wait. Numbers of zero are not kept.
+    A pod may name the uid of a controller of another namespace: it is none of its pods. The index
+    announces a controller when more of its pods are Ready or fewer are not: that is what may end a
+    wait. Numbers of zero are not kept.
     """
 
     announces = (WorkloadChanged,)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._ready: dict[str, int] = {}
-        self._unready: dict[str, dict[PodKey, None]] = {}
-        self._unsteady: dict[str, dict[PodKey, None]] = {}
+        self._ready: dict[_Controller, int] = {}
+        self._unready: dict[_Controller, dict[PodKey, None]] = {}
+        self._unsteady: dict[_Controller, dict[PodKey, None]] = {}
         for pod in cluster.store(Pod):
             self._count(pod, 1)
 
-    def ready(self, controller_uid: str) -> int:
+    def ready(self, namespace: str, controller_uid: str) -> int:
         """Count the Ready pods of a controller."""
-        return self._ready.get(controller_uid, 0)
+        return self._ready.get((namespace, controller_uid), 0)
 
-    def unready(self, controller_uid: str) -> int:
+    def unready(self, namespace: str, controller_uid: str) -> int:
         """Count the other pods of a controller, those without a node included."""
-        return len(self.unready_pods(controller_uid))
+        return len(self.unready_pods(namespace, controller_uid))
 
-    def unready_pods(self, controller_uid: str) -> Collection[PodKey]:
+    def unready_pods(self, namespace: str, controller_uid: str) -> Collection[PodKey]:
         """Return the uids of these other pods; they follow later changes."""
-        return self._unready.get(controller_uid, _NONE)
+        return self._unready.get((namespace, controller_uid), _NONE)
 
-    def unsteady_pods(self, controller_uid: str) -> Collection[PodKey]:
+    def unsteady_pods(self, namespace: str, controller_uid: str) -> Collection[PodKey]:
         """Return the uids of the Ready pods that were restarted several times; as above."""
-        return self._unsteady.get(controller_uid, _NONE)
+        return self._unsteady.get((namespace, controller_uid), _NONE)
 
-    def count(self, controller_uid: str) -> int:
+    def count(self, namespace: str, controller_uid: str) -> int:
         """Count all of a controller's pods."""
-        return self.ready(controller_uid) + self.unready(controller_uid)
+        key = namespace, controller_uid
+        return self.ready(*key) + self.unready(*key)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Change]:
         """Follow a pod that appeared, disappeared, terminates, or has another controller."""
@@ -68,7 +73,7 @@ class WorkloadPods(Index):
             return ()
         _file(self._unready, controller, new.uid, -1 if is_ready else 1)
         _add(self._ready, controller, 1 if is_ready else -1)
-        return (WorkloadChanged(controller),) if is_ready else ()
+        return (WorkloadChanged(controller[1]),) if is_ready else ()
 
     def answers(self) -> object:
         """Return the number of Ready pods, the other pods and the unsteady ones by controller."""
@@ -78,7 +83,7 @@ class WorkloadPods(Index):
         )
         return dict(self._ready), *named
 
-    def _count(self, pod: Pod, step: int) -> tuple[str, bool] | None:
+    def _count(self, pod: Pod, step: int) -> tuple[_Controller, bool] | None:
         """Count a pod in or out; return its controller, and whether it is Ready."""
         if (controller := _controller_counted(pod)) is None:
             return None
@@ -95,17 +100,19 @@ class WorkloadPods(Index):
 _NONE: Final[Collection[PodKey]] = ()
 
 
-def _controller_counted(pod: Pod) -> str | None:
-    """Return the uid of the controller for which a pod counts."""
+def _controller_counted(pod: Pod) -> _Controller | None:
+    """Return the controller for which a pod counts."""
     if pod.deletion_s is not None or pod.status.phase in TERMINAL_PHASES:
         return None
     for owner in pod.owners:
         if owner.controller:
-            return owner.uid
+            return pod.namespace, owner.uid
     return None
 
 
-def _file(pods: dict[str, dict[PodKey, None]], controller: str, pod: PodKey, step: int) -> None:
+def _file(
+    pods: dict[_Controller, dict[PodKey, None]], controller: _Controller, pod: PodKey, step: int
+) -> None:
     """Add a pod to those of its controller, or remove it."""
     if step > 0:
         pods.setdefault(controller, {})[pod] = None
@@ -116,20 +123,22 @@ def _file(pods: dict[str, dict[PodKey, None]], controller: str, pod: PodKey, ste
         del pods[controller]
 
 
-def _add(counts: dict[str, int], uid: str, step: int) -> None:
-    count = counts.get(uid, 0) + step
+def _add(counts: dict[_Controller, int], controller: _Controller, step: int) -> None:
+    count = counts.get(controller, 0) + step
     if count:
-        counts[uid] = count
+        counts[controller] = count
     else:
-        del counts[uid]
+        del counts[controller]
 
 
-def _announced(before: tuple[str, bool] | None, after: tuple[str, bool] | None) -> Iterable[Change]:
+def _announced(
+    before: tuple[_Controller, bool] | None, after: tuple[_Controller, bool] | None
+) -> Iterable[Change]:
     """Announce the controller that has fewer pods that are not Ready, or more that are."""
     if before == after:
         return ()
-    fewer = "" if before is None or before[1] else before[0]
-    more = after[0] if after is not None and after[1] else ""
+    fewer = "" if before is None or before[1] else before[0][1]
+    more = after[0][1] if after is not None and after[1] else ""
     if not fewer or not more or fewer == more:
         one = fewer or more
         return (WorkloadChanged(one),) if one else ()
