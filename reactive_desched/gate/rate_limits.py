@@ -21,6 +21,7 @@ from reactive_desched.gate.turns import (
     WARM,
     Bucket,
     BucketLevel,
+    Ticket,
     Turn,
     TurnSchedule,
     WaitingPod,
@@ -367,7 +368,8 @@ class EvictionRateLimiter(EvictionParticipant):
     def blocked(self, decision: Defer | Refuse) -> None:
         """Keep the place of a pod that waits for others of its StatefulSet before it comes."""
         if decision.gate == GuardName.STATEFUL_SET_ORDER:
-            self._waiting.come(decision.finding.pod.uid)
+            pod = decision.finding.pod
+            self._waiting.come(pod.uid, pod.namespace)
 
     def _refuse_longest(
         self,
@@ -399,14 +401,14 @@ class EvictionRateLimiter(EvictionParticipant):
             at = bucket.next_available(now) if known <= now else bucket.earliest(now)
             turn = self._turn_of(pod, names, scope, at, now, self._schedule)
         look_at = max(bucket.earliest(now), min(turn.at, now + MAX_WAIT_S))
-        self._waiting.enter(pod, buckets, turn.at, look_at)
+        self._waiting.enter(pod, names.namespace, buckets, turn.at, look_at)
         self._waiting.forget_gone(now)
         return BucketEmpty(scope.name, names[scope.index], bucket.rate, look_at, turn)
 
     def _leave_queue(self, pod: PodKey, names: EvictionScopes, now: float) -> None:
         """Record that a pod has its tokens, whether it waited for them or not."""
         has_waited = pod in self._waiting
-        self._waiting.leave(pod)
+        self._waiting.serve(pod)
         if self._schedule is None:
             return
         if not has_waited and len(self._waiting):
@@ -483,7 +485,7 @@ class EvictionRateLimiter(EvictionParticipant):
     def _schedule_all(
         self, waiting: Iterable[tuple[Finding, float]], schedule: TurnSchedule, now: float
     ) -> Iterator[dict[PodKey, Turn] | None]:
-        found: list[tuple[int, int, WaitingPod]] = []
+        found: list[tuple[Ticket, int, WaitingPod]] = []
         names: dict[Bucket, Bucket] = {}  # one object for equal ones: fewer for the collector
         for number, (finding, at) in enumerate(waiting):
             buckets = tuple(

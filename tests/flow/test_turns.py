@@ -25,7 +25,7 @@ from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.policy.settings.limits import WarmUpSettings
 from reactive_desched.testing.builders import node, pod
 from tests.flow.test_brakes import tainted
-from tests.support.configurations import UNGUARDED
+from tests.support.configurations import UNGUARDED, UNLIMITED_MOVES
 from tests.support.flow import FakeEdgesController
 
 pytestmark = pytest.mark.anyio
@@ -277,6 +277,26 @@ async def test_no_pod_is_overtaken_for_long_by_those_that_came_later() -> None:
     order = [watched.evicted_at[each.name] for each in early]
     assert order == sorted(order)
     assert order[-1] <= 400  # at the node's six a minute
+
+
+async def test_those_who_came_first_with_many_pods_hold_up_other_namespaces_no_longer() -> None:
+    rates = {"cluster": TokenRate(1 / 2, 10), "namespace": TokenRate(1 / 5, 5)}
+    flow = FakeEdgesController(
+        NodeTaintsPlugin(NodeTaintsArgs()), rates=rates, moves=UNLIMITED_MOVES
+    )
+    many = [
+        pod(f"t{n}", on="n1", namespace=f"t{n % 4}", owner=f"ReplicaSet/{n}") for n in range(800)
+    ]
+    few = [pod(f"s{n}", on="n1", namespace="shop", owner=f"ReplicaSet/s{n}") for n in range(10)]
+    async with flow.running():
+        flow.sync_and_resume(tainted(node("n1")), node("n2"), *many)
+        await anyio.sleep(60)
+        flow.deliver(*few)
+        await anyio.sleep(7 * 60)
+
+        evicted = flow.evicted_names
+        assert {each.name for each in few} <= set(evicted)
+        assert len(evicted) < len(many) / 2
 
 
 async def test_limits_that_are_not_full_do_not_hold_up_pods_of_other_nodes() -> None:
