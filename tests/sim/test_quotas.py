@@ -187,3 +187,20 @@ def test_only_what_a_quota_names_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert "configmaps" in listed
     assert "secrets" not in listed
     assert world.status("resourcequotas", "compute")["used"] == {"count/configmaps": "1"}
+
+
+def test_claims_count_by_the_storage_that_they_ask_for() -> None:
+    world = limited({"requests.storage": "2Gi"})
+
+    def claim(name: str, size: str) -> None:
+        spec = {"resources": {"requests": {"storage": size}}}
+        world.create("persistentvolumeclaims", name, spec)
+
+    claim("a", "1Gi")
+    with pytest.raises(StatusError) as refused:
+        claim("b", "1536Mi")
+
+    assert refused.value.message == verbatim(
+        'persistentvolumeclaims "b" is forbidden: exceeded quota: compute, requested: '
+        "requests.storage=1536Mi, used: requests.storage=1Gi, limited: requests.storage=2Gi"
+    )

@@ -26,3 +26,19 @@ def test_a_claim_that_names_its_volume_gets_that_one() -> None:
 
     assert world.get("persistentvolumeclaims", "data")["status"]["phase"] == "Bound"
     assert [v["metadata"]["name"] for v in world.store.list("persistentvolumes")] == ["local"]
+
+
+def test_a_claim_stays_while_a_pod_uses_it() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.create("persistentvolumeclaims", "data", {"resources": {"requests": {"storage": "1Gi"}}})
+    source = {"persistentVolumeClaim": {"claimName": "data"}}
+    world.pod("user", volumes=[{"name": "data", **source}])
+    world.advance(5)
+
+    world.delete("persistentvolumeclaims", "data")
+    world.advance(5)
+    assert "deletionTimestamp" in world.get("persistentvolumeclaims", "data")["metadata"]
+    world.delete("pods", "user")
+    world.advance(60)
+
+    assert world.store.list("persistentvolumeclaims") == []
