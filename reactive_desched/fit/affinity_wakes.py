@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
 
-from reactive_desched.fit.pod_affinity import PodAffinityFilter
+from reactive_desched.fit.filters import NodeFilters
 from reactive_desched.model.affinity_terms import depend_on_labels, scheduler_scope
-from reactive_desched.model.objects import Pod, PodAffinityTerm
+from reactive_desched.model.objects import Pod, PodAffinityTerm, controller_of
 from reactive_desched.model.spread import effective_selector, hard_constraints
 
 K = TypeVar("K", bound=Hashable)
@@ -15,8 +15,9 @@ _ANY_NAMESPACE: Final = ""  # no namespace has this name
 class AffinityWakeIndex(Generic[K]):
     """Groups of pods by the namespaces whose pods their affinity and spread constraints read."""
 
-    def __init__(self, pod_affinity: PodAffinityFilter) -> None:
-        self._pod_affinity = pod_affinity
+    def __init__(self, filters: NodeFilters) -> None:
+        self._pod_affinity = filters.pod_affinity
+        self._spread = filters.topology_spread
         self._pods: dict[K, Pod] = {}
         self._by_watched_namespace: dict[str, dict[K, Pod]] = {}
         self._by_own_namespace: dict[str, dict[K, Pod]] = {}
@@ -46,11 +47,12 @@ class AffinityWakeIndex(Generic[K]):
     def affected_groups(self, other: Pod) -> set[K]:
         """Return the groups whose constraints match a pod, or that its anti-affinity matches."""
         found: set[K] = set()
-        selected: dict[int, bool] = {}  # of one spec all look alike, but for labels to match
+        selected: dict[int, bool] = {}  # of one spec all look alike, but for labels and controllers
         for namespace in (other.namespace, _ANY_NAMESPACE):
             for key, pod in self._by_watched_namespace.get(namespace, {}).items():
                 kind = id(pod.spec)
-                if kind not in selected or _depends_on_labels(pod):
+                differs = _depends_on_labels(pod) or self._spread.has_defaults(pod)
+                if differs or kind not in selected:
                     selected[kind] = self._selects(pod, other)
                 if selected[kind]:
                     found.add(key)
@@ -64,6 +66,8 @@ class AffinityWakeIndex(Generic[K]):
             return True
         if other.namespace != pod.namespace:
             return False
+        if self._spread.has_defaults(pod):
+            return controller_of(other.owners) == controller_of(pod.owners)
         selectors = (
             effective_selector(constraint, pod.labels) for constraint in hard_constraints(pod.spec)
         )

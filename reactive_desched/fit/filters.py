@@ -99,7 +99,7 @@ class NodeFilters:
         self.volumes = VolumeFilter(nodes, view)
         self.devices = DeviceFilter(nodes, view, profiles)
         self.pod_affinity = PodAffinityFilter(nodes, view)
-        self.topology_spread = TopologySpreadFilter(nodes, view)
+        self.topology_spread = TopologySpreadFilter(nodes, view, profiles)
 
     def sync(self, limit: int | None = None) -> list[NodeUpdate]:
         """Follow the nodes that changed, at most `limit` of them; return those."""

@@ -247,7 +247,9 @@ class NodeScores:
         if soft:
             counts = [self._spread.matching_pods(pod, each, everywhere) for each in soft]
         elif (
-            pod.spec.topology_spread_constraints or not by_default or not _is_spread_by_default(pod)
+            pod.spec.topology_spread_constraints
+            or not by_default
+            or not node_scores.is_spread_by_default(pod)
         ):
             return {}
         else:
@@ -368,11 +370,6 @@ def _unasked(resource: str) -> int | None:
 def _with(held: Held, more: int) -> Held:
     total, requested = held
     return total, requested + more
-
-
-def _is_spread_by_default(pod: Pod) -> bool:
-    owner = controller_of(pod.owners)
-    return owner is not None and owner.kind in node_scores.DEFAULT_SPREAD_OWNERS
 
 
 def _summed(sums: Parts[N], amounts: Parts[N]) -> dict[N, int]:

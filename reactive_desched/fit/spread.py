@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.labels import LabelSelector
-from reactive_desched.model.objects import Pod, PodKey, TopologySpreadConstraint
+from reactive_desched.model.node_scores import is_spread_by_default
+from reactive_desched.model.objects import Pod, PodKey, TopologySpreadConstraint, controller_of
+from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.spread import (
     HONOR,
@@ -21,15 +23,19 @@ from reactive_desched.model.spread import (
 )
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
+from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 
 
 class TopologySpreadFilter:
     """The kube-scheduler's PodTopologySpread filter; it keeps no state."""
 
-    def __init__(self, nodes: NodeSets, view: ClusterView) -> None:
+    def __init__(
+        self, nodes: NodeSets, view: ClusterView, profiles: SchedulerProfiles = DEFAULT_PROFILES
+    ) -> None:
         self._nodes = nodes
         self._view = view
+        self._profiles = profiles
 
     def rejections(self, pod: Pod) -> Iterator[tuple[FitReason, int]]:
         """Return the slots that lack a constraint's label, and those in domains over its skew."""
@@ -45,7 +51,7 @@ class TopologySpreadFilter:
 
         `more` are pods that are not there yet, and count as if they were in a slot.
         """
-        constraints, labelled = hard_constraints(pod.spec), self._nodes.existing
+        constraints, labelled = self._constraints(pod), self._nodes.existing
         for constraint in constraints:
             labelled &= self._nodes.labels.with_label(constraint.topology_key)
         for constraint in constraints:
@@ -71,6 +77,20 @@ class TopologySpreadFilter:
         among = self._eligible_slots(pod, constraint, labelled)
         return self._counts(pod, selector, constraint.topology_key, among)
 
+    def has_defaults(self, pod: Pod) -> bool:
+        """Say whether a pod declares no constraint, and its scheduler's default ones hold for it.
+
+        They count the pods of its controller: those that its ReplicaSet or StatefulSet selects.
+        """
+        defaults = self._profiles.of(pod.spec).default_constraints
+        declares = bool(pod.spec.topology_spread_constraints)
+        return bool(defaults) and not declares and is_spread_by_default(pod)
+
+    def _constraints(self, pod: Pod) -> Sequence[TopologySpreadConstraint]:
+        if self.has_defaults(pod):
+            return self._profiles.of(pod.spec).default_constraints
+        return hard_constraints(pod.spec)
+
     def _overfull(
         self,
         pod: Pod,
@@ -79,21 +99,36 @@ class TopologySpreadFilter:
         slot: int,
         more: Sequence[Pod],
     ) -> list[str]:
-        selector = effective_selector(constraint, pod.labels)
-        if selector is None or selector.is_empty:
-            return []  # no pod counts, so every domain is equally empty
-        among = self._eligible_slots(pod, constraint, labelled)
-        counts = self._counts(pod, selector, constraint.topology_key, among)
-        if more and among >> slot & 1:
-            coming = (p for p in more if p.namespace == pod.namespace)
+        among, key = self._eligible_slots(pod, constraint, labelled), constraint.topology_key
+        coming = [each for each in more if each.namespace == pod.namespace]
+        if self.has_defaults(pod):
+            counts, own = self._replicas(pod, key, among), 1
+            number = sum(_controller(each) == _controller(pod) for each in coming)
+        else:
+            selector = effective_selector(constraint, pod.labels)
+            if selector is None or selector.is_empty:
+                return []  # no pod counts, so every domain is equally empty
+            counts, own = self._counts(pod, selector, key, among), int(selector.matches(pod.labels))
             number = sum(selector.matches(each.labels) for each in coming)
-            domain = self._nodes.labels.value(constraint.topology_key, slot)
-            if number and domain is not None:
+        if number and among >> slot & 1:
+            domain = self._nodes.labels.value(key, slot)
+            if domain is not None:
                 counts[domain] = counts.get(domain, 0) + number
-        own = int(selector.matches(pod.labels))
-        return domains_over_max_skew(
-            constraint, counts, self._domains(constraint.topology_key, among), own
-        )
+        return domains_over_max_skew(constraint, counts, self._domains(key, among), own)
+
+    def _replicas(self, pod: Pod, key: str, among: int) -> dict[str, int]:
+        """Count the pods of a pod's controller in each domain that has any."""
+        counts: Counter[str] = Counter()
+        uid = _controller(pod)
+        for node, number in self._view.index(ReplicaPlaces).of(uid).items():
+            if (domain := self._domain_of(node, key, among)) is not None:
+                counts[domain] += number
+        for other, node, step in self._corrections(pod):
+            domain = self._domain_of(node, key, among)
+            is_counted = step > 0 or other.deletion_s is None  # the index leaves out the others
+            if domain is not None and is_counted and _controller(other) == uid:
+                counts[domain] += step
+        return +counts
 
     def _eligible_slots(self, pod: Pod, constraint: TopologySpreadConstraint, among: int) -> int:
         """Return the slots whose pods count, by the constraint's policies."""
@@ -154,3 +189,8 @@ class TopologySpreadFilter:
         found = self._view.pod(uid)
         slot = None if found is None else self._nodes.slot_of(found.node)
         return slot is not None and among >> slot & 1 == 1
+
+
+def _controller(pod: Pod) -> str:
+    owner = controller_of(pod.owners)
+    return "" if owner is None else owner.uid

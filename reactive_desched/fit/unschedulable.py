@@ -32,7 +32,7 @@ from reactive_desched.model.changes import (
     PodTerminating,
 )
 from reactive_desched.model.decisions import CapacityHint
-from reactive_desched.model.objects import Pod, PodSpec
+from reactive_desched.model.objects import Pod, PodSpec, controller_of
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.spread import SPREAD_LABEL_MISSING, SPREAD_VIOLATED
 from reactive_desched.model.volumes import (
@@ -72,7 +72,7 @@ _NODE_REASONS: Final = frozenset({VOLUME_NODE_CONFLICT, VOLUME_ZONE_CONFLICT, CL
 _LEFT_BEHIND: Final = frozenset({TOO_MANY_VOLUMES, NO_DEVICES})
 """Reasons that may end when anything leaves a node that has had room for the pod before."""
 
-GroupKey = tuple[str, int, int, str, tuple[str, ...]]
+GroupKey = tuple[str, int, int, str, tuple[str, ...], str]
 CandidateSlots = Callable[[], int]
 """Returns the slots to search, as they are now."""
 
@@ -145,7 +145,7 @@ class UnschedulableGroups:
         self._feasibility: dict[tuple[str, int], SpecFeasibility] = {}
         self._groups: OrderedDict[GroupKey, UnschedulableGroup] = OrderedDict()
         self.groups: Final[Collection[GroupKey]] = self._groups
-        self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters.pod_affinity)
+        self._affinity_index: AffinityWakeIndex[GroupKey] = AffinityWakeIndex(filters)
         self._hints: dict[tuple[WakeOn, str, bool], CapacityHint] = {}
         self._unchecked: OrderedDict[int, NodeUpdate] = OrderedDict()
         self._checks: Iterator[None] | None = None
@@ -155,7 +155,7 @@ class UnschedulableGroups:
         """Drop all groups."""
         self._feasibility.clear()
         self._groups.clear()
-        self._affinity_index = AffinityWakeIndex(self._filters.pod_affinity)
+        self._affinity_index = AffinityWakeIndex(self._filters)
         self._hints.clear()
         self._unchecked.clear()
         self._checks = None
@@ -175,7 +175,7 @@ class UnschedulableGroups:
         now: float,
     ) -> WakeOn:
         """Record that a pod fits no node of a scope; return what to wait for."""
-        key = group_key(scope, pod)
+        key = self._key(scope, pod)
         group = self._groups.pop(key, None) or self._add_group(key, pod, candidates)
         self._groups[key] = group
         group.reasons, group.rejected_at = group.reasons_with(reasons), now
@@ -188,7 +188,7 @@ class UnschedulableGroups:
 
     def record_fit(self, scope: str, pod: Pod) -> None:
         """Record that a pod fits: another one of its group may fit too."""
-        if (group := self._groups.get(group_key(scope, pod))) is not None:
+        if (group := self._groups.get(self._key(scope, pod))) is not None:
             slots = None if group.has_targets else 1
             self._add_hint(CapacityHint(group.wake, slots, after_fit=True))
 
@@ -238,6 +238,13 @@ class UnschedulableGroups:
     def _wake_groups(self, keys: Iterable[GroupKey]) -> None:
         for key in keys:
             self._add_hint(CapacityHint(self._groups[key].wake))
+
+    def _key(self, scope: str, pod: Pod) -> GroupKey:
+        """Return the identity of a pod's group: its scope and spec, and what constraints read."""
+        has_defaults = self._filters.topology_spread.has_defaults(pod)
+        owner = controller_of(pod.owners) if has_defaults else None
+        controller = "" if owner is None else owner.uid
+        return scope, id(pod.spec), id(pod.labels), pod.namespace, pod.pvc_names, controller
 
     def _add_group(self, key: GroupKey, pod: Pod, candidates: CandidateSlots) -> UnschedulableGroup:
         offer = self._feasibility.get(key[:2])
@@ -325,8 +332,3 @@ def _merged(earlier: NodeUpdate, later: NodeUpdate) -> NodeUpdate:
         attributes_changed=earlier.attributes_changed or later.attributes_changed,
         capacity_grew=earlier.capacity_grew or later.capacity_grew,
     )
-
-
-def group_key(scope: str, pod: Pod) -> GroupKey:
-    """Return the identity of a pod's group: its scope and spec, and what else constraints read."""
-    return scope, id(pod.spec), id(pod.labels), pod.namespace, pod.pvc_names

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL
+from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Pod, controller_of
 from reactive_desched.model.resources import CPU, MEMORY
 
 MAX_SCORE: Final = 100
@@ -102,6 +102,12 @@ class ScoreRules(Struct, frozen=True):
 
 
 DEFAULT_SCORES: Final = ScoreRules()
+
+
+def is_spread_by_default(pod: Pod) -> bool:
+    """Say whether default constraints of PodTopologySpread hold for a pod that declares none."""
+    owner = controller_of(pod.owners)
+    return owner is not None and owner.kind in DEFAULT_SPREAD_OWNERS
 
 
 def balanced_allocation(held: Iterable[Held], wanted: Iterable[int]) -> int:

@@ -11,7 +11,12 @@ from msgspec import Struct
 from reactive_desched.model.node_affinity import NodeSelector, satisfies_required
 from reactive_desched.model.node_marks import is_being_emptied
 from reactive_desched.model.node_scores import DEFAULT_SCORES, ScoreRules
-from reactive_desched.model.objects import DEFAULT_SCHEDULER, Node, PodSpec
+from reactive_desched.model.objects import (
+    DEFAULT_SCHEDULER,
+    Node,
+    PodSpec,
+    TopologySpreadConstraint,
+)
 from reactive_desched.model.resources import ResourceList
 from reactive_desched.model.scheduling import (
     NODE_AFFINITY_MISMATCH,
@@ -71,7 +76,8 @@ class SchedulerProfile(Struct, frozen=True):
     `added_affinity` is what a node must match beside the pod's own affinity. NodeResourcesFit takes
     no notice of `ignored_resources`, nor of extended resources whose names begin with one of
     `ignored_groups`. `not_known` may reject nodes as well, and node fit has no rule of it.
-    Without `scores` nothing is said of the node that is taken first.
+    Without `scores` nothing is said of the node that is taken first. `default_constraints` hold
+    for pods that declare no spread constraint, and have no selectors of their own.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -81,6 +87,7 @@ class SchedulerProfile(Struct, frozen=True):
     ignored_groups: frozenset[str] = frozenset()
     not_known: tuple[str, ...] = ()
     scores: ScoreRules | None = DEFAULT_SCORES
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
     def requests(self, spec: PodSpec) -> ResourceList:
         """Return the requests of a pod that NodeResourcesFit looks at."""

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.changes import Change
 from reactive_desched.model.labels import EVERYTHING
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    Pod,
+    TopologySpreadConstraint,
+)
+from reactive_desched.model.scheduler_profile import (
+    DEFAULT_PROFILES,
+    SchedulerProfile,
+    SchedulerProfiles,
+)
 from reactive_desched.model.wakes import WakeOn, WakeOnCapacity
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from tests.support.small_clusters import RandomCluster
@@ -17,10 +27,11 @@ from tests.support.small_clusters import RandomCluster
 class Waiting:
     """Follows a cluster; every pod that fits nowhere waits until something is news for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, profiles: SchedulerProfiles = DEFAULT_PROFILES) -> None:
+        self.profiles = profiles
         self.state = ClusterState()
         self.view = ClusterView(self.state, lambda: 0)
-        self.fit = SchedulerNodeFit(self.view, lambda: 0)
+        self.fit = SchedulerNodeFit(self.view, lambda: 0, profiles)
         self.waiting: dict[str, dict[str, tuple[WakeOn, ...]]] = {"elsewhere": {}, "anywhere": {}}
 
     def take(self, changes: Iterable[Change]) -> None:
@@ -50,7 +61,7 @@ class Waiting:
 
     def check(self) -> None:
         """Fail when a pod that waits would fit; let all others who fit nowhere wait."""
-        anew = SchedulerNodeFit(self.view, lambda: 0)
+        anew = SchedulerNodeFit(self.view, lambda: 0, self.profiles)
         for uid in self.view.pods():
             pod = self.view.pod(uid)
             assert pod is not None
@@ -74,6 +85,25 @@ class Waiting:
 @given(st.data(), st.integers(8, 30))
 def test_a_waiting_pod_gets_a_hint_before_a_node_fits(data: st.DataObject, steps: int) -> None:
     waiting, clusters = Waiting(), RandomCluster()
+    for _ in range(steps):
+        waiting.take(clusters.change(data, waiting.state))
+        waiting.check()
+
+
+HARD_DEFAULTS = SchedulerProfile(
+    default_constraints=(
+        TopologySpreadConstraint(1, HOSTNAME_LABEL),
+        TopologySpreadConstraint(1, ZONE_LABEL, min_domains=2, node_taints_policy="Honor"),
+    )
+)
+
+
+@given(st.data(), st.integers(8, 30))
+def test_so_does_one_that_hard_default_constraints_keep_where_it_is(
+    data: st.DataObject, steps: int
+) -> None:
+    waiting = Waiting(SchedulerProfiles({HARD_DEFAULTS.name: HARD_DEFAULTS}))
+    clusters = RandomCluster()
     for _ in range(steps):
         waiting.take(clusters.change(data, waiting.state))
         waiting.check()

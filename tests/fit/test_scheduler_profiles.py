@@ -298,3 +298,74 @@ def test_following_answers_as_looking_anew(
             if fit.find_other_node(placed, EVERYTHING) is None:
                 fit.diagnose_other_nodes(placed, EVERYTHING)
                 parked[placed.uid] = placed
+
+
+HARD = (TopologySpreadConstraint(1, HOSTNAME_LABEL),)
+REPLICAS = tuple(
+    pod(f"web-{i}", on=on, owner="ReplicaSet/web") for i, on in enumerate(("n1", "n2", "n2"))
+)
+SPREADING = SchedulerProfiles({MINE: SchedulerProfile(MINE, default_constraints=HARD)})
+
+
+def hosts(*names: str) -> list[ClusterObject]:
+    return [node(name, labels={HOSTNAME_LABEL: name}) for name in names]
+
+
+def test_hard_default_constraints_reject_nodes_with_more_pods_of_the_same_controller() -> None:
+    fit = fit_by(SPREADING, *hosts("n1", "n2", "n3"), *REPLICAS)
+    first = REPLICAS[0]
+
+    assert fitting_nodes(fit, of(MINE, first)) == {"n1", "n3"}
+    assert fitting_nodes(fit, first) == {"n1", "n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    "a_pod",
+    [
+        pytest.param(pod("alone", on="n2", owner=None), id="no controller"),
+        pytest.param(pod("j", on="n2", owner="Job/web"), id="a Job"),
+        pytest.param(pod("x", on="n2", owner="ReplicaSet/other"), id="another controller"),
+        pytest.param(
+            with_spec(
+                REPLICAS[1],
+                topology_spread_constraints=(
+                    replace(HARD[0], when_unsatisfiable="ScheduleAnyway"),
+                ),
+            ),
+            id="a constraint of its own",
+        ),
+    ],
+)
+def test_hard_default_constraints_hold_for_replicas_without_a_constraint_alone(a_pod: Pod) -> None:
+    fit = fit_by(SPREADING, *hosts("n1", "n2", "n3"), *REPLICAS, a_pod)
+
+    assert fitting_nodes(fit, of(MINE, a_pod)) == {"n1", "n2", "n3"}
+
+
+def test_replicas_that_terminate_do_not_count_for_default_constraints() -> None:
+    leaving = replace(REPLICAS[2], deletion_s=1)
+    fit = fit_by(SPREADING, *hosts("n1", "n2", "n3"), REPLICAS[0], leaving)
+
+    assert fitting_nodes(fit, of(MINE, pod("new", owner="ReplicaSet/web"))) == {"n2", "n3"}
+
+
+def test_a_replica_that_goes_is_news_for_one_that_default_constraints_kept_where_it_is() -> None:
+    state = ClusterState()
+    first, second = (of(MINE, each) for each in REPLICAS[:2])
+    for each in (*hosts("n1", "n2"), first, second):
+        state.upsert(each)
+    other = replace(first, uid="db", name="db", owners=pod("db", owner="ReplicaSet/db").owners)
+    for each in (other, *(replace(other, uid=f"db-{i}", node="n2") for i in range(2))):
+        state.upsert(each)
+    fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0, SPREADING)
+    third = of(MINE, pod("web-3", on="n2", owner="ReplicaSet/web"))
+    fit.apply_changes(state.upsert(third), 0.0)
+    assert fit.find_other_node(other, EVERYTHING) is None
+    fit.diagnose_other_nodes(other, EVERYTHING)
+    assert fit.find_other_node(first, EVERYTHING) is None
+    waits = fit.diagnose_other_nodes(first, EVERYTHING).wake_on
+    fit.take_capacity_hints()
+
+    fit.apply_changes(state.remove(third), 0.0)
+
+    assert {hint.wake for hint in fit.take_capacity_hints()} & set(waits)

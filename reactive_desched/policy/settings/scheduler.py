@@ -35,7 +35,7 @@ from reactive_desched.model.node_scores import (
     Allocation,
     ScoreRules,
 )
-from reactive_desched.model.objects import DEFAULT_SCHEDULER
+from reactive_desched.model.objects import DEFAULT_SCHEDULER, TopologySpreadConstraint
 from reactive_desched.model.scheduler_profile import (
     FILTERS,
     INTER_POD_AFFINITY,
@@ -46,6 +46,7 @@ from reactive_desched.model.scheduler_profile import (
     SchedulerProfile,
     SchedulerProfiles,
 )
+from reactive_desched.model.spread import HONOR
 from reactive_desched.policy.yaml.decode import fields_by_key
 from reactive_desched.primitives.hints import quote, sole_near_name
 
@@ -347,6 +348,18 @@ class DefaultConstraint(Section):
         return self.when_unsatisfiable == "DoNotSchedule"
 
     @property
+    def constraint(self) -> TopologySpreadConstraint:
+        """The constraint as node fit has it, without a selector."""
+        return TopologySpreadConstraint(
+            self.max_skew,
+            self.topology_key,
+            self.when_unsatisfiable,
+            min_domains=self.min_domains,
+            node_affinity_policy=self.node_affinity_policy or HONOR,
+            node_taints_policy=self.node_taints_policy or "Ignore",
+        )
+
+    @property
     def is_plain(self) -> bool:
         """Say whether nodes count for it as for a constraint that says nothing of them."""
         return self.node_affinity_policy != "Ignore" and self.node_taints_policy != "Honor"
@@ -364,9 +377,9 @@ class PodTopologySpreadConfig(_TypedArgs):
         return self
 
     @property
-    def has_hard_defaults(self) -> bool:
-        """Say whether nodes reject pods that declare no constraint."""
-        return any(each.is_hard for each in self.default_constraints)
+    def hard_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
+        """Return what keeps pods off nodes that declare no constraint."""
+        return tuple(each.constraint for each in self.default_constraints if each.is_hard)
 
     def default_spread(self) -> tuple[tuple[str, int], ...] | None:
         """Return what pods without constraints are spread by; None where we lack a rule of it."""
@@ -450,7 +463,11 @@ class SchedulerProfileSettings(Section):
             frozenset(resources.ignored_resource_groups),
             tuple(self._not_known(has_extenders=has_extenders)),
             None if has_extenders else self._scores(affinity, resources),
+            self._hard_constraints(),
         )
+
+    def _hard_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
+        return self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).hard_constraints
 
     def _scores(
         self, affinity: NodeAffinityConfig, resources: NodeResourcesFitConfig
@@ -486,8 +503,8 @@ class SchedulerProfileSettings(Section):
         """Yield what may reject nodes, and node fit has no rule of."""
         if has_extenders:
             yield "extenders"
-        if self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).has_hard_defaults:
-            yield "default constraints of PodTopologySpread"
+        if self._hard_constraints():
+            yield "default constraints of PodTopologySpread for pods that a Service alone selects"
         added = self.plugins.multi_point.added | self.plugins.filter.added
         if foreign := sorted(added - _PLUGINS):
             yield f"plugins {', '.join(foreign)}"
