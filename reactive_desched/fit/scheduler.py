@@ -188,6 +188,10 @@ class SchedulerNodeFit(EvictionParticipant):
         self._sync_nodes()
         return self._filters.closed_domains(pod)
 
+    def unknown_scores(self, pod: Pod) -> str:
+        """Say why it is not known which node a pod's scheduler takes first; empty where it is."""
+        return self._filters.profiles.unknown_scores(pod.spec)
+
     def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[Sequence[str], Diagnosis]:
         """Name the nodes of the highest score among the others, and count why the rest do not fit.
 

@@ -76,8 +76,9 @@ class SchedulerProfile(Struct, frozen=True):
     `added_affinity` is what a node must match beside the pod's own affinity. NodeResourcesFit takes
     no notice of `ignored_resources`, nor of extended resources whose names begin with one of
     `ignored_groups`. `not_known` may reject nodes as well, and node fit has no rule of it.
-    Without `scores` nothing is said of the node that is taken first. `default_constraints` hold
-    for pods that declare no spread constraint, and have no selectors of their own.
+    Without `scores`, because of `unknown_scores`, nothing is said of the node that is taken first.
+    `default_constraints` hold for pods that declare no spread constraint, and have no selectors of
+    their own.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -88,6 +89,7 @@ class SchedulerProfile(Struct, frozen=True):
     not_known: tuple[str, ...] = ()
     scores: ScoreRules | None = DEFAULT_SCORES
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    unknown_scores: tuple[str, ...] = ()
 
     def requests(self, spec: PodSpec) -> ResourceList:
         """Return the requests of a pod that NodeResourcesFit looks at."""
@@ -166,6 +168,16 @@ class SchedulerProfiles(Struct, frozen=True):
         """
         profile = self.by_name.get(scheduler)
         return without if profile is None else profile.scores
+
+    def unknown_scores(self, spec: PodSpec) -> str:
+        """Say why the scores are not known by which a pod's scheduler chooses a node; empty: not.
+
+        Of a scheduler without a profile nothing is known but of the default one.
+        """
+        if (found := self.by_name.get(spec.scheduler_name)) is not None:
+            return ", ".join(found.unknown_scores)
+        is_default = spec.scheduler_name == DEFAULT_SCHEDULER
+        return "" if is_default else f"scheduler {spec.scheduler_name} has no profile"
 
     def scores(self) -> Iterator[ScoreRules]:
         """Yield the scores of all profiles that are known."""

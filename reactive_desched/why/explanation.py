@@ -485,10 +485,13 @@ class Explainer:
     def _nodes(self, pod: Pod, instance: PluginInstance) -> str:
         """Say which other node fits the pod best, and why the rest do not.
 
-        Where the scores of its scheduler are not known, nothing is said of the best.
+        Where the scores of its scheduler are not known, it says why instead.
         """
         fit = self._controller.node_fit
         best, diagnosis = fit.explain_other_nodes(pod, instance.view.target_selector)
+        unknown = fit.unknown_scores(pod) if diagnosis.available else ""
+        if unknown:
+            return f"{diagnosis}; which node is taken first is not known: {unknown}"
         if not best:
             return str(diagnosis)
         equal = f", or another of {len(best)} with the same score" if len(best) > 1 else ""

@@ -4,11 +4,11 @@ A KubeSchedulerConfiguration (v1) is read as strictly as a policy. What decides 
 a pod becomes a `SchedulerProfile`; what tunes the process of the scheduler is read and not used.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from reactive_desched.api.args import (
     FieldError,
@@ -19,7 +19,7 @@ from reactive_desched.api.args import (
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
-from reactive_desched.model.labels import Requirement
+from reactive_desched.model.labels import Requirement, label_key_error
 from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.node_scores import (
     BALANCED_ALLOCATION_WEIGHT,
@@ -47,11 +47,24 @@ from reactive_desched.model.scheduler_profile import (
     SchedulerProfiles,
 )
 from reactive_desched.model.spread import HONOR
-from reactive_desched.policy.yaml.decode import fields_by_key
+from reactive_desched.policy.settings.scheduler_checks import (
+    API_VERSION,
+    GONE_PLUGINS,
+    UNREAD_ARGUMENTS,
+    ClientConnectionConfig,
+    LeaderElectionConfig,
+    Percentage,
+    TypedArgs,
+    extender_errors,
+    model_errors,
+    repeated,
+)
 from reactive_desched.primitives.hints import quote, sole_near_name
 
-API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
+
+DEFAULT_POD_INITIAL_BACKOFF_S: Final = 1
+DEFAULT_POD_MAX_BACKOFF_S: Final = 10
 
 MAX_CONFIGURATIONS: Final = 20
 MAX_PROFILES: Final = 50
@@ -201,14 +214,7 @@ class AddedAffinity(Section):
         return None if required is None else NodeSelector(tuple(_terms(required)))
 
 
-class _TypedArgs(Section):
-    """Arguments of a plugin; their type may be written with them."""
-
-    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION
-    kind: str = ""
-
-
-class NodeAffinityConfig(_TypedArgs):
+class NodeAffinityConfig(TypedArgs):
     """The arguments of NodeAffinity."""
 
     added_affinity: AddedAffinity | None = None
@@ -290,7 +296,12 @@ class ScoringStrategy(Section):
     def _errors(self) -> Iterator[FieldError]:
         shape = self._shape
         path = ("requestedToCapacityRatio", "shape")
-        if self.type == REQUESTED_TO_CAPACITY_RATIO and not shape:
+        is_ratio = self.type == REQUESTED_TO_CAPACITY_RATIO
+        if self.requested_to_capacity_ratio is not None and not is_ratio:
+            message = f"does not belong to {self.type}"
+            hint = f"remove it, or write type: {REQUESTED_TO_CAPACITY_RATIO}"
+            yield FieldError(message, hint, path[:1], rule=Rule.CONTRADICTING_SETTINGS)
+        if is_ratio and not shape:
             hint = "write shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]"
             yield FieldError("has no points", hint, path, rule=Rule.MISSING_FIELD)
         for number, (one, two) in enumerate(pairwise(shape), start=1):
@@ -303,7 +314,7 @@ class ScoringStrategy(Section):
                 )
 
 
-class NodeResourcesFitConfig(_TypedArgs):
+class NodeResourcesFitConfig(TypedArgs):
     """The arguments of NodeResourcesFit."""
 
     ignored_resources: tuple[str, ...] = ()
@@ -321,6 +332,9 @@ class NodeResourcesFitConfig(_TypedArgs):
         return SPREADING if self.scoring_strategy is None else self.scoring_strategy.allocation
 
     def _errors(self) -> Iterator[FieldError]:
+        for number, name in enumerate(self.ignored_resources):
+            if error := label_key_error(name):
+                yield FieldError(error, "", ("ignoredResources", number), rule=Rule.NOT_A_NAME)
         for number, group in enumerate(self.ignored_resource_groups):
             if "/" in group:
                 hint = f"write {group.partition('/')[0]}"
@@ -365,7 +379,7 @@ class DefaultConstraint(Section):
         return self.node_affinity_policy != "Ignore" and self.node_taints_policy != "Honor"
 
 
-class PodTopologySpreadConfig(_TypedArgs):
+class PodTopologySpreadConfig(TypedArgs):
     """The arguments of PodTopologySpread."""
 
     default_constraints: tuple[DefaultConstraint, ...] = ()
@@ -398,9 +412,17 @@ class PodTopologySpreadConfig(_TypedArgs):
                 ("defaultConstraints",),
                 rule=Rule.CONTRADICTING_SETTINGS,
             )
+        names = (
+            f"{each.topology_key}, {each.when_unsatisfiable}" for each in self.default_constraints
+        )
+        yield from repeated(names, ("defaultConstraints",))
+        for number, each in enumerate(self.default_constraints):
+            if error := label_key_error(each.topology_key):
+                path = ("defaultConstraints", number, "topologyKey")
+                yield FieldError(error, "", path, rule=Rule.NOT_A_NAME)
 
 
-_ARGUMENTS: Final[Mapping[str, type[_TypedArgs]]] = {
+_ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
     "NodeAffinity": NodeAffinityConfig,
     "NodeResourcesFit": NodeResourcesFitConfig,
     POD_TOPOLOGY_SPREAD: PodTopologySpreadConfig,
@@ -420,24 +442,32 @@ class SchedulerPluginConfig(Section):
     name: str = Field(description="The plugin.")
     args: Mapping[str, object] = Field(
         default={},
-        description="Its arguments; those of NodeAffinity, NodeResourcesFit and PodTopologySpread "
-        "are read strictly.",
+        description="Its arguments; those of the kube-scheduler's own plugins are read strictly.",
     )
 
     @model_validator(mode="after")
     def _check_args(self) -> "SchedulerPluginConfig":
-        model = _ARGUMENTS.get(self.name)
-        raise_field_errors(() if model is None else _argument_errors(model, self.args))
+        model = _ARGUMENTS.get(self.name) or UNREAD_ARGUMENTS.get(self.name)
+        if model is not None:
+            raise_field_errors(prefixed("args", self._errors(model)))
         return self
+
+    def _errors(self, model: type[TypedArgs]) -> Iterator[FieldError]:
+        yield from model_errors(model, self.args)
+        kind, own = self.args.get("kind", ""), f"{self.name}Args"
+        if kind not in ("", own):
+            message = f"{quote(str(kind))} are no arguments of {self.name}"
+            yield FieldError(message, f"write {own}", ("kind",), rule=Rule.WRONG_TYPE)
 
 
 class SchedulerProfileSettings(Section):
     """A profile of a kube-scheduler."""
 
     scheduler_name: Annotated[str, Field(min_length=1)] = Field(
-        default=DEFAULT_SCHEDULER, description="The `schedulerName` of the pods it is for."
+        default=DEFAULT_SCHEDULER,
+        description="The `schedulerName` of the pods it is for; required beside other profiles.",
     )
-    percentage_of_nodes_to_score: int | None = Field(default=None, description="Not used.")
+    percentage_of_nodes_to_score: Percentage | None = Field(default=None, description="Not used.")
     plugins: SchedulerPlugins = Field(
         default=SchedulerPlugins.model_construct(), description="Plugins switched on and off."
     )
@@ -447,7 +477,7 @@ class SchedulerProfileSettings(Section):
 
     @model_validator(mode="after")
     def _check_names(self) -> "SchedulerProfileSettings":
-        raise_field_errors((*self._misspelt(), *self._configured_twice()))
+        raise_field_errors((*self._misspelt(), *self._gone(), *self._configured_twice()))
         return self
 
     def profile(self, *, has_extenders: bool) -> SchedulerProfile:
@@ -455,6 +485,7 @@ class SchedulerProfileSettings(Section):
         affinity = self._args(NodeAffinityConfig, "NodeAffinity")
         resources = self._args(NodeResourcesFitConfig, "NodeResourcesFit")
         added = affinity.added_affinity
+        unknown = tuple(self._unknown_scores(affinity, has_extenders=has_extenders))
         return SchedulerProfile(
             self.scheduler_name,
             self.plugins.filters,
@@ -462,32 +493,36 @@ class SchedulerProfileSettings(Section):
             frozenset(resources.ignored_resources),
             frozenset(resources.ignored_resource_groups),
             tuple(self._not_known(has_extenders=has_extenders)),
-            None if has_extenders else self._scores(affinity, resources),
+            None if unknown else self._scores(resources),
             self._hard_constraints(),
+            unknown,
         )
 
     def _hard_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
         return self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).hard_constraints
 
-    def _scores(
-        self, affinity: NodeAffinityConfig, resources: NodeResourcesFitConfig
-    ) -> ScoreRules | None:
-        """Return the scores of nodes; None where something of them is not known."""
-        weights, added = self.plugins.score_weights, affinity.added_affinity
+    def _unknown_scores(
+        self, affinity: NodeAffinityConfig, *, has_extenders: bool
+    ) -> Iterator[str]:
+        """Yield what decides which node is taken first, and node fit has no rule of."""
+        added, pre_score = affinity.added_affinity, self.plugins.pre_score
+        if has_extenders:
+            yield "extenders"
+        if self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).default_spread() is None:
+            yield "node policies in defaultConstraints"
+        if foreign := sorted(self.plugins.score_weights.keys() - _PLUGINS):
+            yield f"plugins {', '.join(foreign)}"
+        if pre_score.enabled or pre_score.disabled:
+            yield "plugins.preScore"
+        if added is not None and added.preferred_during_scheduling_ignored_during_execution:
+            yield "preferred addedAffinity"
+        for each in self.plugin_config:
+            unread = _UNREAD_SCORING_ARGUMENTS.get(each.name, frozenset()) & each.args.keys()
+            yield from (f"{each.name}.{argument}" for argument in sorted(unread))
+
+    def _scores(self, resources: NodeResourcesFitConfig) -> ScoreRules:
+        weights = self.plugins.score_weights
         spread = self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).default_spread()
-        pre_score = self.plugins.pre_score
-        if (
-            spread is None
-            or weights.keys() - _PLUGINS
-            or pre_score.enabled
-            or pre_score.disabled
-            or (added and added.preferred_during_scheduling_ignored_during_execution)
-            or any(
-                _UNREAD_SCORING_ARGUMENTS.get(each.name, frozenset()) & each.args.keys()
-                for each in self.plugin_config
-            )
-        ):
-            return None
         return ScoreRules(
             resources.allocation,
             weights.get(NODE_RESOURCES_FIT, 0),
@@ -496,7 +531,7 @@ class SchedulerProfileSettings(Section):
             weights.get(NODE_AFFINITY, 0),
             weights.get(INTER_POD_AFFINITY, 0),
             weights.get(POD_TOPOLOGY_SPREAD, 0),
-            spread,
+            spread or (),
         )
 
     def _not_known(self, *, has_extenders: bool) -> Iterator[str]:
@@ -534,6 +569,22 @@ class SchedulerProfileSettings(Section):
                         fix=fix_to(near),
                     )
 
+    def _gone(self) -> Iterator[FieldError]:
+        """Yield the plugins that are enabled or configured, and v1 has no more."""
+        enabled = (
+            (("plugins", file_key(point), "enabled", number, "name"), each.name)
+            for point, plugins in self.plugins
+            for number, each in enumerate(plugins.enabled)
+        )
+        configured = (
+            (("pluginConfig", number, "name"), each.name)
+            for number, each in enumerate(self.plugin_config)
+        )
+        for path, name in (*enabled, *configured):
+            if name in GONE_PLUGINS:
+                message, hint = f"{name} is no plugin of v1", "write NodeVolumeLimits"
+                yield FieldError(message, hint, path, rule=Rule.UNKNOWN_PLUGIN)
+
     def _configured_twice(self) -> Iterator[FieldError]:
         names = [each.name for each in self.plugin_config]
         for number, name in enumerate(names):
@@ -556,22 +607,63 @@ class SchedulerConfiguration(Section):
     profiles: Annotated[tuple[SchedulerProfileSettings, ...], Field(max_length=MAX_PROFILES)] = (
         Field(
             default=(SchedulerProfileSettings.model_construct(),),
-            description="Its profiles; left out, one with the default plugins.",
+            description="Its profiles; none, one with the default plugins.",
         )
     )
     extenders: tuple[Mapping[str, object], ...] = Field(
         default=(),
         description="Programs that the scheduler asks as well; what they answer is not known here.",
     )
-    parallelism: int | None = Field(default=None, description="Not used.")
+    parallelism: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Not used.")
     leader_election: object = Field(default=None, description="Not used.")
     client_connection: object = Field(default=None, description="Not used.")
     enable_profiling: bool | None = Field(default=None, description="Not used.")
     enable_contention_profiling: bool | None = Field(default=None, description="Not used.")
-    percentage_of_nodes_to_score: int | None = Field(default=None, description="Not used.")
-    pod_initial_backoff_seconds: int | None = Field(default=None, description="Not used.")
+    percentage_of_nodes_to_score: Percentage | None = Field(default=None, description="Not used.")
+    pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Not used."
+    )
     pod_max_backoff_seconds: int | None = Field(default=None, description="Not used.")
     delay_cache_until_active: bool | None = Field(default=None, description="Not used.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "SchedulerConfiguration":
+        parts = (
+            ("leaderElection", LeaderElectionConfig, self.leader_election),
+            ("clientConnection", ClientConnectionConfig, self.client_connection),
+        )
+        errors = [
+            each
+            for key, model, written in parts
+            if isinstance(written, Mapping)
+            for each in prefixed(key, model_errors(model, written))
+        ]
+        raise_field_errors((*errors, *extender_errors(self.extenders), *self._errors()))
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        first = DEFAULT_POD_INITIAL_BACKOFF_S
+        if self.pod_initial_backoff_seconds is not None:
+            first = self.pod_initial_backoff_seconds
+        most = self.pod_max_backoff_seconds
+        if (DEFAULT_POD_MAX_BACKOFF_S if most is None else most) < first:
+            key = "podInitialBackoffSeconds" if most is None else "podMaxBackoffSeconds"
+            message = f"podMaxBackoffSeconds is below podInitialBackoffSeconds, {first}"
+            hint = f"write {first} or more for podMaxBackoffSeconds"
+            yield FieldError(message, hint, (key,), rule=Rule.CONTRADICTING_SETTINGS)
+        for number, each in enumerate(self.profiles):
+            if len(self.profiles) > 1 and "scheduler_name" not in each.model_fields_set:
+                hint = "write schedulerName: only a single profile has one by default"
+                path = ("profiles", number)
+                message = "has no schedulerName"
+                yield FieldError(message, hint, path, rule=Rule.MISSING_FIELD)
+            if each.plugins.queue_sort != self.profiles[0].plugins.queue_sort:
+                yield FieldError(
+                    "differs from that of the first profile",
+                    "write the same for all: the scheduler has one queue",
+                    ("profiles", number, "plugins", "queueSort"),
+                    rule=Rule.CONTRADICTING_SETTINGS,
+                )
 
 
 class SchedulerSettings(Section):
@@ -601,7 +693,7 @@ class SchedulerSettings(Section):
         found = [
             each.profile(has_extenders=bool(config.extenders))
             for config in self.config
-            for each in config.profiles
+            for each in config.profiles or (SchedulerProfileSettings(),)
         ]
         return SchedulerProfiles(
             {each.name: each for each in found}, self.unknown_scheduler == "hold"
@@ -631,40 +723,3 @@ def _terms(required: RequiredAffinity) -> Iterator[NodeSelectorTerm]:
 
 def _requirement(written: SelectorRequirement) -> Requirement:
     return Requirement(written.key, written.operator, written.values)
-
-
-def _argument_errors(model: type[BaseModel], args: Mapping[str, object]) -> Iterable[FieldError]:
-    """Return what is wrong in the arguments of a plugin, each at its place below the entry."""
-    try:
-        model.model_validate(args)
-    except ValidationError as error:
-        found = error.errors(include_url=False)
-        return [each for problem in found for each in _as_field_errors(model, problem)]
-    return ()
-
-
-def _as_field_errors(
-    model: type[BaseModel],
-    problem: Mapping[str, Any],  # what pydantic says of an error
-) -> Iterator[FieldError]:
-    path: tuple[str | int, ...] = tuple(problem["loc"])
-    inner = problem.get("ctx", {}).get("error")
-    if errors := getattr(inner, "errors", ()):
-        for step in reversed(path):
-            errors = prefixed(step, errors)
-        yield from prefixed("args", errors)
-    elif problem["type"] == "extra_forbidden":
-        key = str(path[-1])
-        near = sole_near_name(key, fields_by_key(model)) if len(path) == 1 else None
-        yield FieldError(
-            "unknown field",
-            f"write {near}" if near else "remove it: nothing reads it",
-            ("args", *path),
-            rule=Rule.UNKNOWN_FIELD,
-            fix=fix_to(near),
-            at_key=True,
-        )
-    else:
-        message = str(problem["msg"])
-        message = message[:1].lower() + message[1:]
-        yield FieldError(message, "", ("args", *path), rule=Rule.WRONG_TYPE)

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from reactive_desched.api.args import FieldError
 from reactive_desched.model.node_scores import Allocation, ScoreRules
 from reactive_desched.model.objects import PodSpec
 from reactive_desched.model.scheduler_profile import FILTERS, SchedulerProfile
@@ -273,7 +274,7 @@ def test_several_schedulers_have_profiles_by_their_names() -> None:
 @pytest.mark.parametrize(
     "profiles",
     [
-        pytest.param([{}, {}], id="one name twice"),
+        pytest.param([{"schedulerName": "default-scheduler"}] * 2, id="one name twice"),
         pytest.param(
             [{"plugins": {"filter": {"disabled": named("NodePort")}}}],
             id="a slip in a plugin's name",
@@ -332,3 +333,160 @@ def test_what_is_wrong_is_refused(profiles: list[Written], golden: Golden) -> No
 
     (problem,) = refused.value.errors()
     assert problem["msg"] == golden()
+
+
+def extender(**more: Any) -> Written:  # any YAML value
+    return {"extenders": [{"urlPrefix": "http://x", **more}]}
+
+
+REFUSED_BY_THE_SCHEDULER: list[tuple[list[Written], Written, tuple[str | int, ...]]] = [
+    ([{}, {"schedulerName": "b"}], {}, ("profiles", 0)),
+    ([{}], {"parallelism": 0}, ("parallelism",)),
+    ([{}], {"percentageOfNodesToScore": 101}, ("percentageOfNodesToScore",)),
+    ([{}], {"podInitialBackoffSeconds": 0}, ("podInitialBackoffSeconds",)),
+    ([{}], {"podInitialBackoffSeconds": 11}, ("podInitialBackoffSeconds",)),
+    (
+        [{}],
+        {"podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 4},
+        ("podMaxBackoffSeconds",),
+    ),
+    (
+        [
+            {"schedulerName": "a"},
+            {"schedulerName": "b", "plugins": {"queueSort": {"enabled": named("Mine")}}},
+        ],
+        {},
+        ("profiles", 1, "plugins", "queueSort"),
+    ),
+    ([{}], {"leaderElection": {"resourceLock": "endpoints"}}, ("leaderElection", "resourceLock")),
+    ([{}], {"leaderElection": {"leaderElected": True}}, ("leaderElection", "leaderElected")),
+    ([{}], {"clientConnection": {"QPS": 3}}, ("clientConnection", "QPS")),
+    ([{}], extender(prioritizeVerb="p"), ("extenders", 0, "weight")),
+    ([{}], extender(verb="p"), ("extenders", 0, "verb")),
+    (
+        [{}],
+        extender(managedResources=[{"name": "cpu"}]),
+        ("extenders", 0, "managedResources", 0, "name"),
+    ),
+    (
+        [{}],
+        {"extenders": [{"urlPrefix": "a", "bindVerb": "b"}, {"urlPrefix": "c", "bindVerb": "d"}]},
+        ("extenders", 1, "bindVerb"),
+    ),
+    (
+        [{"plugins": {"filter": {"enabled": named("EBSLimits")}}}],
+        {},
+        ("profiles", 0, "plugins", "filter", "enabled", 0, "name"),
+    ),
+    ([configured("InterPodAffinity", hardPodAffinityWeight=101)], {}, ("hardPodAffinityWeight",)),
+    ([configured("InterPodAffinity", hardPodAfinityWeight=1)], {}, ("hardPodAfinityWeight",)),
+    ([configured("InterPodAffinity", kind="NodeAffinityArgs")], {}, ("kind",)),
+    (
+        [
+            configured(
+                "DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0
+            )
+        ],
+        {},
+        ("minCandidateNodesPercentage",),
+    ),
+    (
+        [configured("NodeResourcesBalancedAllocation", resources=[{"name": "a", "weight": 2}])],
+        {},
+        ("resources", 0, "weight"),
+    ),
+    (
+        [configured("NodeResourcesBalancedAllocation", resources=named("a", "a"))],
+        {},
+        ("resources", 1, "name"),
+    ),
+    ([configured("VolumeBinding", bindTimeoutSeconds=-1)], {}, ("bindTimeoutSeconds",)),
+    ([configured("VolumeBinding", shape=[])], {}, ("shape",)),
+    (
+        [
+            configured(
+                "PodTopologySpread",
+                defaultingType="List",
+                defaultConstraints=[spread("zone"), spread("zone")],
+            )
+        ],
+        {},
+        ("defaultConstraints", 1),
+    ),
+    (
+        [configured("NodeResourcesFit", ignoredResources=["a b"])],
+        {},
+        ("ignoredResources", 0),
+    ),
+    (
+        [strategy(type="MostAllocated", requestedToCapacityRatio={"shape": []})],
+        {},
+        ("scoringStrategy", "requestedToCapacityRatio"),
+    ),
+]
+"""Each with the end of the path at which it is said."""
+
+
+@pytest.mark.parametrize(("profiles", "more", "path"), REFUSED_BY_THE_SCHEDULER)
+def test_what_the_kube_scheduler_refuses_is_refused_at_its_place(
+    profiles: list[Written], more: Written, path: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        read(*profiles, **more)
+
+    found = {
+        (*problem["loc"], *each.path)
+        for problem in refused.value.errors()
+        for each in getattr(problem.get("ctx", {}).get("error"), "errors", [FieldError("")])
+    }
+    assert any(each[-len(path) :] == path for each in found), found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"profiles": []},
+        {"leaderElection": {"leaderElect": False, "resourceLock": "leases"}},
+        {"clientConnection": {"kubeconfig": "/k", "qps": 50.0, "burst": 100}},
+        extender(
+            enableHTTPS=True,
+            tlsConfig={"insecure": True, "caFile": "/ca"},
+            httpTimeout="5s",
+            filterVerb="f",
+            managedResources=[{"name": "example.com/gpu", "ignoredByScheduler": True}],
+        ),
+        {"podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 2, "parallelism": 16},
+    ],
+)
+def test_what_the_kube_scheduler_takes_is_taken(more: Written) -> None:
+    settings = SchedulerSettings.model_validate({"config": [more]})
+
+    assert settings.profiles().by_name.keys() == {"default-scheduler"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "more", "unknown"),
+    [
+        ({}, {}, ()),
+        ({}, extender(), ("extenders",)),
+        (
+            configured("InterPodAffinity", hardPodAffinityWeight=5),
+            {},
+            ("InterPodAffinity.hardPodAffinityWeight",),
+        ),
+        (
+            configured("NodeResourcesBalancedAllocation", resources=named("cpu")),
+            {},
+            ("NodeResourcesBalancedAllocation.resources",),
+        ),
+        ({"plugins": {"score": {"enabled": named("Mine")}}}, {}, ("plugins Mine",)),
+        ({"plugins": {"preScore": {"disabled": named("*")}}}, {}, ("plugins.preScore",)),
+    ],
+)
+def test_what_is_not_known_of_scores_is_named(
+    profile: Written, more: Written, unknown: tuple[str, ...]
+) -> None:
+    found = only(profile, **more)
+
+    assert found.unknown_scores == unknown
+    assert (found.scores is None) == bool(unknown)

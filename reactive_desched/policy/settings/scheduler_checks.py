@@ -1,0 +1,252 @@
+"""What the kube-scheduler checks in its configuration, and node fit does not read.
+
+A file that it would refuse is refused here, by the rules of `ValidateKubeSchedulerConfiguration`
+and of its plugins in 1.36.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from reactive_desched.api.args import (
+    FieldError,
+    Section,
+    fix_to,
+    prefixed,
+    raise_field_errors,
+)
+from reactive_desched.api.rules import Rule
+from reactive_desched.model.labels import label_key_error
+from reactive_desched.policy.yaml.decode import fields_by_key
+from reactive_desched.primitives.hints import quote, sole_near_name
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+
+GONE_PLUGINS: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+"""The plugins that v1 refuses: NodeVolumeLimits has taken their place."""
+
+Percentage = Annotated[int, Field(ge=0, le=100)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class TypedArgs(Section):
+    """Arguments of a plugin; their type may be written with them."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION
+    kind: str = ""
+
+
+class _DefaultPreemption(TypedArgs):
+    """The arguments of DefaultPreemption."""
+
+    min_candidate_nodes_percentage: Percentage = 10
+    min_candidate_nodes_absolute: Count = 100
+
+    @model_validator(mode="after")
+    def _check(self) -> "_DefaultPreemption":
+        if not self.min_candidate_nodes_percentage and not self.min_candidate_nodes_absolute:
+            path = ("minCandidateNodesPercentage",)
+            hint = "write more than 0 for one of them"
+            message = "must not be 0 together with minCandidateNodesAbsolute"
+            raise_field_errors([FieldError(message, hint, path, rule=Rule.OUT_OF_BOUNDS)])
+        return self
+
+
+class _InterPodAffinity(TypedArgs):
+    """The arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: Percentage = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class _BalancedResource(Section):
+    """A resource of NodeResourcesBalancedAllocation; its weight is 1."""
+
+    name: Annotated[str, Field(min_length=1)]
+    weight: Literal[0, 1] = 1
+
+
+class _BalancedAllocation(TypedArgs):
+    """The arguments of NodeResourcesBalancedAllocation."""
+
+    resources: tuple[_BalancedResource, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> "_BalancedAllocation":
+        names = [each.name for each in self.resources]
+        raise_field_errors(repeated(names, ("resources",), "name"))
+        return self
+
+
+class _VolumeBinding(TypedArgs):
+    """The arguments of VolumeBinding; its `shape` needs a feature that is off by default."""
+
+    bind_timeout_seconds: Count = 600
+
+
+class _DynamicResources(TypedArgs):
+    """The arguments of DynamicResources."""
+
+    filter_timeout: str | None = None
+    binding_timeout: str | None = None
+
+
+UNREAD_ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
+    "DefaultPreemption": _DefaultPreemption,
+    "DynamicResources": _DynamicResources,
+    "InterPodAffinity": _InterPodAffinity,
+    "NodeResourcesBalancedAllocation": _BalancedAllocation,
+    "VolumeBinding": _VolumeBinding,
+}
+"""The arguments of the kube-scheduler's plugins that are checked and not used."""
+
+
+class _TLS(Section):
+    """How an extender is reached over TLS."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = ""
+
+
+class _ManagedResource(Section):
+    """A resource that an extender manages."""
+
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+class _Extender(Section):
+    """A program that the scheduler asks as well."""
+
+    url_prefix: str
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: Annotated[bool, Field(alias="enableHTTPS")] = False
+    tls_config: _TLS | None = None
+    http_timeout: str | None = None
+    node_cache_capable: bool = False
+    managed_resources: tuple[_ManagedResource, ...] = ()
+    ignorable: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> "_Extender":
+        raise_field_errors(self._errors())
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        if self.prioritize_verb and self.weight <= 0:
+            hint = "write a weight of 1 or more, or remove prioritizeVerb"
+            message = "must be above 0 beside prioritizeVerb"
+            yield FieldError(message, hint, ("weight",), rule=Rule.OUT_OF_BOUNDS)
+        for number, each in enumerate(self.managed_resources):
+            group, slash, _ = each.name.partition("/")
+            if not slash or label_key_error(each.name) or "kubernetes.io/" in f"{group}/":
+                yield FieldError(
+                    f"{quote(each.name)} is no extended resource",
+                    "write it with its domain, such as example.com/gpu",
+                    ("managedResources", number, "name"),
+                    rule=Rule.NOT_A_NAME,
+                )
+
+
+class LeaderElectionConfig(Section):
+    """How replicas of the scheduler elect one: checked and not used."""
+
+    leader_elect: bool = True
+    lease_duration: str = ""
+    renew_deadline: str = ""
+    retry_period: str = ""
+    resource_lock: Literal["leases"] = "leases"
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+
+class ClientConnectionConfig(Section):
+    """How the scheduler reaches the API server: checked and not used."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 0
+    burst: int = 0
+
+
+def extender_errors(extenders: Iterable[Mapping[str, object]]) -> Iterator[FieldError]:
+    """Yield what is wrong in extenders, each at its place below the configuration."""
+    binders = 0
+    seen: set[object] = set()
+    for number, each in enumerate(extenders):
+        yield from prefixed("extenders", prefixed(number, model_errors(_Extender, each)))
+        binders += bool(each.get("bindVerb"))
+        if binders > 1 and each.get("bindVerb"):
+            path = ("extenders", number, "bindVerb")
+            message = "another extender binds already"
+            yield FieldError(message, "keep one of them", path, rule=Rule.CONTRADICTING_SETTINGS)
+        resources = each.get("managedResources")
+        for managed, resource in enumerate(resources if isinstance(resources, list) else ()):
+            name = resource.get("name") if isinstance(resource, dict) else None
+            if name in seen:
+                place = ("extenders", number, "managedResources", managed, "name")
+                yield _repeated(str(name), place)
+            seen.add(name)
+
+
+def repeated(names: Iterable[str], path: tuple[str, ...], *below: str) -> Iterator[FieldError]:
+    """Yield an error for each name that stands in a list before."""
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            yield _repeated(name, (*path, number, *below))
+        seen.add(name)
+
+
+def _repeated(name: str, path: tuple[str | int, ...]) -> FieldError:
+    message = f"{quote(name)} is listed already"
+    return FieldError(message, "keep one of the entries", path, rule=Rule.CONFIGURED_TWICE)
+
+
+def model_errors(model: type[BaseModel], written: Mapping[str, object]) -> Iterable[FieldError]:
+    """Return what is wrong in a value by its model, each at its place below the value."""
+    try:
+        model.model_validate(written)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        return [each for problem in found for each in _as_field_errors(model, problem)]
+    return ()
+
+
+def _as_field_errors(
+    model: type[BaseModel],
+    problem: Mapping[str, Any],  # what pydantic says of an error
+) -> Iterator[FieldError]:
+    path: tuple[str | int, ...] = tuple(problem["loc"])
+    inner = problem.get("ctx", {}).get("error")
+    if errors := getattr(inner, "errors", ()):
+        for step in reversed(path):
+            errors = prefixed(step, errors)
+        yield from errors
+    elif problem["type"] == "extra_forbidden":
+        key = str(path[-1])
+        near = sole_near_name(key, fields_by_key(model)) if len(path) == 1 else None
+        yield FieldError(
+            "unknown field",
+            f"write {near}" if near else "remove it: nothing reads it",
+            path,
+            rule=Rule.UNKNOWN_FIELD,
+            fix=fix_to(near),
+            at_key=True,
+        )
+    else:
+        message = str(problem["msg"])
+        message = message[:1].lower() + message[1:]
+        yield FieldError(message, "", path, rule=Rule.WRONG_TYPE)
