@@ -349,7 +349,7 @@ def test_replicas_that_terminate_do_not_count_for_default_constraints() -> None:
     assert fitting_nodes(fit, of(MINE, pod("new", owner="ReplicaSet/web"))) == {"n2", "n3"}
 
 
-def test_a_replica_that_goes_is_news_for_one_that_default_constraints_kept_where_it_is() -> None:
+def test_a_replica_that_goes_wakes_one_that_default_constraints_kept_where_it_is() -> None:
     state = ClusterState()
     first, second = (of(MINE, each) for each in REPLICAS[:2])
     for each in (*hosts("n1", "n2"), first, second):

@@ -4,11 +4,11 @@ A KubeSchedulerConfiguration (v1) is read as strictly as a policy. What decides 
 a pod becomes a `SchedulerProfile`; what tunes the process of the scheduler is read and not used.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, StrictBool, model_validator
 
 from reactive_desched.api.args import (
     FieldError,
@@ -25,7 +25,6 @@ from reactive_desched.model.node_scores import (
     BALANCED_ALLOCATION_WEIGHT,
     DEFAULT_SPREAD,
     INTER_POD_AFFINITY_WEIGHT,
-    LEAST_ALLOCATED,
     NODE_AFFINITY_WEIGHT,
     REQUESTED_TO_CAPACITY_RATIO,
     RESOURCES_FIT_WEIGHT,
@@ -86,6 +85,24 @@ _NOT_FILTERS: Final = frozenset(
 
 _PLUGINS: Final = FILTERS | _NOT_FILTERS
 
+_BELONG: Final[Mapping[str, frozenset[str]]] = {
+    "filter": FILTERS | {"NodeName"},
+    "score": frozenset(
+        {
+            "DynamicResources",
+            "ImageLocality",
+            "InterPodAffinity",
+            "NodeAffinity",
+            "NodeResourcesBalancedAllocation",
+            "NodeResourcesFit",
+            "PodTopologySpread",
+            "TaintToleration",
+            "VolumeBinding",
+        }
+    ),
+}
+"""The kube-scheduler's plugins that filter, and those that score."""
+
 BALANCED_ALLOCATION: Final = "NodeResourcesBalancedAllocation"
 
 SCORE_WEIGHTS: Final[Mapping[str, int]] = {
@@ -105,7 +122,9 @@ A = TypeVar("A", bound=BaseModel)
 class PluginReference(Section):
     """A plugin that a profile enables or disables."""
 
-    name: str = Field(description="The plugin; `*` in `disabled`: all that are enabled by default.")
+    name: Annotated[str, Field(min_length=1)] = Field(
+        description="The plugin; `*` in `disabled`: all that are enabled by default."
+    )
     weight: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
         default=0, description="Of its score; 0: 1."
     )
@@ -170,6 +189,10 @@ class SchedulerPlugins(Section):
         names = self._at(self.score, frozenset(SCORE_WEIGHTS))
         return {name: written.get(name) or SCORE_WEIGHTS.get(name, 1) for name in names}
 
+    def running(self, point: PluginSet, own: str) -> frozenset[str]:
+        """Return what may run at a point of which the kube-scheduler has one plugin by default."""
+        return self._at(point, frozenset({own})) - (_PLUGINS - {own})
+
     def _at(self, point: PluginSet, by_default: frozenset[str]) -> frozenset[str]:
         everywhere = self.multi_point.remove_from(by_default) | self.multi_point.added
         return point.remove_from(everywhere) | point.added
@@ -198,13 +221,20 @@ class RequiredAffinity(Section):
     node_selector_terms: tuple[SelectorTerm, ...] = Field(description="The terms.")
 
 
+class PreferredNodeTerm(Section):
+    """A term of preferred node affinity."""
+
+    weight: int = Field(default=0, description="What a node that matches gets.")
+    preference: SelectorTerm = Field(description="What it must match.")
+
+
 class AddedAffinity(Section):
     """Node affinity that every pod of the profile has beside its own."""
 
     required_during_scheduling_ignored_during_execution: RequiredAffinity | None = Field(
         default=None, description="What a node must match."
     )
-    preferred_during_scheduling_ignored_during_execution: object = Field(
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodeTerm, ...] = Field(
         default=(), description="Not used."
     )
 
@@ -230,15 +260,12 @@ class NodeAffinityConfig(TypedArgs):
         if selector is not None and not selector.node_selector_terms:
             hint = "write nodeSelectorTerms: [{…}]"
             yield FieldError("has no terms", hint, path, rule=Rule.MISSING_FIELD)
-        for number, term in enumerate(() if selector is None else selector.node_selector_terms):
-            if not term.usable and (term.match_expressions or term.match_fields):
-                yield FieldError(
-                    "is no term that the API server takes",
-                    "In and NotIn need values, Exists and DoesNotExist have none, Gt and Lt have "
-                    "one number; a field is metadata.name, with one value",
-                    (*path, "nodeSelectorTerms", number),
-                    rule=Rule.LABEL_SELECTOR,
-                )
+        terms = () if selector is None else selector.node_selector_terms
+        yield from _term_errors(terms, (*path, "nodeSelectorTerms"))
+        added = self.added_affinity
+        liked = added.preferred_during_scheduling_ignored_during_execution if added else ()
+        path = ("addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+        yield from _term_errors((_term(each.preference) for each in liked), path)
 
 
 class ScoredResource(Section):
@@ -269,7 +296,7 @@ class RequestedToCapacityRatio(Section):
 class ScoringStrategy(Section):
     """The `scoringStrategy` of NodeResourcesFit."""
 
-    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
     resources: tuple[ScoredResource, ...] = ()
     requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
 
@@ -336,6 +363,8 @@ class NodeResourcesFitConfig(TypedArgs):
             if error := label_key_error(name):
                 yield FieldError(error, "", ("ignoredResources", number), rule=Rule.NOT_A_NAME)
         for number, group in enumerate(self.ignored_resource_groups):
+            if "/" not in group and (error := label_key_error(group)):
+                yield FieldError(error, "", ("ignoredResourceGroups", number), rule=Rule.NOT_A_NAME)
             if "/" in group:
                 hint = f"write {group.partition('/')[0]}"
                 yield FieldError(
@@ -355,6 +384,7 @@ class DefaultConstraint(Section):
     min_domains: int | None = None
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
+    match_label_keys: tuple[str, ...] = ()
 
     @property
     def is_hard(self) -> bool:
@@ -376,7 +406,8 @@ class DefaultConstraint(Section):
     @property
     def is_plain(self) -> bool:
         """Say whether nodes count for it as for a constraint that says nothing of them."""
-        return self.node_affinity_policy != "Ignore" and self.node_taints_policy != "Honor"
+        counts_all = self.node_affinity_policy != "Ignore" and self.node_taints_policy != "Honor"
+        return counts_all and not self.match_label_keys
 
 
 class PodTopologySpreadConfig(TypedArgs):
@@ -477,7 +508,15 @@ class SchedulerProfileSettings(Section):
 
     @model_validator(mode="after")
     def _check_names(self) -> "SchedulerProfileSettings":
-        raise_field_errors((*self._misspelt(), *self._gone(), *self._configured_twice()))
+        raise_field_errors(
+            (
+                *self._misspelt(),
+                *self._gone(),
+                *self._misplaced(),
+                *self._lacking(),
+                *self._configured_twice(),
+            )
+        )
         return self
 
     def profile(self, *, has_extenders: bool) -> SchedulerProfile:
@@ -499,7 +538,10 @@ class SchedulerProfileSettings(Section):
         )
 
     def _hard_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
-        return self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).hard_constraints
+        return self._spread_args().hard_constraints
+
+    def _spread_args(self) -> PodTopologySpreadConfig:
+        return self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD)
 
     def _unknown_scores(
         self, affinity: NodeAffinityConfig, *, has_extenders: bool
@@ -508,8 +550,8 @@ class SchedulerProfileSettings(Section):
         added, pre_score = affinity.added_affinity, self.plugins.pre_score
         if has_extenders:
             yield "extenders"
-        if self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).default_spread() is None:
-            yield "node policies in defaultConstraints"
+        if self._spread_args().default_spread() is None:
+            yield "node policies or matchLabelKeys in defaultConstraints"
         if foreign := sorted(self.plugins.score_weights.keys() - _PLUGINS):
             yield f"plugins {', '.join(foreign)}"
         if pre_score.enabled or pre_score.disabled:
@@ -522,7 +564,7 @@ class SchedulerProfileSettings(Section):
 
     def _scores(self, resources: NodeResourcesFitConfig) -> ScoreRules:
         weights = self.plugins.score_weights
-        spread = self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD).default_spread()
+        spread = self._spread_args().default_spread()
         return ScoreRules(
             resources.allocation,
             weights.get(NODE_RESOURCES_FIT, 0),
@@ -538,6 +580,8 @@ class SchedulerProfileSettings(Section):
         """Yield what may reject nodes, and node fit has no rule of."""
         if has_extenders:
             yield "extenders"
+        if any(each.match_label_keys for each in self._spread_args().default_constraints):
+            yield "matchLabelKeys in defaultConstraints"
         if self._hard_constraints():
             yield "default constraints of PodTopologySpread for pods that a Service alone selects"
         added = self.plugins.multi_point.added | self.plugins.filter.added
@@ -568,6 +612,30 @@ class SchedulerProfileSettings(Section):
                         rule=Rule.UNKNOWN_PLUGIN,
                         fix=fix_to(near),
                     )
+
+    def _misplaced(self) -> Iterator[FieldError]:
+        """Yield what is enabled twice, and plugins of the kube-scheduler at a wrong point."""
+        for point, plugins in self.plugins:
+            path = ("plugins", file_key(point), "enabled")
+            yield from repeated((each.name for each in plugins.enabled), path, "name")
+            for number, each in enumerate(plugins.enabled):
+                if each.name in _PLUGINS - _BELONG.get(point, _PLUGINS):
+                    message = f"{each.name} is no plugin of {file_key(point)}"
+                    hint = "remove it, or enable it at multiPoint"
+                    yield FieldError(
+                        message, hint, (*path, number, "name"), rule=Rule.WRONG_EXTENSION_POINT
+                    )
+
+    def _lacking(self) -> Iterator[FieldError]:
+        """Yield the extension points that need a plugin and have none."""
+        for key, point, own in (
+            ("queueSort", self.plugins.queue_sort, "PrioritySort"),
+            ("bind", self.plugins.bind, "DefaultBinder"),
+        ):
+            if not self.plugins.running(point, own):
+                message = "every plugin is switched off, and the scheduler needs one"
+                hint = f"enable {own}"
+                yield FieldError(message, hint, ("plugins", key), rule=Rule.MISSING_FIELD)
 
     def _gone(self) -> Iterator[FieldError]:
         """Yield the plugins that are enabled or configured, and v1 has no more."""
@@ -617,8 +685,8 @@ class SchedulerConfiguration(Section):
     parallelism: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Not used.")
     leader_election: object = Field(default=None, description="Not used.")
     client_connection: object = Field(default=None, description="Not used.")
-    enable_profiling: bool | None = Field(default=None, description="Not used.")
-    enable_contention_profiling: bool | None = Field(default=None, description="Not used.")
+    enable_profiling: StrictBool | None = Field(default=None, description="Not used.")
+    enable_contention_profiling: StrictBool | None = Field(default=None, description="Not used.")
     percentage_of_nodes_to_score: Percentage | None = Field(default=None, description="Not used.")
     pod_initial_backoff_seconds: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Not used."
@@ -714,11 +782,29 @@ class SchedulerSettings(Section):
 
 
 def _terms(required: RequiredAffinity) -> Iterator[NodeSelectorTerm]:
-    for term in required.node_selector_terms:
-        yield NodeSelectorTerm(
-            tuple(map(_requirement, term.match_expressions)),
-            tuple(map(_requirement, term.match_fields)),
-        )
+    yield from map(_term, required.node_selector_terms)
+
+
+def _term(written: SelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(map(_requirement, written.match_expressions)),
+        tuple(map(_requirement, written.match_fields)),
+    )
+
+
+def _term_errors(terms: Iterable[NodeSelectorTerm], path: tuple[str, ...]) -> Iterator[FieldError]:
+    for number, term in enumerate(terms):
+        if not term.usable and (term.match_expressions or term.match_fields):
+            yield FieldError(
+                "is no term that the API server takes",
+                "In and NotIn need values, Exists and DoesNotExist have none, Gt and Lt have "
+                "one number; a field is metadata.name, with one value",
+                (*path, number),
+                rule=Rule.LABEL_SELECTOR,
+            )
+        for each in (*term.match_expressions, *term.match_fields):
+            if error := label_key_error(each.key):
+                yield FieldError(error, "", (*path, number), rule=Rule.LABEL_SELECTOR)
 
 
 def _requirement(written: SelectorRequirement) -> Requirement:

@@ -1,4 +1,4 @@
-"""What the kube-scheduler checks in its configuration, and node fit does not read.
+"""Checks what the kube-scheduler checks in its configuration, and node fit does not read.
 
 A file that it would refuse is refused here, by the rules of `ValidateKubeSchedulerConfiguration`
 and of its plugins in 1.36.
@@ -19,12 +19,16 @@ from reactive_desched.api.args import (
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import label_key_error
 from reactive_desched.policy.yaml.decode import fields_by_key
+from reactive_desched.primitives.durations import parse_duration
 from reactive_desched.primitives.hints import quote, sole_near_name
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 
 GONE_PLUGINS: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """The plugins that v1 refuses: NodeVolumeLimits has taken their place."""
+
+_JITTER: Final = 1.2
+"""The scheduler renews its lease after up to so many retry periods."""
 
 Percentage = Annotated[int, Field(ge=0, le=100)]
 Count = Annotated[int, Field(ge=0)]
@@ -80,7 +84,7 @@ class _BalancedAllocation(TypedArgs):
 
 
 class _VolumeBinding(TypedArgs):
-    """The arguments of VolumeBinding; its `shape` needs a feature that is off by default."""
+    """The arguments of VolumeBinding; its shape needs a feature that is off by default."""
 
     bind_timeout_seconds: Count = 600
 
@@ -88,8 +92,17 @@ class _VolumeBinding(TypedArgs):
 class _DynamicResources(TypedArgs):
     """The arguments of DynamicResources."""
 
-    filter_timeout: str | None = None
-    binding_timeout: str | None = None
+    filter_timeout: str = "0s"
+    binding_timeout: str = "1s"
+
+    @model_validator(mode="after")
+    def _check(self) -> "_DynamicResources":
+        errors = (
+            *_duration_errors("filterTimeout", self.filter_timeout),
+            *_duration_errors("bindingTimeout", self.binding_timeout, 1),
+        )
+        raise_field_errors(errors)
+        return self
 
 
 UNREAD_ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
@@ -103,7 +116,7 @@ UNREAD_ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
 
 
 class _TLS(Section):
-    """How an extender is reached over TLS."""
+    """The TLS by which an extender is reached."""
 
     insecure: bool = False
     server_name: str = ""
@@ -133,7 +146,7 @@ class _Extender(Section):
     bind_verb: str = ""
     enable_https: Annotated[bool, Field(alias="enableHTTPS")] = False
     tls_config: _TLS | None = None
-    http_timeout: str | None = None
+    http_timeout: str = "0s"
     node_cache_capable: bool = False
     managed_resources: tuple[_ManagedResource, ...] = ()
     ignorable: bool = False
@@ -144,13 +157,15 @@ class _Extender(Section):
         return self
 
     def _errors(self) -> Iterator[FieldError]:
+        yield from _duration_errors("httpTimeout", self.http_timeout)
         if self.prioritize_verb and self.weight <= 0:
             hint = "write a weight of 1 or more, or remove prioritizeVerb"
             message = "must be above 0 beside prioritizeVerb"
             yield FieldError(message, hint, ("weight",), rule=Rule.OUT_OF_BOUNDS)
         for number, each in enumerate(self.managed_resources):
             group, slash, _ = each.name.partition("/")
-            if not slash or label_key_error(each.name) or "kubernetes.io/" in f"{group}/":
+            is_native = "kubernetes.io/" in f"{group}/" or group.startswith("requests.")
+            if not slash or label_key_error(each.name) or is_native:
                 yield FieldError(
                     f"{quote(each.name)} is no extended resource",
                     "write it with its domain, such as example.com/gpu",
@@ -160,25 +175,72 @@ class _Extender(Section):
 
 
 class LeaderElectionConfig(Section):
-    """How replicas of the scheduler elect one: checked and not used."""
+    """The election among replicas of the scheduler: checked and not used."""
 
     leader_elect: bool = True
-    lease_duration: str = ""
-    renew_deadline: str = ""
-    retry_period: str = ""
-    resource_lock: Literal["leases"] = "leases"
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
     resource_name: str = ""
     resource_namespace: str = ""
 
+    @model_validator(mode="after")
+    def _check(self) -> "LeaderElectionConfig":
+        raise_field_errors(self._errors())
+        return self
+
+    def _errors(self) -> Iterator[FieldError]:
+        waits = {
+            "leaseDuration": self.lease_duration,
+            "renewDeadline": self.renew_deadline,
+            "retryPeriod": self.retry_period,
+        }
+        wrong = [each for key, text in waits.items() for each in _duration_errors(key, text)]
+        yield from wrong
+        if wrong or not self.leader_elect:
+            return
+        if self.resource_lock != "leases":
+            message = f"{quote(self.resource_lock)} is no lock"
+            yield FieldError(message, "write leases", ("resourceLock",), rule=Rule.NOT_A_NAME)
+        defaults = (15.0, 10.0, 2.0)  # 0 stands for the default
+        lease, deadline, retry = (
+            parse_duration(text) or default
+            for text, default in zip(waits.values(), defaults, strict=True)
+        )
+        if lease <= deadline:
+            yield _too_short("leaseDuration", "renewDeadline")
+        if deadline <= retry * _JITTER:
+            yield _too_short("renewDeadline", f"{_JITTER} times retryPeriod")
+        if retry <= 0:
+            yield _too_short("retryPeriod", "0s")
+
 
 class ClientConnectionConfig(Section):
-    """How the scheduler reaches the API server: checked and not used."""
+    """The connection to the API server: checked and not used."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = ""
     qps: float = 0
-    burst: int = 0
+    burst: Count = 0
+
+
+def _duration_errors(key: str, text: str, least_s: float = 0) -> Iterator[FieldError]:
+    """Yield an error for what is no duration of Go's, or one that is too short."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        hint = "write a duration such as 15s"
+        yield FieldError(f"{quote(text)} is no duration", hint, (key,), rule=Rule.WRONG_TYPE)
+        return
+    if seconds < least_s:
+        yield _too_short(key, f"{least_s:g}s", at_least=True)
+
+
+def _too_short(key: str, least: str, *, at_least: bool = False) -> FieldError:
+    message = f"must be {least} or more" if at_least else f"must be longer than {least}"
+    return FieldError(message, "", (key,), rule=Rule.OUT_OF_BOUNDS)
 
 
 def extender_errors(extenders: Iterable[Mapping[str, object]]) -> Iterator[FieldError]:

@@ -12,8 +12,16 @@ from reactive_desched.model.objects import PodSpec
 from reactive_desched.model.scheduler_profile import FILTERS, SchedulerProfile
 from reactive_desched.policy.settings.scheduler import SchedulerSettings
 from tests.support.golden import Golden
-
-Written = dict[str, Any]  # YAML as it is read
+from tests.support.scheduler_files import (
+    REFUSED,
+    TAKEN,
+    Written,
+    configured,
+    extender,
+    named,
+    spread,
+    strategy,
+)
 
 
 def read(*profiles: Written, **more: Any) -> SchedulerSettings:  # any YAML value
@@ -25,8 +33,12 @@ def only(profile: Written, **more: Any) -> SchedulerProfile:  # any YAML value
     return found
 
 
-def named(*names: str) -> list[Written]:
-    return [{"name": name} for name in names]
+PREFERRED = {
+    "weight": 1,
+    "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+}
+NEEDED = ("PrioritySort", "DefaultBinder")
+"""A scheduler has one plugin that sorts its queue, and one that binds."""
 
 
 @pytest.mark.parametrize(
@@ -42,10 +54,14 @@ def named(*names: str) -> list[Written]:
         pytest.param(
             {"score": {"disabled": named("NodePorts", "*")}}, set(), id="scores reject no node"
         ),
-        pytest.param({"multiPoint": {"disabled": named("*")}}, set(FILTERS), id="all off"),
+        pytest.param(
+            {"multiPoint": {"disabled": named("*"), "enabled": named(*NEEDED)}},
+            set(FILTERS),
+            id="all off",
+        ),
         pytest.param({"filter": {"disabled": named("*")}}, set(FILTERS), id="all filters off"),
         pytest.param(
-            {"multiPoint": {"disabled": named("*"), "enabled": named("NodePorts")}},
+            {"multiPoint": {"disabled": named("*"), "enabled": named("NodePorts", *NEEDED)}},
             FILTERS - {"NodePorts"},
             id="one is enabled again everywhere",
         ),
@@ -68,18 +84,6 @@ def test_the_filters_are_merged_as_the_kube_scheduler_does(
     plugins: Written, missing: set[str]
 ) -> None:
     assert only({"plugins": plugins}).filters == FILTERS - missing
-
-
-def configured(plugin: str, **args: Any) -> Written:  # any YAML value
-    return {"pluginConfig": [{"name": plugin, "args": args}]}
-
-
-def strategy(**written: Any) -> Written:  # any YAML value
-    return configured("NodeResourcesFit", scoringStrategy=written)
-
-
-def spread(key: str, when: str = "ScheduleAnyway", **more: Any) -> Written:  # any YAML value
-    return {"maxSkew": 2, "topologyKey": key, "whenUnsatisfiable": when, **more}
 
 
 ONLY_RESOURCES = ScoreRules(
@@ -149,7 +153,7 @@ ONLY_RESOURCES = ScoreRules(
             ScoreRules(),
             id="a plugin without scores",
         ),
-        pytest.param(strategy(), ScoreRules(), id="the default strategy"),
+        pytest.param(strategy(type="LeastAllocated"), ScoreRules(), id="the default strategy"),
         pytest.param(
             strategy(
                 type="MostAllocated",
@@ -207,7 +211,7 @@ ONLY_RESOURCES = ScoreRules(
         pytest.param(
             configured(
                 "NodeAffinity",
-                addedAffinity={"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]},
+                addedAffinity={"preferredDuringSchedulingIgnoredDuringExecution": [PREFERRED]},
             ),
             None,
             id="preferred nodes of all pods",
@@ -309,7 +313,8 @@ def test_several_schedulers_have_profiles_by_their_names() -> None:
             id="points that do not rise",
         ),
         pytest.param(
-            [strategy(resources=[{"name": "cpu", "weight": 101}])], id="a weight that is too high"
+            [strategy(type="LeastAllocated", resources=[{"name": "cpu", "weight": 101}])],
+            id="a weight that is too high",
         ),
         pytest.param(
             [configured("PodTopologySpread", defaultConstraints=[spread("zone")])],
@@ -335,99 +340,7 @@ def test_what_is_wrong_is_refused(profiles: list[Written], golden: Golden) -> No
     assert problem["msg"] == golden()
 
 
-def extender(**more: Any) -> Written:  # any YAML value
-    return {"extenders": [{"urlPrefix": "http://x", **more}]}
-
-
-REFUSED_BY_THE_SCHEDULER: list[tuple[list[Written], Written, tuple[str | int, ...]]] = [
-    ([{}, {"schedulerName": "b"}], {}, ("profiles", 0)),
-    ([{}], {"parallelism": 0}, ("parallelism",)),
-    ([{}], {"percentageOfNodesToScore": 101}, ("percentageOfNodesToScore",)),
-    ([{}], {"podInitialBackoffSeconds": 0}, ("podInitialBackoffSeconds",)),
-    ([{}], {"podInitialBackoffSeconds": 11}, ("podInitialBackoffSeconds",)),
-    (
-        [{}],
-        {"podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 4},
-        ("podMaxBackoffSeconds",),
-    ),
-    (
-        [
-            {"schedulerName": "a"},
-            {"schedulerName": "b", "plugins": {"queueSort": {"enabled": named("Mine")}}},
-        ],
-        {},
-        ("profiles", 1, "plugins", "queueSort"),
-    ),
-    ([{}], {"leaderElection": {"resourceLock": "endpoints"}}, ("leaderElection", "resourceLock")),
-    ([{}], {"leaderElection": {"leaderElected": True}}, ("leaderElection", "leaderElected")),
-    ([{}], {"clientConnection": {"QPS": 3}}, ("clientConnection", "QPS")),
-    ([{}], extender(prioritizeVerb="p"), ("extenders", 0, "weight")),
-    ([{}], extender(verb="p"), ("extenders", 0, "verb")),
-    (
-        [{}],
-        extender(managedResources=[{"name": "cpu"}]),
-        ("extenders", 0, "managedResources", 0, "name"),
-    ),
-    (
-        [{}],
-        {"extenders": [{"urlPrefix": "a", "bindVerb": "b"}, {"urlPrefix": "c", "bindVerb": "d"}]},
-        ("extenders", 1, "bindVerb"),
-    ),
-    (
-        [{"plugins": {"filter": {"enabled": named("EBSLimits")}}}],
-        {},
-        ("profiles", 0, "plugins", "filter", "enabled", 0, "name"),
-    ),
-    ([configured("InterPodAffinity", hardPodAffinityWeight=101)], {}, ("hardPodAffinityWeight",)),
-    ([configured("InterPodAffinity", hardPodAfinityWeight=1)], {}, ("hardPodAfinityWeight",)),
-    ([configured("InterPodAffinity", kind="NodeAffinityArgs")], {}, ("kind",)),
-    (
-        [
-            configured(
-                "DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0
-            )
-        ],
-        {},
-        ("minCandidateNodesPercentage",),
-    ),
-    (
-        [configured("NodeResourcesBalancedAllocation", resources=[{"name": "a", "weight": 2}])],
-        {},
-        ("resources", 0, "weight"),
-    ),
-    (
-        [configured("NodeResourcesBalancedAllocation", resources=named("a", "a"))],
-        {},
-        ("resources", 1, "name"),
-    ),
-    ([configured("VolumeBinding", bindTimeoutSeconds=-1)], {}, ("bindTimeoutSeconds",)),
-    ([configured("VolumeBinding", shape=[])], {}, ("shape",)),
-    (
-        [
-            configured(
-                "PodTopologySpread",
-                defaultingType="List",
-                defaultConstraints=[spread("zone"), spread("zone")],
-            )
-        ],
-        {},
-        ("defaultConstraints", 1),
-    ),
-    (
-        [configured("NodeResourcesFit", ignoredResources=["a b"])],
-        {},
-        ("ignoredResources", 0),
-    ),
-    (
-        [strategy(type="MostAllocated", requestedToCapacityRatio={"shape": []})],
-        {},
-        ("scoringStrategy", "requestedToCapacityRatio"),
-    ),
-]
-"""Each with the end of the path at which it is said."""
-
-
-@pytest.mark.parametrize(("profiles", "more", "path"), REFUSED_BY_THE_SCHEDULER)
+@pytest.mark.parametrize(("profiles", "more", "path"), REFUSED)
 def test_what_the_kube_scheduler_refuses_is_refused_at_its_place(
     profiles: list[Written], more: Written, path: tuple[str | int, ...]
 ) -> None:
@@ -442,22 +355,7 @@ def test_what_the_kube_scheduler_refuses_is_refused_at_its_place(
     assert any(each[-len(path) :] == path for each in found), found
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"profiles": []},
-        {"leaderElection": {"leaderElect": False, "resourceLock": "leases"}},
-        {"clientConnection": {"kubeconfig": "/k", "qps": 50.0, "burst": 100}},
-        extender(
-            enableHTTPS=True,
-            tlsConfig={"insecure": True, "caFile": "/ca"},
-            httpTimeout="5s",
-            filterVerb="f",
-            managedResources=[{"name": "example.com/gpu", "ignoredByScheduler": True}],
-        ),
-        {"podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 2, "parallelism": 16},
-    ],
-)
+@pytest.mark.parametrize("more", TAKEN)
 def test_what_the_kube_scheduler_takes_is_taken(more: Written) -> None:
     settings = SchedulerSettings.model_validate({"config": [more]})
 
