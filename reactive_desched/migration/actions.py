@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reactive_desched.migration.job_state import (
     EVICTION,
+    RESERVATION_CREATED,
     RESERVATION_SCHEDULED,
     JobState,
     Modes,
@@ -19,6 +20,7 @@ from reactive_desched.migration.job_state import (
 from reactive_desched.migration.rules import (
     LAG_GRACE_S,
     MISSING_GRACE_S,
+    PLACE_DOES_NOT_FIT,
     PLACE_GRACE_S,
     SUCCESSOR_GRACE_S,
     awaits_first_attempt,
@@ -87,7 +89,7 @@ class SetReservationOrder(Struct, frozen=True, gc=False):
 
 
 class DeleteReservation(Struct, frozen=True, gc=False):
-    """Delete the job's Reservation: the job came to nothing."""
+    """Delete the job's Reservation: the job came to nothing, or looks for another place."""
 
     job: MigrationJob
     reservation: Reservation
@@ -146,7 +148,7 @@ def next_action(state: JobState) -> Action | None:
             if placeholder.is_terminating
             else DeletePlaceholder(job, placeholder, state.successor)
         )
-    if (kept := state.reservation) is not None and _has_failed(job) and kept.is_ours:
+    if (kept := state.reservation) is not None and kept.is_ours and _is_given_up(state, kept):
         return None if kept.is_terminating else DeleteReservation(job, kept)
     if state.now_s >= deleted_at(job) or state.is_surplus:
         return DeleteJob(job)
@@ -169,14 +171,26 @@ def _placeholder_action(state: JobState, pod: Pod) -> Action | None:
     if not state.reserves:
         is_made = state.placeholder is not None or bool(state.reach.error)
         return None if is_made else CreatePlaceholder(job, pod, state.reach.selectors)
-    if not job.reservation:
-        return CreateReservation(job, pod)
     kept = state.reservation
+    is_lost = job.names_own_reservation and kept is None and _lost_its_place(job.status)
+    if not job.reservation or is_lost:
+        return CreateReservation(job, pod)
     return SetReservationOrder(job, kept) if kept is not None and not kept.has_order else None
 
 
-def _has_failed(job: MigrationJob) -> bool:
-    return job.phase in (Phase.FAILED, Phase.ABORTED)
+def _is_given_up(state: JobState, kept: Reservation) -> bool:
+    """Say whether a Reservation serves no more: its job failed, or its node fits no more."""
+    job = state.job
+    if job.phase in (Phase.FAILED, Phase.ABORTED):
+        return True
+    fits_no_more = place_fits_no_more(state) and not state.is_evicting
+    return fits_no_more and kept.keeps_room and job.names_own_reservation
+
+
+def _lost_its_place(status: JobStatus) -> bool:
+    """Say whether another place is looked for, as the first one did not fit."""
+    made = status.condition(RESERVATION_CREATED)
+    return made is not None and made.reason == PLACE_DOES_NOT_FIT.code
 
 
 def _may_make_room(state: JobState) -> bool:

@@ -54,13 +54,13 @@ class PlaceholderFilter:
         pod, modes, places = finding.pod, self._modes, self._places
         if (job := job_of(finding, self._view)) is None or not modes.keeps_place(job):
             return None
+        if places.is_given_up(job.name):
+            return _lost(finding, "another place is looked for", now)
         if modes.reserves(job, pod):
             if (kept := places.keeping_reservation(job)) is None:
                 message = f"Reservation {job.reservation} does not keep the place"
                 return _lost(finding, message, now)
             return self._check_fit(finding, kept, now)
-        if places.is_given_up(job.name):
-            return _lost(finding, "another place is looked for", now)
         placeholder = places.placeholder_of(job)
         if placeholder is None or not placeholder.is_active or not placeholder.node:
             return _lost(finding, "the placeholder that kept the place is gone", now)

@@ -15,6 +15,7 @@ from reactive_desched.migration.actions import (
     CreatePlaceholder,
     CreateReservation,
     DeletePlaceholder,
+    DeleteReservation,
 )
 from reactive_desched.migration.job_state import FailedAttempt, JobState
 from reactive_desched.migration.rules import awaits_first_attempt
@@ -112,7 +113,7 @@ class JobPlaces:
         return self._view.index(JobPods).orphans()
 
     def is_given_up(self, job: str) -> bool:
-        """Say whether a job's placeholder is being deleted, for another place is to be found."""
+        """Say whether a job's place is being deleted, for another one is to be found."""
         return job in self._given_up
 
     # --- what is to be done for a place ---
@@ -128,7 +129,7 @@ class JobPlaces:
             self._promise(name, action.successor)
         elif state.successor is not None and state.is_evicting and awaits_first_attempt(state):
             self._promise(name, state.successor)
-        elif isinstance(action, DeletePlaceholder) and not (
+        elif isinstance(action, DeletePlaceholder | DeleteReservation) and not (
             state.is_evicting or state.job.has_ended
         ):
             self._given_up.add(name)

@@ -167,9 +167,11 @@ def place_is_made(state: JobState) -> str | None:
 
 
 def place_is_given_up(state: JobState) -> str | None:
-    """Say that a placeholder is gone whose node would not take the replacement."""
+    """Say that a placeholder, or a Reservation of ours, is gone whose node takes no replacement."""
     status = state.job.status
-    if state.reserves or state.kept_by is not None or status.reason != PLACE_DOES_NOT_FIT.code:
+    if state.kept_by is not None or status.reason != PLACE_DOES_NOT_FIT.code:
+        return None
+    if state.reserves and not state.job.names_own_reservation:
         return None
     return f"another place than on node {status.node} is looked for: {status.message}"
 
@@ -351,7 +353,7 @@ def replacement_of(state: JobState) -> PodReference | None:
 
 
 def place_fits_no_more(state: JobState) -> bool:
-    """Say whether the job has waited long, and still does, for its placeholder's node to fit."""
+    """Say whether the job has waited long, and still does, for the node of its place to fit."""
     wait, code = state.wait, PLACE_DOES_NOT_FIT.code
     if wait is None or (wait.reason, state.job.status.reason) != (code, code):
         return False

@@ -192,6 +192,11 @@ class MigrationJob(Struct, frozen=True, gc=False, kw_only=True):
         return f"placeholder-{self.uid}"
 
     @property
+    def names_own_reservation(self) -> bool:
+        """Say whether it names the Reservation that is made for it, and has its uid for a name."""
+        return self.reservation == self.uid
+
+    @property
     def phase(self) -> Phase:
         """Return how far the job is."""
         return self.status.phase

@@ -1,5 +1,7 @@
 """Whether the place that a placeholder keeps serves the replacement, whatever happens meanwhile."""
 
+from typing import Any
+
 import anyio
 import pytest
 from msgspec.structs import replace
@@ -20,11 +22,11 @@ from reactive_desched.model.objects import (
     TopologySpreadConstraint,
 )
 from reactive_desched.model.outcomes import PdbRefused
-from reactive_desched.model.reservations import ReservationPhase
+from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.testing.builders import affinity, node, pod, with_spec
 from tests.support.golden import Golden
-from tests.support.migrating import JobServer, MigratingController, job_on
+from tests.support.migrating import JobServer, MigratingController, available, job_on
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -48,10 +50,10 @@ def served(*pods: Pod) -> JobServer:
     return server
 
 
-async def held_up(process: MigratingController) -> None:
+async def held_up(process: MigratingController, **job: Any) -> None:  # any field of a job
     """Make a job whose place is kept, and whose eviction a PodDisruptionBudget refuses."""
     process.evictor.script["web-0"] = [PdbRefused("no disruptions allowed")]
-    await process.make(job_on(WEB[0]))
+    await process.make(job_on(WEB[0], **job))
     await anyio.sleep(1)
     assert process.server.jobs["web-0"].status.node == "n3"
     assert len(process.evictor.requests) == 1
@@ -336,3 +338,41 @@ def _orphan(server: JobServer, process: MigratingController) -> None:
 def _unowned(kept: Pod) -> Pod:
     owners: tuple[OwnerReference, ...] = ()
     return replace(kept, owners=owners)
+
+
+async def test_a_reservation_whose_node_has_not_fitted_for_a_minute_is_replaced() -> None:
+    web = with_spec(WEB[0], scheduler_name="koord-scheduler")
+    server = served(web, *WEB[1:])
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await held_up(process)
+        process.fed.deliver(replace(NODES[2], unschedulable=True))
+        process.fed.deliver(node("n4"))
+        server.free_node = "n4"
+        await anyio.sleep(50)
+        [kept] = server.reservations.values()
+        assert kept.node == "n3"
+        await anyio.sleep(20)
+
+        [kept] = server.reservations.values()
+        assert kept.node == server.jobs["web-0"].status.node == "n4"
+        assert server.evictions == ["web-0"]
+        ways = [(phase, reason) for _, phase, reason in server.history]
+        assert (Phase.RUNNING, "PlaceDoesNotFit") in ways
+        assert Phase.FAILED not in {phase for phase, _ in ways}
+        made = [(step.action, step.object.name) for step in process.steps]
+        assert made == [("create", kept.name), ("delete", kept.name), ("create", kept.name)]
+
+
+async def test_the_reservation_of_a_person_is_not_deleted_where_its_node_fits_no_more() -> None:
+    web = with_spec(WEB[0], scheduler_name="koord-scheduler")
+    server = served(web, *WEB[1:])
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        theirs = Reservation(name="theirs", uid="theirs", has_order=True)
+        process.reserve(available(theirs))
+        await held_up(process, reservation="theirs")
+        process.fed.deliver(replace(NODES[2], unschedulable=True))
+        await anyio.sleep(120)
+
+        assert list(server.reservations) == ["theirs"]
+        assert server.jobs["web-0"].status.reason == "PlaceDoesNotFit"
+        assert server.evictions == []

@@ -345,7 +345,7 @@ class MigratingController:
         await anyio.sleep(0.5)
         made = self.server.reservations.get(name)
         if made is not None and made.is_pending and self.server.has_room:
-            self.reserve(available(made))
+            self.reserve(available(made, self.server.free_node))
 
     async def bind(self, kept: str, replacement: Pod) -> None:
         """Let a pod take the place of a Reservation, and a second later be Ready."""
@@ -438,10 +438,10 @@ class MigratingController:
             self.delete_pod(leaving)
 
 
-def available(made: Reservation) -> Reservation:
-    """Return a Reservation that has node n3."""
+def available(made: Reservation, on: str = "n3") -> Reservation:
+    """Return a Reservation that has a node."""
     return replace(
-        made, phase=ReservationPhase.AVAILABLE, node="n3", is_scheduled=True, unschedulable=""
+        made, phase=ReservationPhase.AVAILABLE, node=on, is_scheduled=True, unschedulable=""
     )
 
 
