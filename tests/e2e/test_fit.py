@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from tests.support.control_plane import (
     ADDED_AFFINITY,
     FEWER_FILTERS,
     IGNORING,
+    SPREADING_HARD,
     ControlPlane,
     wait_until,
 )
@@ -191,8 +194,10 @@ def theirs(ours: E2ENamespace, name: str, wanted: Object, target: str, *, likely
     that it fits, a refusal must last.
     """
     pinned = {"nodeSelector": {HOST: ours.node(target), **wanted.get("nodeSelector", {})}}
-    app = wanted.pop("app", "web")
-    ours.kubectl.apply(pod(ours.namespace, name, app, **{**wanted, **pinned}))
+    app, owner = wanted.pop("app", "web"), wanted.pop("owner", None)
+    made = pod(ours.namespace, name, app, **{**wanted, **pinned})
+    made["metadata"]["ownerReferences"] = [] if owner is None else [owner]
+    ours.kubectl.apply(made)
     verdicts: list[bool] = []
     refused_until = time.monotonic() + (REFUSAL_LASTS_S if likely else 0)
 
@@ -219,7 +224,9 @@ def fitting(
         for obj in ours.kubectl.get(kind, "-A"):
             state.upsert(getattr(codec, ours_name).decode_object(json.dumps(obj).encode()))
     wanted = dict(wanted)
+    owner = wanted.pop("owner", None)
     new = pod(ours.namespace, "new", wanted.pop("app", "web"), **wanted)
+    new["metadata"]["ownerReferences"] = [] if owner is None else [owner]
     new["metadata"]["uid"] = "new"
     mover = codec.pods.decode_object(json.dumps(new).encode())
     assert isinstance(mover, Pod)
@@ -363,3 +370,137 @@ def test_our_filters_agree_with_the_profiles_of_the_real_scheduler(
 
     assert ours == real
     assert real == expected
+
+
+SEEDS = range(24)
+
+
+def drawn(rng: random.Random) -> Object:
+    """Draw what a pod asks for, of every filter a little."""
+    wanted: Object = {"app": rng.choice(("web", "db", "new"))}
+    containers = _containers(rng)
+    if rng.random() < 0.3:
+        containers["resources"] = {"requests": {"cpu": rng.choice(("3200m", "3900m"))}}
+    wanted |= containers
+    if rng.random() < 0.4:
+        wanted["tolerations"] = [rng.choice(TOLERATIONS)]
+    affinity: Object = {}
+    if rng.random() < 0.4:
+        affinity["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [rng.choice(EXPRESSIONS)]}]
+            }
+        }
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if rng.random() < 0.3:
+            affinity[kind] = required(_term(rng))
+    if affinity:
+        wanted["affinity"] = affinity
+    if rng.random() < 0.3:
+        more = rng.choice(({}, {"minDomains": 3}, {"nodeTaintsPolicy": "Honor"}))
+        wanted["topologySpreadConstraints"] = [even(rng.choice((ZONE, HOST)), **more)]
+    if rng.random() < 0.3:
+        wanted |= mounting(rng.choice(("in-zone-a", "on-ssd", "anywhere", "for-one")))
+    return wanted
+
+
+TOLERATIONS = [
+    {"operator": "Exists"},
+    {"key": "dedicated", "operator": "Equal", "value": "x", "effect": "NoSchedule"},
+    {"key": "dedicated", "operator": "Equal", "value": "y"},
+]
+EXPRESSIONS = [
+    {"key": "disk", "operator": "In", "values": ["ssd"]},
+    {"key": "disk", "operator": "NotIn", "values": ["ssd"]},
+    {"key": "disk", "operator": "Exists"},
+    {"key": "disk", "operator": "DoesNotExist"},
+    {"key": "disk", "operator": "Gt", "values": ["4"]},
+    {"key": ZONE, "operator": "In", "values": ["b", "c"]},
+]
+
+
+def _containers(rng: random.Random) -> Object:
+    """Draw containers: beside the main one an init container or a sidecar, which hold room."""
+    ports = [{"containerPort": 80, "hostPort": rng.choice((8080, 9090))}]
+    if rng.random() < 0.5:
+        ports[0]["hostIP"] = rng.choice(("10.0.0.1", "10.0.0.2"))
+    main = container(
+        tuple(ports) if rng.random() < 0.25 else (), cpu=rng.choice(("100m", "200m", "1600m"))
+    )
+    first = {"name": "first", "image": "example.invalid/nothing"}
+    first |= {"resources": {"requests": {"cpu": rng.choice(("50m", "1500m"))}}}
+    if rng.random() < 0.4:
+        main["initContainers"] = [first | rng.choice(({}, {"restartPolicy": "Always"}))]
+    return main
+
+
+def _term(rng: random.Random) -> Object:
+    """Draw a term of affinity between pods."""
+    more = rng.choice(
+        (
+            {},
+            {"namespaceSelector": {}},
+            {"namespaces": ["nowhere"]},
+            {"matchLabelKeys": ["app"]},
+            {"mismatchLabelKeys": ["app"]},
+        )
+    )
+    if {"matchLabelKeys", "mismatchLabelKeys"} & more.keys():
+        return {"labelSelector": {}, "topologyKey": rng.choice((ZONE, HOST)), **more}
+    return near(rng.choice(("web", "db", "new")), rng.choice((ZONE, HOST)), **more)
+
+
+@contextmanager
+def replica_set(ours: E2ENamespace) -> Iterator[Object]:
+    """Keep a ReplicaSet that is being deleted: it selects pods, and makes and deletes none."""
+    head = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+    meta = {"namespace": ours.namespace, "name": "spread", "finalizers": ["example.com/keep"]}
+    template = pod(ours.namespace, "spread", "spread")
+    spec = {
+        "replicas": 0,
+        "selector": of_app("spread"),
+        "template": {"metadata": {"labels": {"app": "spread"}}, "spec": template["spec"]},
+    }
+    ours.kubectl.apply({**head, "metadata": meta, "spec": spec})
+    where = ("replicaset", "-n", ours.namespace, "spread")
+    ours.kubectl.run("delete", *where, "--wait=false", "--cascade=background")
+    (made,) = ours.kubectl.get(*where)
+    try:
+        yield {**head, "name": "spread", "uid": made["metadata"]["uid"], "controller": True}
+    finally:
+        without = json.dumps({"metadata": {"finalizers": None}})
+        ours.kubectl.run("patch", *where, "--type=merge", "-p", without)
+
+
+def test_hard_default_constraints_agree_with_the_real_scheduler(
+    arena: E2ENamespace, control_plane: ControlPlane
+) -> None:
+    written = {"config": [control_plane.scheduler_configuration()]}
+    profiles = SchedulerSettings.model_validate(written).profiles()
+    with replica_set(arena) as owner:
+        resident = pod(arena.namespace, "first", "spread", arena.node("a1"))
+        resident["metadata"]["ownerReferences"] = [owner]
+        arena.kubectl.apply(resident)
+        wanted = {"app": "spread", "owner": owner, "schedulerName": SPREADING_HARD}
+        ours = fitting(arena, wanted, profiles)
+        real = {
+            name
+            for name in NODES
+            if theirs(arena, f"h-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+        }
+        arena.kubectl.run("delete", "pod", "-n", arena.namespace, "first", "--force")
+
+    assert ours == real == {"b1", "b2"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_our_filters_agree_on_what_drawn_pods_ask_for(arena: E2ENamespace, seed: int) -> None:
+    wanted = drawn(random.Random(seed))
+    ours = fitting(arena, wanted)
+    real = {
+        name
+        for name in NODES
+        if theirs(arena, f"d-{os.urandom(3).hex()}", dict(wanted), name, likely=name in ours)
+    }
+
+    assert ours == real, wanted

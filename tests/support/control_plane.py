@@ -38,6 +38,7 @@ PACKING = "packing"  # the name of a second scheduler, which fills nodes up
 FEWER_FILTERS = "fewer-filters"
 ADDED_AFFINITY = "added-affinity"
 IGNORING = "ignoring"
+SPREADING_HARD = "spreading-hard"
 WEIGHED = "weighed"  # its profile changes each score that is read from a configuration
 SCHEDULER_PROFILES: list[dict[str, object]] = [
     {"schedulerName": "default-scheduler"},
@@ -99,6 +100,25 @@ SCHEDULER_PROFILES: list[dict[str, object]] = [
                 "args": {
                     "ignoredResources": ["example.com/license"],
                     "ignoredResourceGroups": ["ignored.example.com"],
+                },
+            }
+        ],
+    },
+    {
+        "schedulerName": SPREADING_HARD,
+        "pluginConfig": [
+            {
+                "name": "PodTopologySpread",
+                "args": {
+                    "defaultingType": "List",
+                    "defaultConstraints": [
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": "topology.kubernetes.io/zone",
+                            "whenUnsatisfiable": "DoNotSchedule",
+                            "nodeAffinityPolicy": "Ignore",
+                        }
+                    ],
                 },
             }
         ],
