@@ -421,13 +421,13 @@ EXPRESSIONS = [
 
 def _containers(rng: random.Random) -> Object:
     """Draw containers: beside the main one an init container or a sidecar, which hold room."""
-    ports = [{"containerPort": 80, "hostPort": rng.choice((8080, 9090))}]
+    ports: list[Object] = [{"containerPort": 80, "hostPort": rng.choice((8080, 9090))}]
     if rng.random() < 0.5:
         ports[0]["hostIP"] = rng.choice(("10.0.0.1", "10.0.0.2"))
     main = container(
         tuple(ports) if rng.random() < 0.25 else (), cpu=rng.choice(("100m", "200m", "1600m"))
     )
-    first = {"name": "first", "image": "example.invalid/nothing"}
+    first: Object = {"name": "first", "image": "example.invalid/nothing"}
     first |= {"resources": {"requests": {"cpu": rng.choice(("50m", "1500m"))}}}
     if rng.random() < 0.4:
         main["initContainers"] = [first | rng.choice(({}, {"restartPolicy": "Always"}))]
@@ -436,7 +436,7 @@ def _containers(rng: random.Random) -> Object:
 
 def _term(rng: random.Random) -> Object:
     """Draw a term of affinity between pods."""
-    more = rng.choice(
+    more: Object = rng.choice(
         (
             {},
             {"namespaceSelector": {}},
