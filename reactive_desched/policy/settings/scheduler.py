@@ -583,7 +583,7 @@ class SchedulerProfileSettings(Section):
         if any(each.match_label_keys for each in self._spread_args().default_constraints):
             yield "matchLabelKeys in defaultConstraints"
         if self._hard_constraints():
-            yield "default constraints of PodTopologySpread for pods that a Service alone selects"
+            yield "default constraints of Services' pods"
         added = self.plugins.multi_point.added | self.plugins.filter.added
         if foreign := sorted(added - _PLUGINS):
             yield f"plugins {', '.join(foreign)}"

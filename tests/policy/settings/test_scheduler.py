@@ -251,7 +251,7 @@ def test_with_extenders_no_scores_are_known() -> None:
                 ]
             },
             {},
-            ("default constraints of PodTopologySpread for pods that a Service alone selects",),
+            ("default constraints of Services' pods",),
         ),
     ],
 )
