@@ -401,8 +401,10 @@ class Controller(IntentOwner):
             return DECISION_OUTDATED.outcome("the pod has left its node since the decision")
         if pod is not decided and _differs(pod, decided):
             return DECISION_OUTDATED.outcome("the pod has changed since the decision")
-        controls = self.observed if intent.is_observed else None
-        if lost := (controls or self.gates).node_fit.lost_place(pod):
+        controls = (self.observed if intent.is_observed else None) or self.gates
+        if kept := controls.opt_out(intent.context.finding):
+            return DECISION_OUTDATED.outcome(f"since the decision {kept}")
+        if lost := controls.node_fit.lost_place(pod):
             return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
         waited_s = self._clock() - decided_at
         if waited_s > DECISION_TTL_S:

@@ -26,6 +26,7 @@ from reactive_desched.ledger.eviction import scopes_of
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.changes import Change
+from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
@@ -188,6 +189,10 @@ class EvictionControls:
     def approval(self, profile: str) -> Approval:
         """Build what asks a person of a profile's evictions."""
         return Approval(self.answers, self.annotated_answers, profile)
+
+    def opt_out(self, finding: Finding) -> str:
+        """Say which annotation keeps the pod of a finding now; empty for none."""
+        return self._guards.opt_out(finding)
 
     def protections(self, evictor: DefaultEvictor, profile: str) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""

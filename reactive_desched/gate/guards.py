@@ -578,6 +578,17 @@ class Guards:
                 return refusal.ending(end)
         return None
 
+    def opt_out(self, finding: Finding) -> str:
+        """Say which annotation keeps the pod of a finding now; empty where none does.
+
+        It is asked once more before the request: a watch may have brought the annotation late.
+        """
+        for guard in self._active(finding.plugin):
+            if guard.name is GuardName.DO_NOT_EVICT:
+                hold = guard.check(finding, self._inputs)
+                return "" if hold is None else hold.message
+        return ""
+
     def remark(self, finding: Finding) -> str:
         """Say which annotation lets a pod go that another one would keep; empty where none does."""
         if not self._inputs.settings.holds(GuardName.DO_NOT_EVICT, finding.plugin):

@@ -16,7 +16,7 @@ from reactive_desched.model.changes import NodeTaintsChanged, PodLabelsChanged
 from reactive_desched.model.evaluation import DecisionContext, Intent, Trigger
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.labels import parse_selector
-from reactive_desched.model.objects import Annotations, StatefulSet
+from reactive_desched.model.objects import Annotations, Namespace, ReplicaSet, StatefulSet
 from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.node_affinity import PREFERRED, NodeAffinityArgs, NodeAffinityPlugin
 from reactive_desched.policy.settings.controller_settings import RetrySettings
@@ -28,6 +28,7 @@ from tests.support.assembly_bench import TAINTED, TAINTS, ControllerBench, make_
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 AFFINITY = NodeAffinityPlugin(NodeAffinityArgs(node_affinity_type=(PREFERRED,)))
+OPT_OUTS = GuardSettings(disabled=tuple(set(GuardName) - {GuardName.DO_NOT_EVICT}))
 ORDERED = GuardSettings(disabled=tuple(set(GuardName) - {GuardName.STATEFUL_SET_ORDER}))
 
 
@@ -337,3 +338,26 @@ async def test_a_malformed_object_is_reported() -> None:
     bench.handlers["pods"].report_malformed(Malformed("Pod", "web", "no spec"))
 
     assert bench.observer.of_kind("malformed") == [("pods", "web")]
+
+
+@pytest.mark.parametrize("speaks", ["pod", "namespace", "owner"])
+async def test_an_annotation_that_a_watch_brings_while_the_decision_waits_keeps_the_pod(
+    speaks: str,
+) -> None:
+    """ADR 181: what was written before the decision is seen, whatever kind it stands in."""
+    web = pod("web", on="n1", owner="ReplicaSet/web")
+    late: dict[str, Any] = {
+        "pod": msgspec.structs.replace(web, annotations=Annotations(do_not_evict="true")),
+        "namespace": Namespace("default", do_not_evict="true"),
+        "owner": ReplicaSet(web.owners[0].uid, do_not_evict="true"),
+    }
+    bench = ControllerBench(guards=OPT_OUTS)
+
+    async def caught_up() -> None:
+        bench.deliver(late[speaks])
+
+    bench.server.caught_up = caught_up  # type: ignore[method-assign]
+    await bench.run_with_taint(web)
+
+    assert bench.ledger.intents == []
+    assert bench.evicted_names == []
