@@ -199,3 +199,14 @@ async def test_no_serious_accessibility_fault_at_an_earlier_moment(
     await page.evaluate(axe_script + "; 0")
     found = await page.evaluate("axe.run().then((result) => result.violations)")
     assert [each["id"] for each in found if each["impact"] in SERIOUS] == []
+
+
+async def test_a_refusal_stays_when_what_is_recorded_is_answered_after_it(page: BrowserTab) -> None:
+    await page.evaluate(
+        "window.answered = window.fetch;"
+        "window.fetch = (url, ...more) => new Promise((go) => setTimeout("
+        "() => go(answered(url, ...more)), `${url}`.includes('debug/recording') ? 2000 : 0))"
+    )
+    await look_at(page, "2026-01-01")
+    await page.wait_for("document.getElementById('times').textContent.startsWith('Recorded is')")
+    assert await page.evaluate(f"{NOTES}.includes('name a time from')")

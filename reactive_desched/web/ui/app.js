@@ -551,14 +551,15 @@ $("findings-details").addEventListener("toggle", async () => {
 
 const QUIET_MS = 400, STEPS = 500; // wait for another key, so many of which lead from end to end
 const when = (time) => `${new Date(time).toISOString().slice(0, 19)}Z`;
-let times = [], asked = 0, chosen = null, waits = 0;
+let times = [], timesFault = "", asked = 0, chosen = null, waits = 0;
 
 async function showTimes() {
+  const notes = $("moment-notes");
   try {
     ({ times } = await read("debug/recording"));
-    $("moment-notes").textContent = "";
+    if (notes.textContent === timesFault) notes.textContent = ""; // else it is the answer to a question
   } catch (error) {
-    $("moment-notes").textContent = error.message;
+    notes.textContent = timesFault = error.message;
     return;
   }
   if (!times.length) return;

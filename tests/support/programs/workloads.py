@@ -1,6 +1,7 @@
 """Programs about what the controllers of Kubernetes make of workloads."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -398,6 +399,7 @@ def job_replacement_policy(planes: Planes) -> None:
     made["spec"]["template"]["metadata"] = {"finalizers": ["example.com/hold"]}
     planes.send("POST", batch(planes, "jobs"), made)
     planes.agree("one is created", look)
+    _await_pod_gc(planes.real)
     planes.each(
         lambda plane: plane.send(
             "DELETE", core(planes, f"pods/{pods_of(plane)[0]['metadata']['name']}")
@@ -406,6 +408,23 @@ def job_replacement_policy(planes: Planes) -> None:
     planes.agree("it terminates, and nothing replaces it", look)
     planes.each(lambda plane: end(plane, pods_of(plane)[0], "Failed", 1))
     planes.agree("it has ended", look)
+
+
+def _await_pod_gc(plane: Plane) -> None:
+    """Wait until the pod garbage collector has looked, which it does every 20 s.
+
+    It ends terminating pods that have no node, as those of these programs.
+    """
+    place = f"api/v1/namespaces/{plane.namespace}/pods"
+    metadata = {"name": "collected", "finalizers": ["example.com/hold"]}
+    made = {"metadata": metadata, "spec": pod_spec(nodeSelector={"home": "nowhere"})}
+    assert plane.send("POST", place, made).code == 201
+    plane.send("DELETE", f"{place}/collected")
+    deadline = time.monotonic() + 60
+    while plane.send("GET", f"{place}/collected").body["status"]["phase"] != "Failed":
+        assert time.monotonic() < deadline, "no pod garbage collector looked"
+        time.sleep(0.1)
+    plane.send("PATCH", f"{place}/collected", {"metadata": {"finalizers": None}}, MERGE)
 
 
 WORKLOADS = (
