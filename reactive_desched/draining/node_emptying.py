@@ -14,14 +14,8 @@ from reactive_desched.draining.emptiable_nodes import EmptiableNodes, EmptyingRu
 from reactive_desched.draining.emptying import Emptied, Giver, plan_emptying
 from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leaves
 from reactive_desched.model.changes import (
-    PLACE_CHANGES,
+    MOVE_CHANGES,
     Change,
-    PodBound,
-    PodEvictabilityChanged,
-    PodLabelsChanged,
-    PodMetadataChanged,
-    PodSpecChanged,
-    PodStatusChanged,
     Resynced,
 )
 from reactive_desched.model.consolidation import ALL_NODES
@@ -57,13 +51,7 @@ class NodeEmptyingPlugin(BalancePlugin[str, ArgsT]):
     reacts_to = (
         Resynced,
         ConsolidationTargetChanged,
-        *PLACE_CHANGES,
-        PodBound,
-        PodLabelsChanged,
-        PodMetadataChanged,
-        PodSpecChanged,
-        PodStatusChanged,
-        PodEvictabilityChanged,
+        *MOVE_CHANGES,
     )
 
     @property

@@ -311,3 +311,14 @@ PLACE_CHANGES: Final = (
     DevicesChanged,
 )
 """What may change which nodes have a place for a pod, beside what changes of pods that stay."""
+
+MOVE_CHANGES: Final = (
+    *PLACE_CHANGES,
+    PodBound,
+    PodLabelsChanged,
+    PodMetadataChanged,
+    PodSpecChanged,
+    PodStatusChanged,
+    PodEvictabilityChanged,
+)
+"""What may change which pods can move, and where to."""

@@ -16,14 +16,8 @@ from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leav
 from reactive_desched.draining.making_room import Room
 from reactive_desched.draining.pending_rooms import NoRoom, PendingRooms, RoomRules
 from reactive_desched.model.changes import (
-    PLACE_CHANGES,
+    MOVE_CHANGES,
     Change,
-    PodBound,
-    PodEvictabilityChanged,
-    PodLabelsChanged,
-    PodMetadataChanged,
-    PodSpecChanged,
-    PodStatusChanged,
     Resynced,
 )
 from reactive_desched.model.decisions import Decision
@@ -111,13 +105,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
     reacts_to = (
         Resynced,
         PodUnschedulableChanged,
-        *PLACE_CHANGES,
-        PodBound,
-        PodLabelsChanged,
-        PodMetadataChanged,
-        PodSpecChanged,
-        PodStatusChanged,
-        PodEvictabilityChanged,
+        *MOVE_CHANGES,
     )
 
     def subjects(self, change: Change, view: View) -> Iterable[str]:
