@@ -40,6 +40,7 @@ def build_operator(
             *(order for part in persons for order in part.orders),
         ),
         pages=(
+            status.cluster_page,
             past.with_past(status.page),
             past.with_past(
                 DebugPage(

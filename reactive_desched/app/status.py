@@ -150,6 +150,14 @@ class RecorderState(Struct, frozen=True, rename="camel"):
     fault: str
 
 
+class WatchedCluster(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A controller's cluster, as a command finds it out; all of it is empty while it is unknown."""
+
+    name: str
+    uid: str
+    api_server: str
+
+
 class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything `status` shows; `pause` is why nothing is evaluated, empty while it works.
 
@@ -257,6 +265,11 @@ class StatusPage:
         """The page `status`."""
         return DebugPage("status", "what the controller does now", self._read)
 
+    @property
+    def cluster_page(self) -> DebugPage:
+        """The page by which a command finds out whose controller it asks."""
+        return DebugPage("cluster", "which cluster this is the controller of", self._read_cluster)
+
     def set_cluster(self, cluster: ClusterIdentity) -> None:
         """Set the cluster, once the API server has named it."""
         self._cluster = cluster
@@ -301,6 +314,11 @@ class StatusPage:
     async def _read(self, query: Mapping[str, str]) -> ControllerStatus:
         refuse_filters(query)
         return await self.status()
+
+    def _read_cluster(self, query: Mapping[str, str]) -> WatchedCluster:
+        refuse_filters(query)
+        cluster = self._cluster
+        return WatchedCluster(name=cluster.title, uid=cluster.uid, api_server=cluster.server)
 
     async def status(self) -> ControllerStatus:
         """Return the status at this moment."""

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
+from reactive_desched.cli.commands import print_warning
 from reactive_desched.errors import ConfigError, ControllerUnavailable, NotRecorded
 from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    from reactive_desched.cli.kubeconfig_cluster import CurrentCluster
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:10258"
 TIMEOUT_S: Final = 10.0
@@ -26,6 +29,9 @@ WHERE: Final = (
     "With server.requireToken it answers any client with a token."
 )
 """What each help says of where a running controller may be asked."""
+
+CLUSTER_PAGE: Final = "cluster"
+"""The debug page with the uid of a controller's cluster, and the address of its API server."""
 
 _CLUSTER_HEADER: Final = "Reactive-Desched-Cluster"
 
@@ -61,6 +67,7 @@ class ControllerClient(NamedTuple):
 
     `token_file` holds our bearer token, `certificate_authority` who signed the controller's
     certificate (None: the system's), `tls_server_name` the name that is in it (None: the host's).
+    `wanted` is whose controller it should be; None for whichever is at the address.
     """
 
     server: str
@@ -68,6 +75,7 @@ class ControllerClient(NamedTuple):
     certificate_authority: str | None = None
     tls_server_name: str | None = None
     timeout_s: float = TIMEOUT_S
+    wanted: "WantedCluster | None" = None
 
     def read_page(self, page: str, query: Mapping[str, str] | None = None) -> Any:
         """Return what a debug page of the controller holds.
@@ -79,12 +87,29 @@ class ControllerClient(NamedTuple):
         return self.ask(page, query).value
 
     def ask(self, page: str, query: Mapping[str, str] | None = None) -> Answer:
-        """Return what a debug page holds, and of which cluster; raises as `read_page`."""
-        return self._request("GET", f"/debug/{page}" + (f"?{urlencode(query)}" if query else ""))
+        """Return what a debug page holds, and of which cluster; raises as `read_page`.
+
+        A warning says where that is another cluster than the wanted one.
+        """
+        if self.wanted is not None:
+            self.wanted.warn_of_another(self)
+        return self._read(page, query)
 
     def send_order(self, order: str, body: Mapping[str, Any]) -> Answer:
-        """Post an order to the controller and return its answer; raises as `read_page`."""
+        """Post an order to the controller and return its answer; raises as `read_page`.
+
+        The controller of another cluster than the wanted one is sent nothing.
+        """
+        if self.wanted is not None:
+            self.wanted.refuse_another(self)
         return self._request("POST", f"/operator/{order}", json.dumps(body))
+
+    def identity(self) -> Answer:
+        """Return what identifies the controller's cluster; raises as `read_page`."""
+        return self._read(CLUSTER_PAGE)
+
+    def _read(self, page: str, query: Mapping[str, str] | None = None) -> Answer:
+        return self._request("GET", f"/debug/{page}" + (f"?{urlencode(query)}" if query else ""))
 
     def headers(self) -> dict[str, str]:
         """Return the headers with our bearer token; raises ConfigError for a file without one."""
@@ -212,19 +237,69 @@ class ControllerClient(NamedTuple):
             raise ConfigError(str(error)) from error
 
 
-def server_of(arguments: argparse.Namespace) -> str:
-    """Return the address that --server names, or the default."""
-    return arguments.server or DEFAULT_SERVER
+class WantedCluster:
+    """The cluster of the kubeconfig, for a command that was not given the address of a controller.
+
+    At the usual address another one's may listen. A controller with the kubeconfig's address of the
+    API server is the one; of others the uid of the cluster is compared.
+    """
+
+    def __init__(self, named: "CurrentCluster") -> None:
+        self._named = named
+        self._warned = ""
+
+    def warn_of_another(self, client: ControllerClient) -> None:
+        """Warn, once of each, where the controller is that of another cluster."""
+        if (other := self._other(client)) and other != self._warned:
+            self._warned = other
+            print_warning(f"{other}; name the controller that is meant with --server")
+
+    def refuse_another(self, client: ControllerClient) -> None:
+        """Raise ControllerUnavailable where the controller is that of another cluster."""
+        if other := self._other(client):
+            raise ControllerUnavailable(
+                f"{other}; nothing was sent: name the controller that is meant with --server, also"
+                f" where it is this one: --server {client.server}"
+            )
+
+    def _other(self, client: ControllerClient) -> str:
+        """Say whose controller answers where it is not the wanted one; else return nothing."""
+        place = self._named.place
+        if place is None or place.fault:
+            return ""
+        said = client.identity()
+        uid, api_server = said.value["uid"], said.value["apiServer"]
+        if not uid or api_server == place.server or self._named.uid in ("", uid):
+            return ""
+        return (
+            f"the controller at {client.server} is that of cluster {said.cluster}, and the"
+            f" kubeconfig names another one, {place}"
+        )
 
 
 def client_of(arguments: argparse.Namespace) -> ControllerClient:
-    """Return the controller that the flags of `add_server` name."""
+    """Return the controller that the flags of `add_server` name.
+
+    Without --server it should be that of the kubeconfig's cluster.
+    """
     return ControllerClient(
-        server_of(arguments),
+        arguments.server or DEFAULT_SERVER,
         arguments.token_file,
         arguments.certificate_authority,
         arguments.tls_server_name,
+        wanted=None if arguments.server else _wanted(arguments),
     )
+
+
+def _wanted(arguments: argparse.Namespace) -> WantedCluster:
+    from reactive_desched.cli.kubeconfig_cluster import CurrentCluster
+    from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
+
+    options = KubeConfigOptions(
+        getattr(arguments, "kubeconfig", None),  # few of these commands have such flags
+        getattr(arguments, "context", None),
+    )
+    return WantedCluster(CurrentCluster(options))
 
 
 def add_server(command: argparse.ArgumentParser) -> None:
@@ -232,9 +307,8 @@ def add_server(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--server",
         metavar="URL",
-        default=DEFAULT_SERVER,
         help="the controller, on this machine or through kubectl port-forward (default: "
-        f"{DEFAULT_SERVER})",
+        f"{DEFAULT_SERVER}, if it is that of the kubeconfig's cluster)",
     )
     add_trust(command)
 

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from reactive_desched.cli import controller_client
@@ -80,15 +81,18 @@ def _add_clear(actions: Any) -> None:  # argparse has no public name for it
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    answer = controller_client.client_of(arguments).read_page("futile")
-    controller_client.write_answer(arguments.output, answer, _table(answer, datetime.now(UTC)))
+    client = controller_client.client_of(arguments)
+    answer = client.ask("futile")
+    lines = chain((answer.heading(client.server),), _table(answer.value, datetime.now(UTC)))
+    controller_client.write_answer(arguments.output, answer.value, lines)
     return 0
 
 
 def _clear(arguments: argparse.Namespace) -> int:
     body = {**person(arguments), "owner": owner_key(arguments.owner) if arguments.owner else ""}
-    answer = controller_client.client_of(arguments).send_order("futile-clear", body)
-    sys.stdout.write(f"{answer.heading(arguments.server)}\n")
+    client = controller_client.client_of(arguments)
+    answer = client.send_order("futile-clear", body)
+    sys.stdout.write(f"{answer.heading(client.server)}\n")
     count = answer.value["cleared"]
     sys.stdout.write(f"forgot the moves of {format_count(count, 'workload')}\n")
     return 0

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reactive_desched.cli.commands import print_warning
 from reactive_desched.errors import ConfigError
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from reactive_desched.journal.choice import KubeconfigCluster
     from reactive_desched.journal.paths import KnownJournal
     from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions
-
-ASK_S: Final = 3.0
-"""So long the API server may take to say which cluster it is, a credential plugin included."""
 
 
 def add_journal(
@@ -107,46 +104,11 @@ def _read_cluster(options: "KubeConfigOptions") -> "KubeconfigCluster | None":
 
     Raises ConfigError for a kubeconfig or context that a flag names and that cannot be used.
     """
-    from reactive_desched.journal.choice import KubeconfigCluster
-    from reactive_desched.kube.auth.kubeconfig import InCluster, locate_config
-    from reactive_desched.kube.auth.kubeconfig_merge import choose_context
+    from msgspec.structs import replace
 
-    is_named = bool(options.kubeconfig or options.context)
-    try:
-        source = locate_config(options, os.environ)
-    except ConfigError:
-        if is_named:
-            raise
-        return None
-    if isinstance(source, InCluster):
-        return None
-    try:
-        context = choose_context(source)
-    except ConfigError as error:
-        if is_named:
-            raise
-        return KubeconfigCluster(fault=str(error))
-    uid = _ask_uid(options)
-    return KubeconfigCluster(context=context.name, server=context.server, uid=uid)
+    from reactive_desched.cli.kubeconfig_cluster import CurrentCluster
 
-
-def _ask_uid(options: "KubeConfigOptions") -> str:
-    """Return the uid of the namespace kube-system; empty where the API server does not say."""
-    import anyio
-
-    from reactive_desched.app.cluster import identify_cluster
-    from reactive_desched.errors import ClusterError
-    from reactive_desched.kube.client.session import open_session
-
-    async def ask() -> str:
-        with anyio.move_on_after(ASK_S):
-            async with open_session(options) as session:
-                return (await identify_cluster(session, "")).uid
-        return ""
-
-    uid = ""
-    try:
-        uid = anyio.run(ask)
-    except* (ClusterError, ConfigError):
-        pass  # it does not answer, or not this account
-    return uid
+    named = CurrentCluster(options)
+    if named.place is None or named.place.fault:
+        return named.place
+    return replace(named.place, uid=named.uid)

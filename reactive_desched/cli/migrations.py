@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
 from reactive_desched.cli import controller_client
@@ -30,8 +31,10 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    answer = controller_client.client_of(arguments).read_page("migrations")
-    controller_client.write_answer(arguments.output, answer, _table(answer, datetime.now(UTC)))
+    client = controller_client.client_of(arguments)
+    answer = client.ask("migrations")
+    lines = chain((answer.heading(client.server),), _table(answer.value, datetime.now(UTC)))
+    controller_client.write_answer(arguments.output, answer.value, lines)
     return 0
 
 

@@ -74,7 +74,8 @@ def _call(arguments: argparse.Namespace) -> int:
     body = person(arguments)
     if (seconds := _seconds(arguments, datetime.now(UTC))) is not None:
         body["forSeconds"] = seconds
-    print_answer(controller_client.client_of(arguments).send_order("pause", body), arguments.server)
+    client = controller_client.client_of(arguments)
+    print_answer(client.send_order("pause", body), client.server)
     return 0
 
 

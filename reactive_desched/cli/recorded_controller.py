@@ -27,12 +27,6 @@ def add(command: argparse.ArgumentParser) -> None:
     """Describe the flags of a command that can ask it, beside those of a running controller."""
     snapshot_flags.add_at(command)
     journal_flags.add_journal(command)
-    may_be_asked(command)
-
-
-def may_be_asked(command: argparse.ArgumentParser) -> None:
-    """Let --at with --server ask a running controller, which has a recording of its own."""
-    command.set_defaults(server=None)  # so that it shows whether the flag was given
 
 
 def is_asked(arguments: argparse.Namespace) -> bool:

@@ -25,6 +25,6 @@ def add(commands: Commands) -> None:
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    answer = controller_client.client_of(arguments).send_order("resume", person(arguments))
-    print_answer(answer, arguments.server)
+    client = controller_client.client_of(arguments)
+    print_answer(client.send_order("resume", person(arguments)), client.server)
     return 0

@@ -54,7 +54,6 @@ def add(commands: Commands) -> None:
         "-n", "--namespace", metavar="NAME", help="the namespace of POD or of a workload"
     )
     controller_client.add_server(command)
-    recorded_controller.may_be_asked(command)
     policy_flags.add(command, required=False)
     snapshot_flags.add(command)
     command.add_argument(

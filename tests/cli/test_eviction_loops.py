@@ -47,11 +47,14 @@ def test_owners_and_nodes_that_are_left_alone_are_listed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(controller_client.ControllerClient, "read_page", lambda *_: answer)
+    said = controller_client.Answer(answer, "prod")
+    monkeypatch.setattr(controller_client.ControllerClient, "ask", lambda *_: said)
 
     assert main([command, "list"]) == 0
 
-    printed = capsys.readouterr().out.split()
+    heading, _, table = capsys.readouterr().out.partition("\n")
+    printed = table.split()
+    assert heading.split()[:2] == ["cluster", "prod,"]
     assert set(words) <= set(printed)
     assert ("NODE" in printed) is bool(answer["nodes"])
     assert ("OWNER" in printed) is bool(answer["owners"])

@@ -152,7 +152,7 @@ def test_a_server_that_never_answers_is_not_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reactive_desched.cli.journal_flags.ASK_S", 0.1)
+    monkeypatch.setattr("reactive_desched.cli.kubeconfig_cluster.ASK_S", 0.1)
     journal_of(environ, "1111-aaaa", "context kind, http://127.0.0.1:1")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

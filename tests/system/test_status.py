@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -73,6 +74,9 @@ def check_status(program: Any, ask: Callable[..., str], waiting: int) -> None:
     assert found["journal"]["sequence"] > 0
     assert {"index", "kubernetes-events"} <= {each["name"] for each in found["sinks"]}
     assert found["nodes"] > 1
+    identity = json.loads(urllib.request.urlopen(f"{program.url}/debug/cluster").read())
+    assert identity["uid"] == found["clusterUid"] != ""
+    assert identity["apiServer"] == found["apiServer"] != ""
 
     table = ask("status")
     pending = found["pending"]

@@ -1,0 +1,209 @@
+"""A command without --server asks the controller of the kubeconfig's cluster, and no other."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_desched.cli import controller_client, main
+from reactive_desched.sim.server import kubeconfig
+from tests.support.golden import Golden
+
+pytestmark = pytest.mark.timeout(60)
+
+STAGING, PROD = "1111-aaaa", "2222-bbbb"
+ELSEWHERE = "https://10.96.0.1:443"
+
+ORDERS = (
+    ["pause"],
+    ["resume"],
+    ["approve", "--all"],
+    ["reject", "--all"],
+    ["evaluate", "--all"],
+    ["eviction-loops", "clear", "--all"],
+)
+QUESTIONS = (
+    ["pending"],
+    ["migrations"],
+    ["proposals"],
+    ["eviction-loops", "list"],
+    ["drain", "--show"],
+)
+
+
+class Serving:
+    """Servers on this machine: a controller at the usual address, and API servers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+        self._monkeypatch, self._home = monkeypatch, home
+        self.orders: list[str] = []
+        self.uids_asked = 0
+
+    @contextmanager
+    def api_server(self, uid: str) -> Iterator[str]:
+        def answer(handler: BaseHTTPRequestHandler) -> Any:
+            self.uids_asked += 1
+            return {"items": [{"metadata": {"name": "kube-system", "uid": uid}}]}
+
+        with _served(answer) as url:
+            yield url
+
+    @contextmanager
+    def controller(self, uid: str, api_server: str) -> Iterator[None]:
+        def answer(handler: BaseHTTPRequestHandler) -> Any:
+            if handler.command == "POST":
+                self.orders.append(handler.path)
+            if handler.path == "/debug/cluster":
+                return {"name": "staging", "uid": uid, "apiServer": api_server}
+            return _ANYTHING
+
+        with _served(answer) as url:
+            self._monkeypatch.setattr("reactive_desched.cli.controller_client.DEFAULT_SERVER", url)
+            yield
+
+    def use(self, url: str) -> None:
+        path = self._home / "kubeconfig"
+        path.write_text(kubeconfig(url, "prod"))
+        self._monkeypatch.setenv("KUBECONFIG", str(path))
+
+
+_ANYTHING = {
+    "cleared": 1,
+    "hold": "",
+    "time": "2026-05-01T00:00:00+00:00",
+    "until": "2026-05-01T00:00:00+00:00",
+    "state": {"name": "paused", "summary": ""},
+    "brakes": {},
+    "pause": "",
+    "notKept": "",
+    "number": 1,
+    "hasEnded": True,
+    "enabled": False,
+    "groups": [],
+    "total": 0,
+    "totalNodes": 0,
+    "owners": [],
+    "nodes": [],
+    "profiles": [],
+    "proposals": [],
+    "before": 0,
+    "findings": [],
+    "reasons": [],
+    "flapping": [],
+    "kept": 0,
+    "leaving": 0,
+    "subjects": None,
+    "rejected": 0,
+}
+
+
+@contextmanager
+def _served(answer: Any) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(answer(self)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Reactive-Desched-Cluster", "staging (uid 1111)")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def serving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Serving:
+    for name in ("STATE_DIRECTORY", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return Serving(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize("command", ORDERS, ids=" ".join)
+def test_an_order_is_not_sent_to_the_controller_of_another_cluster(
+    command: list[str],
+    serving: Serving,
+    capsys: pytest.CaptureFixture[str],
+    golden: Golden,
+) -> None:
+    with serving.controller(STAGING, ELSEWHERE), serving.api_server(PROD) as url:
+        serving.use(url)
+        assert main(command) == 1
+
+    assert serving.orders == []
+    assert capsys.readouterr().err.strip() == golden(
+        here=controller_client.DEFAULT_SERVER, prod=url
+    )
+
+
+@pytest.mark.parametrize("command", QUESTIONS, ids=" ".join)
+def test_an_answer_about_another_cluster_has_a_warning_and_names_it(
+    command: list[str],
+    serving: Serving,
+    capsys: pytest.CaptureFixture[str],
+    golden: Golden,
+) -> None:
+    with serving.controller(STAGING, ELSEWHERE), serving.api_server(PROD) as url:
+        serving.use(url)
+        assert main(command) == 0
+
+    said = capsys.readouterr()
+    here = controller_client.DEFAULT_SERVER
+    assert said.err.strip() == golden("stderr", here=here, prod=url)
+    assert said.out.splitlines()[0] == golden("first line", here=here)
+
+
+def test_an_address_that_is_given_is_meant(
+    serving: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving.controller(STAGING, ELSEWHERE), serving.api_server(PROD) as url:
+        serving.use(url)
+        assert main(["pause", "--server", controller_client.DEFAULT_SERVER]) == 0
+
+    assert (serving.orders, capsys.readouterr().err) == (["/operator/pause"], "")
+
+
+@pytest.mark.parametrize("address", ["", ELSEWHERE])
+def test_the_controller_of_the_kubeconfigs_cluster_is_sent_orders(
+    address: str, serving: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a cluster it has another address of the API server than a laptop's kubeconfig."""
+    with serving.api_server(PROD) as url:
+        serving.use(url)
+        with serving.controller(PROD, address or url):
+            assert main(["pause"]) == 0
+
+    assert (serving.orders, capsys.readouterr().err) == (["/operator/pause"], "")
+    assert serving.uids_asked == bool(address)
+
+
+def test_without_a_kubeconfig_or_an_answer_of_its_server_orders_are_sent(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the API server is away, a person must be able to pause what runs here."""
+    monkeypatch.setattr("reactive_desched.cli.kubeconfig_cluster.ASK_S", 0.5)
+    with serving.controller(STAGING, ELSEWHERE):
+        assert main(["pause"]) == 0
+        serving.use("http://127.0.0.1:1")
+        assert main(["pause"]) == 0
+
+    assert serving.orders == ["/operator/pause"] * 2
