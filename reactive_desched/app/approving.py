@@ -128,7 +128,7 @@ class Approving:
         for_s = order.for_seconds or (APPROVED_FOR_S if approves else REJECTED_FOR_S)
         answer = ProposalAnswer(approves, order.by, order.reason, for_s)
         moment, answers = self._description.moment(), controller.answers
-        findings = controller.evaluator.pending()
+        findings = controller.evaluator.queue.pending()
         proposals = await in_slices(
             select_proposals(scope, findings, answers, moment.now, approves=approves)
         )

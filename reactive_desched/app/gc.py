@@ -74,7 +74,7 @@ async def freeze_gc_after_sync(
         if not controller.pauses.leadership.is_standby:  # which may evaluate nothing for months
             await controller.initial_sync_done.wait()
             with anyio.move_on_after(FIRST_PASS_S):  # a pause may hold it for long
-                while controller.evaluator.is_resyncing:  # noqa: ASYNC110 -- nothing else asks
+                while controller.evaluator.queue.is_resyncing:  # noqa: ASYNC110 -- nothing else asks
                     await anyio.sleep(SWEEP_INTERVAL_S)
     finally:
         gc.freeze()

@@ -56,7 +56,7 @@ async def overview(controller: Controller, query: Mapping[str, str]) -> NodeOver
     refuse_filters(query)
     plugin, classes = await _classes(controller)
     waiting: Counter[str] = Counter()
-    for number, each in enumerate(controller.evaluator.pending(), 1):
+    for number, each in enumerate(controller.evaluator.queue.pending(), 1):
         if not (each.decision.keeps or each.decision.pod_leaves):
             waiting[each.decision.finding.pod.node] += 1
         if number % NODES_PER_SLICE == 0:

@@ -93,7 +93,7 @@ def acts(controller: Controller) -> bool:
 
 def leaves_still(controller: Controller, info: NodeInfo) -> bool:
     """Say whether a pod is leaving the node, or a plugin is to look at it still."""
-    if any(controller.evaluator.is_queued((each, ALL_NODES)) for each in _closing(controller)):
+    if any((each, ALL_NODES) in controller.evaluator.queue for each in _closing(controller)):
         return True
     ledger = controller.ledger
     return any(pod.is_terminating or ledger.is_under_way(pod.uid) for pod in info.active.values())

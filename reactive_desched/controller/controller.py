@@ -18,7 +18,8 @@ from reactive_desched.controller.asked_kinds import asked_kinds
 from reactive_desched.controller.declared_drains import nodes_to_begin
 from reactive_desched.controller.deletion_causes import CAUSES_READ
 from reactive_desched.controller.disruptions import Disruptions, as_past
-from reactive_desched.controller.evaluator import Evaluator, NodeFitAnswers
+from reactive_desched.controller.evaluation_queue import NodeFitAnswers
+from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.controller.instances import flapping_config, plugin_instances
 from reactive_desched.controller.observing import BothCapacities, observes
 from reactive_desched.controller.pauses import EvictionPauses, SuspendDetector
@@ -294,7 +295,7 @@ class Controller(IntentOwner):
     def _decide(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate what is due, and record and count each decision."""
         for each in self.controls:
-            each.follow_resync(under_way=self.evaluator.is_resyncing)
+            each.follow_resync(under_way=self.evaluator.queue.is_resyncing)
         for evaluation in self.evaluator.process_due(now, should_yield):
             if evaluation.mode == ACT:
                 self.gates.brakes.count(evaluation)

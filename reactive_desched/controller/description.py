@@ -61,8 +61,8 @@ class ControllerDescription:
 
     def _waiting(self) -> PendingContext:
         evaluator, pauses = self._controller.evaluator, self._controller.pauses
-        flapping = tuple(evaluator.flaps.flapping(self._clock()))
-        return PendingContext(evaluator.queued, flapping, pauses.check(), pauses.state().hold)
+        flapping = tuple(evaluator.queue.flaps.flapping(self._clock()))
+        return PendingContext(len(evaluator.queue), flapping, pauses.check(), pauses.state().hold)
 
     async def migrations(self, limit: int = MAX_LISTED) -> JobList:
         """List at most `limit` migration jobs, and what each waits for."""
@@ -120,7 +120,7 @@ class ControllerDescription:
 
     def count_findings(self) -> dict[str, int | dict[str, int]]:
         """Count the findings since the start: of pods that left, or are leaving, others by gate."""
-        blocked = self._controller.evaluator.blocked_by_gate
+        blocked = self._controller.evaluator.queue.blocked_by_gate
         evicting = self._controller.ledger.count_decided_here()
         return {
             "findings": self._controller.evicted + evicting + sum(blocked.values()),

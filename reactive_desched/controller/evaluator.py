@@ -5,14 +5,18 @@ works in small portions, so that the worker can yield to the event loop between 
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.api.plugin import Opinions, next_opinion
-from reactive_desched.controller.blocked import Blocked, BlockedDecision, BlockedFindings, awaited
-from reactive_desched.controller.pending import PendingFinding
+from reactive_desched.controller.blocked import Blocked, BlockedDecision
+from reactive_desched.controller.evaluation_queue import (
+    EvaluationQueue,
+    NodeFitAnswers,
+    PreviousFindings,
+)
 from reactive_desched.controller.plugin_faults import (
     SLOW_CALL_S,
     WHOLE,
@@ -30,21 +34,17 @@ from reactive_desched.controller.subscriptions import (
 )
 from reactive_desched.controller.work_queue import (
     FLAPPING_FIELDS,
-    FlapDetector,
     FlappingConfig,
     PodBackoff,
     Portions,
-    WorkQueue,
 )
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
 from reactive_desched.gate.profile_view import ProfileView
-from reactive_desched.gate.rate_limits import RATE_LIMITED
-from reactive_desched.model.changes import Change, PdbChanged, Resynced, TimePassed
+from reactive_desched.model.changes import Change, Resynced, TimePassed
 from reactive_desched.model.checked_opinions import Opinion, checked_opinion
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
-    CapacityHint,
     Decision,
     Evict,
     GateReason,
@@ -57,17 +57,13 @@ from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.plugin_faults import PluginFault
 from reactive_desched.model.subjects import NodeSubject, PodSubject
-from reactive_desched.model.wakes import WakeOnEviction, WakeOnPdb, WakeOnPod
+from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 from reactive_desched.primitives.long_answers import (
-    PORTION,
     AnswerTakesLong,
     InPortions,
-    LongAnswers,
-    portions,
 )
-from reactive_desched.primitives.timers import Timers
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.state.index_registry import IndexFault, IndexKey
 from reactive_desched.telemetry.metrics import Metric
@@ -91,9 +87,6 @@ OBSERVED_RETRY_S: Final = 5.0
 """So long after an eviction that was only observed was cancelled it is decided again: no request
 failed, so the pod backs off for no other plugin."""
 
-RESYNC_TURN: Final = 8
-"""While a resync is under way, every so many subjects one is of the resync, whatever is dirty."""
-
 _END: Final = object()
 
 _OTHERS_PER_SLICE: Final = 1_000
@@ -113,24 +106,6 @@ plugin: it would hold up all other subjects each time. The plan of 5,000 nodes y
 
 MAX_ANSWERS: Final = 1_000_000
 """An evaluation with more does not end, also where no time passes, as in a preview."""
-
-
-class NodeFitAnswers(Protocol):
-    """Answers what every evaluation asks of node fit."""
-
-    @property
-    def long_answers(self) -> LongAnswers:
-        """Return what says whether long answers are wanted in steps."""
-        ...
-
-    def take_capacity_hints(self) -> Sequence[CapacityHint]:
-        """Return, once, which of the blocked pods may fit now, as far as one step finds out."""
-        ...
-
-    @property
-    def has_more_hints(self) -> bool:
-        """Say whether another step may find more."""
-        ...
 
 
 class _EvaluationUnderWay:
@@ -166,7 +141,7 @@ class _EvaluationUnderWay:
         self,
         key: SubjectKey,
         trigger: ChangeTrigger,
-        previous: Mapping[FindingKey, Blocked[SubjectKey, ChangeTrigger]],
+        previous: PreviousFindings,
         now: float,
         steps: Iterator[None] | None = None,
     ) -> None:
@@ -217,14 +192,9 @@ class Evaluator:
         self._instances = tuple(instances)
         self._views = tuple({id(each.view): each.view for each in self._instances}.values())
         self._subscriptions = Subscriptions(self._instances)
-        self._queue = WorkQueue(self._instances, flapping)
-        self._timers: Timers[SubjectKey] = Timers()
-        self._blocked: BlockedFindings[FindingKey, SubjectKey, ChangeTrigger] = BlockedFindings()
-        self._turn = 0
-        self._resyncs: list[tuple[Iterator[SubjectKey], ChangeTrigger]] = []
+        self.queue = EvaluationQueue(self._instances, self._backoff, self._node_fit, flapping)
         self._under_way: _EvaluationUnderWay | None = None
         self._ended_proposals: list[tuple[str, Finding]] = []
-        self._capacity_trigger: ChangeTrigger | None = None
         self._has_outdated = False
         self.installed.notify()
 
@@ -233,39 +203,14 @@ class Evaluator:
         """The plugin instances in force."""
         return self._instances
 
-    def is_queued(self, subject: SubjectKey) -> bool:
-        """Say whether a subject waits to be evaluated."""
-        return subject in self._queue
-
     @property
     def is_evaluating(self) -> bool:
         """Say whether a subject's evaluation has begun and not ended, or a look at everything."""
-        return self._under_way is not None or self.is_resyncing
-
-    @property
-    def is_resyncing(self) -> bool:
-        """Say whether a look at everything is not finished yet."""
-        return bool(self._resyncs)
-
-    @property
-    def queued(self) -> int:
-        """Return how many subjects wait to be judged."""
-        return len(self._queue)
-
-    @property
-    def flaps(self) -> FlapDetector:
-        """Return which objects flap: their subjects wait longer."""
-        return self._queue.flaps
-
-    @property
-    def blocked_by_gate(self) -> dict[str, int]:
-        """Return how many findings are blocked, by gate."""
-        return self._blocked.count_by_gate()
+        return self._under_way is not None or self.queue.is_resyncing
 
     def collect(self) -> Iterator[Metric]:
         """Yield how many subjects, findings and pods wait."""
-        yield from self._queue.collect()
-        yield from self._blocked.collect()
+        yield from self.queue.collect()
         yield from self._backoff.collect()
         yield from self.faults.collect()
         yield from self.slow_plugins.collect()
@@ -273,10 +218,8 @@ class Evaluator:
     def resync(self, now: float) -> None:
         """Enqueue every subject, spread over the coming work."""
         self.started = True
-        trigger = ChangeTrigger(Resynced(), now)
-        self._resyncs = [
-            (self._all_subjects(instance, now), trigger) for instance in self._instances
-        ]
+        subjects = [self._all_subjects(instance, now) for instance in self._instances]
+        self.queue.resync(subjects, ChangeTrigger(Resynced(), now))
 
     def evaluate_some(
         self,
@@ -287,7 +230,7 @@ class Evaluator:
     ) -> None:
         """Enqueue the subjects of some plugins that a person asked for, as at a resync."""
         for instance in instances:
-            self._resyncs.append((self._subjects_among(instance, concerns, now), trigger))
+            self.queue.resync_some(self._subjects_among(instance, concerns, now), trigger)
 
     def _subjects_among(
         self, instance: PluginInstance, concerns: Callable[[Hashable], bool], now: float
@@ -323,21 +266,20 @@ class Evaluator:
         """
         if not self.started:
             return False
-        enqueued = self._queue.enqueued
+        queue = self.queue
+        enqueued = queue.enqueued
         may_change_later = self._update_evictability(changes, now)
         for change in changes:
             kind = type(change)
             if kind in FLAPPING_FIELDS:
-                self._queue.flaps.record(change, now)
+                queue.flaps.record(change, now)
             if kind in self._subscriptions.by_kind:
                 self._enqueue_subjects(change, ChangeTrigger(change, now, version), now)
-            if kind in self._blocked.awaited_kinds:
-                self._unblock(ChangeTrigger(change, now, version), now)
+            if kind in queue.awaited_kinds:
+                queue.unblock(ChangeTrigger(change, now, version), now)
         if changes:
             self._follow_capacity(ChangeTrigger(changes[0], now, version), now)
-        may_change_later |= self._capacity_trigger is not None
-        may_change_later |= self._queue.has_portions
-        return may_change_later or self._queue.enqueued != enqueued
+        return may_change_later or queue.has_more_to_enqueue or queue.enqueued != enqueued
 
     def process_due(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Evaluation]:
         """Evaluate what is due and yield each decision, until nothing is due or it should yield.
@@ -350,9 +292,8 @@ class Evaluator:
         self._resume(now)
         while (
             self._under_way is not None
-            or self._queue.enqueue_portion(now)
+            or self.queue.enqueue_more(now)
             or self._follows_evictability(now)
-            or self._follows_capacity(now)
             or self._begin_due(now)
         ):
             if (under_way := self._under_way) is not None:
@@ -365,61 +306,14 @@ class Evaluator:
 
     def next_due(self, now: float) -> float | None:
         """Return when there is work again; `now` or earlier means at once."""
-        if self._under_way is not None or self._resyncs or self._queue.has_portions:
+        if self._under_way is not None or self._has_outdated:
             return now
-        if self._capacity_trigger is not None or self._has_outdated:
-            return now
-        earliest = self._timers.next_due()
-        due = self._queue.next_due()
-        if due is not None and (earliest is None or due < earliest):
-            earliest = due
+        earliest = self.queue.next_due(now)
         for view in self._views:
             if (due_s := view.next_due_s()) is not None:
                 due = now + max(0.0, due_s - view.now_s)
                 earliest = due if earliest is None else min(earliest, due)
         return earliest
-
-    def pending(self) -> Iterator[PendingFinding]:
-        """Yield every blocked finding, with what it waits for."""
-        for key, blocked in self._blocked.snapshot():
-            decision, until = blocked.decision, blocked.decision.retry_at_s
-            if until is not None and decision.gate == RATE_LIMITED.gate:
-                until = self._timers.due(key[:2]) or until
-            yield PendingFinding(
-                key[0].profile,
-                decision,
-                tuple(awaited(decision)),
-                blocked.since,
-                until,
-                blocked.trigger.record,
-                mode=key[0].mode,
-            )
-
-    def rate_limited(
-        self, now: float, *, is_observed: bool = False
-    ) -> Iterator[tuple[Finding, float]]:
-        """Yield every finding that waits for a rate limit, and before when it is not evaluated.
-
-        One of a pod can be evaluated at any time; one of a plan, when that is made again. Those
-        that are only observed have limits of their own.
-        """
-        for key, blocked in self._blocked.snapshot():
-            decision = blocked.decision
-            if decision.gate == RATE_LIMITED.gate and key[0].is_observed == is_observed:
-                alone = isinstance(key[1], PodSubject)
-                yield decision.finding, now if alone else decision.retry_at_s or now
-
-    def reschedule(self, pod: PodKey, at: float, *, is_observed: bool = False) -> bool:
-        """Evaluate a pod that waits for a rate limit at this time; say whether there is one."""
-        found = False
-        for key in self._blocked.waiting_for(WakeOnPod(pod)):
-            if key[0].is_observed != is_observed:
-                continue
-            decision = self._blocked.decision_of(key)
-            if isinstance(key[1], PodSubject) and decision and decision.gate == RATE_LIMITED.gate:
-                self._timers.set(key[:2], at)
-                found = True
-        return found
 
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Evaluate a pod again later whose eviction did not happen."""
@@ -437,19 +331,21 @@ class Evaluator:
         if isinstance(instance, PluginInstance) and self._is_in_force(instance):
             key = instance, evaluation.subject, pod.uid  # else the pod merely rests
             decision = _blocked_by_outcome(finding, outcome, until)
-            self._block(key, decision, now, evaluation.trigger)
+            self.queue.block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
             evaluation.trigger.change, evaluation.trigger.seen_at
         )  # by no event of the cluster
-        for other in self._blocked.waiting_for(WakeOnEviction(pod.uid)):
-            self._queue.enqueue(other[:2], now, trigger)
+        self.queue.unblock_after_eviction(pod.uid, trigger, now)
         self._follow_capacity(trigger, now)
 
     def eviction_ended(self, pod: PodKey, now: float) -> None:
         """Enqueue the findings that wait for the end of this pod's eviction."""
-        trigger = ChangeTrigger(TimePassed(), now)
-        for key in self._blocked.waiting_for(WakeOnEviction(pod)):
-            self._queue.enqueue(key[:2], now, trigger)
+        self.queue.unblock_after_eviction(pod, ChangeTrigger(TimePassed(), now), now)
+
+    def _follow_capacity(self, trigger: ChangeTrigger, now: float) -> None:
+        """Enqueue what may fit by now, but not what is evaluated just now."""
+        evaluated = None if self._under_way is None else self._under_way.key
+        self.queue.follow_capacity(trigger, now, evaluated)
 
     def _update_evictability(self, changes: Iterable[Change], now: float) -> bool:
         """Let each profile's plugins know which pods their evictor now protects, or no longer.
@@ -508,9 +404,9 @@ class Evaluator:
     ) -> None:
         if isinstance(subjects, InPortions):
             named = self._named(instance, subjects, trigger, now)
-            self._queue.enqueue_in_portions(named, now, trigger)
+            self.queue.enqueue_in_portions(named, now, trigger)
             return
-        enqueue = self._queue.enqueue
+        enqueue = self.queue.enqueue
         for subject in subjects:
             enqueue((instance, subject), now, trigger)
 
@@ -599,7 +495,7 @@ class Evaluator:
         if fault.is_off:
             self._switch_off(key[0])
         else:
-            self._timers.set_if_sooner(key, now + fault.retry_s)
+            self.queue.requeue_at(key, now + fault.retry_s)
 
     def _is_put_off(self, key: SubjectKey, trigger: ChangeTrigger, now: float) -> bool:
         """Say whether a subject that is due is not evaluated now, for a fault of its plugin."""
@@ -607,11 +503,11 @@ class Evaluator:
         if self.faults.is_off(instance):
             return True
         if subject is WHOLE:
-            self._resyncs.append((self._all_subjects(instance, now), trigger))
+            self.queue.resync_some(self._all_subjects(instance, now), trigger)
             return True
         if (until := self.faults.rests_until(key, now)) is None:
             return False
-        self._timers.set_if_sooner(key, until)
+        self.queue.requeue_at(key, until)
         return True
 
     def switch_off_readers(self, failed: Mapping[IndexKey, IndexFault]) -> None:
@@ -627,121 +523,19 @@ class Evaluator:
         """Drop what waits for a plugin's next evaluation; evictions that it began are settled."""
         active = [each for each in self._instances if not self.faults.is_off(each)]
         self._subscriptions = Subscriptions(active)
-        for key in [key for key, _ in self._blocked.snapshot() if key[0] is instance]:
-            self._blocked.remove(key)
+        self.queue.drop(instance)
         if self._under_way is not None and self._under_way.key[0] is instance:
             self._under_way = None
 
-    def _pop_due(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
-        """Take out the next subject: of the queue and the timers what came due first.
-
-        The subjects of a resync come when nothing else is due, and in every eighth turn, so that
-        changes that do not end hold up no resync. Those that are evaluated when a node has settled
-        are left out.
-        """
-        while True:
-            self._turn += 1
-            due = None
-            if self._resyncs and self._turn % RESYNC_TURN == 0:
-                due = self._pop_resync()
-            if due is None:
-                due = self._pop_dirty(now)
-            if due is None and self._resyncs:
-                due = self._pop_resync()
-            if due is None or not self._queue.settling or not self._is_settling(due[0]):
-                return due
-
-    def _pop_dirty(self, now: float) -> tuple[SubjectKey, ChangeTrigger] | None:
-        timer_due = self._timers.next_due()
-        by = now if timer_due is None or timer_due > now else timer_due
-        if (popped := self._queue.pop_due(by)) is not None:
-            return popped
-        if timer_due is None or timer_due > now or (key := self._timers.pop_due(now)) is None:
-            return None
-        return key, self._blocked.trigger_of(key) or ChangeTrigger(TimePassed(), now)
-
-    def _is_settling(self, key: SubjectKey) -> bool:
-        """Say whether a subject, or the node of a pod, waits until an object stops flapping."""
-        settling = self._queue.settling
-        return bool(settling) and (key in settling or self._timer_key(key) in settling)
-
-    def _pop_resync(self) -> tuple[SubjectKey, ChangeTrigger] | None:
-        while self._resyncs:
-            resync, trigger = self._resyncs[0]
-            if (next_key := next(resync, None)) is not None:
-                return next_key, trigger
-            self._resyncs.pop(0)
-        return None
-
-    def _unblock(self, trigger: ChangeTrigger, now: float) -> None:
-        """Enqueue the blocked findings that a change may unblock: of very many, in portions."""
-        if not (keys := self._blocked.affected_by(trigger.change)):
-            return
-        found = self._unblocked(keys, trigger.change, now)
-        if len(keys) > PORTION:
-            self._queue.enqueue_in_portions(found, now, trigger)
-            return
-        for key in next(found):
-            self._queue.enqueue(key, now, trigger)
-
-    def _unblocked(self, keys: Sequence[FindingKey], change: Change, now: float) -> Portions:
-        """Yield the subjects of these findings, those left out that are not blocked any more."""
-        for portion in portions(keys):
-            subjects: list[SubjectKey] = []
-            for key in portion:
-                if (decision := self._blocked.decision_of(key)) is None:
-                    continue
-                if isinstance(change, PdbChanged):
-                    self._backoff.pdb_changed(decision.finding.pod.uid, now)
-                subjects.append(key[:2])
-            yield subjects
-
-    def _follow_capacity(self, trigger: ChangeTrigger, now: float) -> None:
-        """Take a step of finding what may fit by now, and enqueue that; work is left for more."""
-        if hints := self._node_fit.take_capacity_hints():
-            evaluated = None if self._under_way is None else self._under_way.key
-            self._queue.enqueue_in_portions(self._woken(hints, evaluated), now, trigger)
-        self._capacity_trigger = trigger if self._node_fit.has_more_hints else None
-
-    def _follows_capacity(self, now: float) -> bool:
-        """Take one more of these steps; say whether there was one to take."""
-        if (trigger := self._capacity_trigger) is None:
-            return False
-        self._follow_capacity(trigger, now)
-        return True
-
-    def _woken(self, hints: Iterable[CapacityHint], evaluated: SubjectKey | None) -> Portions:
-        """Yield at most as many blocked subjects as the freed capacity holds."""
-        for hint in hints:
-            left = hint.slots
-            for keys in portions(self._blocked.waiting_for(hint.wake)):
-                woken: dict[SubjectKey, None] = {}
-                for key in keys:
-                    if len(woken) == left:
-                        break
-                    if hint.after_fit and key[:2] == evaluated:
-                        continue  # it would wake itself for ever
-                    if key[0].is_observed != hint.is_observed:
-                        continue  # its reservations are others
-                    if self._blocked.may_use(key, hint) and key[:2] not in self._queue:
-                        woken[key[:2]] = None
-                yield woken
-                left = None if left is None else left - len(woken)
-                if left == 0:
-                    break
-
     def _begin_due(self, now: float) -> bool:
         """Begin the evaluation of the next subject that is due; say whether there was one."""
-        if (due := self._pop_due(now)) is None:
+        if (due := self.queue.pop_due(now)) is None:
             return False
         key, trigger = due
         if self.faults.any and self._is_put_off(key, trigger, now):
             return True
         self.evaluations += 1
-        previous = self._blocked.remove_group(key)
-        self._timers.cancel(key)
-        for outdated in previous:
-            self._timers.cancel(outdated[:2])
+        previous = self.queue.take_blocked(key)
         self._node_fit.long_answers.end_wait()
         self._begin(key, trigger, previous, now)
         return True
@@ -751,7 +545,7 @@ class Evaluator:
         self,
         key: SubjectKey,
         trigger: ChangeTrigger,
-        previous: Mapping[FindingKey, Blocked[SubjectKey, ChangeTrigger]],
+        previous: PreviousFindings,
         now: float,
         steps: Iterator[None] | None = None,
     ) -> None:
@@ -769,7 +563,7 @@ class Evaluator:
     ) -> None:
         """Take the steps of an answer, then evaluate the subject again."""
         self._node_fit.long_answers.wait()
-        previous = {**under_way.previous, **self._blocked.remove_group(under_way.key)}
+        previous = {**under_way.previous, **self.queue.retake_blocked(under_way.key)}
         self._under_way = None
         self._begin(under_way.key, under_way.trigger, previous, now, steps)
 
@@ -781,7 +575,7 @@ class Evaluator:
         paused_s, under_way.gone_on_at = now - under_way.gone_on_at, now
         if paused_s > EVALUATION_PAUSE_S:
             self._under_way = None
-            self._queue.enqueue(under_way.key, now, under_way.trigger)
+            self.queue.enqueue(under_way.key, now, under_way.trigger)
         elif now - under_way.began_at > ENDLESS_AFTER_S and under_way.answers >= ENDLESS_ANSWERS:
             self._under_way = None
             text = f"no end within {ENDLESS_AFTER_S:.0f} s, after {under_way.answers:,} answers"
@@ -818,7 +612,7 @@ class Evaluator:
                 return None
             if isinstance(opinion, RequeueAfter):
                 under_way.decision = None
-                self._timers.set_if_sooner(self._timer_key(under_way.key), now + opinion.delay_s)
+                self.queue.requeue_node_at(under_way.key, now + opinion.delay_s)
                 return None
             is_current = not under_way.suspended and _is_current(under_way, opinion)
             finding = opinion if is_current else _on_current_pod(under_way, opinion)
@@ -882,17 +676,6 @@ class Evaluator:
         finally:
             self._time_call(under_way.key, began)
 
-    def _timer_key(self, key: SubjectKey) -> SubjectKey:
-        """Return the key of a subject's timer, to have fewer timers.
-
-        A plugin that splits nodes has one for a node and its pods.
-        """
-        instance, subject = key
-        if not (instance.plugin.splits_nodes and isinstance(subject, PodSubject)):
-            return key
-        bound = instance.view.pod_and_node(subject.pod)
-        return key if bound is None else (instance, NodeSubject(bound[1].name))
-
     def _decide(self, under_way: _EvaluationUnderWay, finding: Finding, now: float) -> Evaluation:
         key, trigger = under_way.key, under_way.trigger
         finding_key = _finding_key(key, finding)
@@ -907,7 +690,7 @@ class Evaluator:
         changed = last is None or not _is_same_answer(last.decision, decision)
         if not isinstance(decision, Evict):
             since = now if last is None or changed else last.since
-            self._block(finding_key, decision, since, trigger)
+            self.queue.block(finding_key, decision, since, trigger)
         instance, subject, _ = finding_key
         return Evaluation(
             instance.profile,
@@ -920,13 +703,6 @@ class Evaluator:
             instance=instance,
             mode=instance.mode,
         )
-
-    def _block(
-        self, key: FindingKey, decision: BlockedDecision, since: float, trigger: ChangeTrigger
-    ) -> None:
-        self._blocked.add(key, decision, since, trigger, _groups(key, decision.finding))
-        if decision.retry_at_s is not None:
-            self._timers.set_if_sooner(key[:2], decision.retry_at_s)
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:
@@ -981,14 +757,6 @@ def _gone(under_way: _EvaluationUnderWay, finding: Finding) -> Refuse:
     pod = under_way.key[0].view.pod(finding.pod.uid)
     leaves = pod is None or not pod.is_active
     return POD_GONE.refuse(finding, "the pod is gone, or its node not eligible", pod_leaves=leaves)
-
-
-def _groups(key: FindingKey, finding: Finding) -> tuple[SubjectKey, ...]:
-    """Return the subjects whose evaluation answers for a finding: a pod's node answers for it."""
-    instance, subject, _ = key
-    if isinstance(subject, PodSubject):
-        return key[:2], (instance, NodeSubject(finding.pod.node))
-    return (key[:2],)
 
 
 def _blocked_by_outcome(finding: Finding, outcome: Outcome, until: float) -> BlockedDecision:

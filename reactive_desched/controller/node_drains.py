@@ -207,7 +207,7 @@ def _left(
     latest = [found for each in inputs.ledgers if (found := each.latest(pod.uid)) is not None]
     if any(each.outcome is not None and each.outcome.result == DRY_RUN for each in latest):
         return LeftPod(*name, PodProgress.DRY_RUN, "it would be evicted, and is only observed")
-    if inputs.evaluator.queued or inputs.evaluator.is_evaluating:
+    if len(inputs.evaluator.queue) or inputs.evaluator.is_evaluating:
         return LeftPod(*name, PodProgress.WAITS, "it is evaluated soon")
     return LeftPod(*name, PodProgress.LEFT_OUT, left_out)
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from reactive_desched.controller.evaluator import NodeFitAnswers
+from reactive_desched.controller.evaluation_queue import NodeFitAnswers
 from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.modes import ACT, OBSERVE, Mode
 from reactive_desched.policy.configuration import Configuration

@@ -45,14 +45,14 @@ def findings_with_turns(
     is before the end of what holds all evictions, where that has one.
     """
     found: list[PendingFinding] = []
-    for number, each in enumerate(controller.evaluator.pending()):
+    for number, each in enumerate(controller.evaluator.queue.pending()):
         found.append(each)
         if number % PODS_PER_SLICE == 0:
             yield None
     turns: dict[bool, Mapping[PodKey, Turn]] = {}
     for controls in controller.controls:
         is_observed = controls is controller.observed
-        waiting = controller.evaluator.rate_limited(now, is_observed=is_observed)
+        waiting = controller.evaluator.queue.rate_limited(now, is_observed=is_observed)
         for step in controls.rate_limiter.foresee(waiting, now):
             turns[is_observed] = turns.get(is_observed, {}) if step is None else step
             yield None

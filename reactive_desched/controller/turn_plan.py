@@ -78,14 +78,14 @@ class TurnPlan:
     def _steps(self, now: float) -> Iterator[None]:
         """Foresee all turns, and let each pod come at its own."""
         turns: Mapping[PodKey, Turn] = {}
-        waiting = self._evaluator.rate_limited(now, is_observed=self._is_observed)
+        waiting = self._evaluator.queue.rate_limited(now, is_observed=self._is_observed)
         for found in self._limiter.plan_turns(waiting, now):
             turns = turns if found is None else found
             yield
         self._pods = len(turns)
         for number, (pod, turn) in enumerate(turns.items()):
             at = min(turn.at, now + MAX_WAIT_S)
-            if self._evaluator.reschedule(pod, at, is_observed=self._is_observed):
+            if self._evaluator.queue.reschedule(pod, at, is_observed=self._is_observed):
                 self._limiter.waiting.set_turn(pod, turn.at, at)
             if number % SET_PER_SLICE == 0:
                 yield

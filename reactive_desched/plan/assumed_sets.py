@@ -90,7 +90,7 @@ class AssumedSets:
         if names:
             found = {
                 moved.node
-                for each in self._controller.evaluator.pending()
+                for each in self._controller.evaluator.queue.pending()
                 if (moved := each.decision.finding.move_set) and moved.room_for is None
             }
             for name in names:

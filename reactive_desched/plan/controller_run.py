@@ -314,7 +314,7 @@ class _ControllerRun:
 
     def _waiting(self) -> Iterator[PlannedDecision]:
         """Yield the findings that wait at the end, and what each waits for."""
-        pending = list(self._controller.evaluator.pending())
+        pending = list(self._controller.evaluator.queue.pending())
         for finding in sorted(pending, key=_by_pod):
             decision = finding.decision
             formatted = self._formatter.format(finding.profile, decision)

@@ -395,7 +395,7 @@ class Explainer:
         not_covered: Coverage | None,
     ) -> PluginAnswer:
         evaluation, name = self._evaluation(pod), instance.plugin.name
-        queued = any(map(self._controller.evaluator.is_queued, _subjects(instance, pod)))
+        queued = any(map(self._controller.evaluator.queue.__contains__, _subjects(instance, pod)))
         if evaluation and _is_of(instance, evaluation.profile, evaluation.plugin):
             message = evaluation.finding.message
             return PluginAnswer(instance.profile, name, FOUND, message, queued=queued)

@@ -15,7 +15,7 @@ from reactive_desched.app.gc import (
     trim_heap,
 )
 from reactive_desched.app.gc import freeze_gc_after_sync as keep_house_on
-from reactive_desched.controller.evaluator import Evaluator
+from reactive_desched.controller.evaluation_queue import EvaluationQueue
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.testing.builders import node, pod
 from tests.support.flow import FakeEdgesController
@@ -76,13 +76,13 @@ async def test_what_the_first_evaluation_of_everything_builds_is_kept_from_it_to
     flow = whole_flow()
     async with flow.running(), anyio.create_task_group() as group:
         group.start_soon(keep_house, flow, Shared())
-        monkeypatch.setattr(Evaluator, "is_resyncing", True)
+        monkeypatch.setattr(EvaluationQueue, "is_resyncing", True)
         flow.sync_and_resume(node("n1"))
         await anyio.sleep(SWEEP_INTERVAL_S * 2.5)
         assert not gc.isenabled()
         frozen = gc.get_freeze_count()
 
-        monkeypatch.setattr(Evaluator, "is_resyncing", False)
+        monkeypatch.setattr(EvaluationQueue, "is_resyncing", False)
         await anyio.sleep(SWEEP_INTERVAL_S)
         assert gc.isenabled()
         assert gc.get_freeze_count() > frozen
@@ -93,7 +93,7 @@ async def test_an_evaluation_that_is_held_up_keeps_the_collector_off_for_a_minut
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     flow = whole_flow()
-    monkeypatch.setattr(Evaluator, "is_resyncing", True)
+    monkeypatch.setattr(EvaluationQueue, "is_resyncing", True)
     async with flow.running(), anyio.create_task_group() as group:
         group.start_soon(keep_house, flow, Shared())
         flow.sync_and_resume(node("n1"))

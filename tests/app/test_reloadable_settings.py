@@ -28,22 +28,22 @@ Effect = Callable[[Controller, Configuration], Any]  # what can be seen is of an
 
 
 def debounce(controller: Controller, _: Configuration) -> DebounceConfig:
-    [instance] = controller.evaluator._instances
+    [instance] = controller.evaluator.instances
     return instance.debounce
 
 
 def mode(controller: Controller, _: Configuration) -> str:
-    [instance] = controller.evaluator._instances
+    [instance] = controller.evaluator.instances
     return instance.mode
 
 
 def debounce_by_change(controller: Controller, _: Configuration) -> Mapping[str, DebounceConfig]:
-    [instance] = controller.evaluator._instances
+    [instance] = controller.evaluator.instances
     return instance.debounce_by_change
 
 
 def flapping(controller: Controller, _: Configuration) -> tuple[float, ...]:
-    config = controller.evaluator.flaps._config
+    config = controller.evaluator.queue.flaps._config
     return config.changes, config.per_s, config.wait.quiet_s, config.wait.max_wait_s
 
 
@@ -75,7 +75,7 @@ def workloads_in_metrics(controller: Controller, _: Configuration) -> int:
 
 def ignores(taint: str) -> Effect:
     def effect(controller: Controller, _: Configuration) -> bool:
-        [instance] = controller.evaluator._instances
+        [instance] = controller.evaluator.instances
         return not instance.view.taint_counts(Taint(taint, NO_SCHEDULE))
 
     return effect
@@ -90,7 +90,7 @@ def rule(name: str) -> Effect:
 
 
 def _rules(controller: Controller) -> ReasonRules:
-    [instance] = controller.evaluator._instances
+    [instance] = controller.evaluator.instances
     return instance.view._rules
 
 

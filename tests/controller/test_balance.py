@@ -111,10 +111,10 @@ def refuse(message: str, *wakes: Any) -> Callable[[Finding], Decision]:  # wakes
 def test_the_blocked_findings_of_one_subject_do_not_overwrite_each_other() -> None:
     gate = Fixed(a=refuse("no a", WakeOnNamespace("x")), b=refuse("no b", WakeOnPdb("y")))
     bench = Bench(gate)
-    assert bench.evaluator.blocked_by_gate == {"Test": 2}
+    assert bench.evaluator.queue.blocked_by_gate == {"Test": 2}
 
     assert bench.see(TAINTED, 1) == [("a", False), ("b", False), ("c", True)]
-    assert bench.evaluator.blocked_by_gate == {"Test": 2}
+    assert bench.evaluator.queue.blocked_by_gate == {"Test": 2}
 
 
 def test_a_decision_with_another_message_and_the_same_reason_is_not_a_change() -> None:
@@ -146,7 +146,7 @@ def test_a_finding_that_is_not_made_again_is_blocked_no_longer() -> None:
     )
     bench.work(1)
 
-    assert bench.evaluator.blocked_by_gate == {"Limit": 1}
+    assert bench.evaluator.queue.blocked_by_gate == {"Limit": 1}
 
 
 @pytest.mark.parametrize(

@@ -141,10 +141,10 @@ def test_a_group_is_woken_in_portions(make_bench: MakeBench) -> None:
     bench.rooms.append(CapacityHint(ROOM))
 
     assert bench.evaluator.apply_changes([NEWS], 1)
-    assert bench.evaluator.queued == 1
+    assert len(bench.evaluator.queue) == 1
     assert not list(bench.evaluator.process_due(1, lambda: True))
 
-    assert bench.evaluator.queued == 2
+    assert len(bench.evaluator.queue) == 2
     bench.work(1)
     assert bench.looked() == [PodSubject("a"), PodSubject("b")]
     assert bench.evaluator.next_due(1) is None

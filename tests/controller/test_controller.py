@@ -34,7 +34,7 @@ ORDERED = GuardSettings(disabled=tuple(set(GuardName) - {GuardName.STATEFUL_SET_
 
 def instances(bench: ControllerBench) -> tuple[PluginInstance, ...]:
     """Return every plugin of every profile, as the engine has it; nobody else can tell them."""
-    return bench.controller.evaluator._instances
+    return bench.controller.evaluator.instances
 
 
 def gates(bench: ControllerBench) -> list[list[str]]:
@@ -150,7 +150,7 @@ async def test_all_of_a_turn_is_decided_at_one_moment_however_long_it_takes() ->
     bench.deliver(TAINTED)
     work()
 
-    waits = [each.until for each in bench.controller.evaluator.pending()]
+    waits = [each.until for each in bench.controller.evaluator.queue.pending()]
     assert waits == [pytest.approx(waits[0], abs=0.001)] * 3
 
 

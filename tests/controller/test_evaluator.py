@@ -31,7 +31,7 @@ def test_changes_before_the_initial_sync_is_done_are_not_reported(make_bench: Ma
     bench.see(TAINTED, now=0)
 
     assert bench.looked() == []
-    assert bench.evaluator.queued == 0
+    assert len(bench.evaluator.queue) == 0
     assert bench.evaluator.next_due(0) is None
 
 
@@ -88,7 +88,7 @@ def test_a_burst_is_evaluated_once_with_the_first_change_as_its_trigger(
     bench.see(TAINTED, now=1)
     bench.see(PodBound(A), TAINTED, now=2)
 
-    assert bench.evaluator.queued == 2
+    assert len(bench.evaluator.queue) == 2
     assert bench.evaluator.next_due(2) == 4
     bench.work(3.9)
     assert bench.looked() == []
@@ -185,7 +185,7 @@ def test_what_a_change_concerns_is_named_in_portions_between_which_others_have_t
         assert bench.evaluator.next_due(1) == 1
         assert not list(bench.evaluator.process_due(1, lambda: True))
 
-    assert (named, bench.evaluator.queued, bench.looked()) == (["a", "b", "c"], 3, [])
+    assert (named, len(bench.evaluator.queue), bench.looked()) == (["a", "b", "c"], 3, [])
     bench.work(1)
     assert bench.looked() == [PodSubject(name) for name in "abc"]
     assert bench.evaluator.next_due(1) is None
@@ -235,11 +235,11 @@ def test_the_findings_that_a_change_unblocks_are_woken_in_portions(make_bench: M
     bench.looked()
 
     assert bench.evaluator.apply_changes([PriorityClassChanged("high")], 1)
-    woken = [bench.evaluator.queued]
+    woken = [len(bench.evaluator.queue)]
     while bench.evaluator.next_due(1) == 1 and not bench.looked():
-        before = bench.evaluator.queued
+        before = len(bench.evaluator.queue)
         bench.evaluations += bench.evaluator.process_due(1, lambda: True)
-        woken.append(max(0, bench.evaluator.queued - before))
+        woken.append(max(0, len(bench.evaluator.queue) - before))
     bench.work(1)
 
     assert max(woken) <= PORTION

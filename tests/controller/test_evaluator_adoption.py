@@ -24,11 +24,11 @@ def test_new_instances_judge_everything_and_the_old_ones_nothing(
     bench.see(TAINTED, now=1)
     bench.work(3)
     bench.see(TAINTED, PodBound(B), now=8)
-    assert (bench.evaluator.queued, bench.evaluator.blocked_by_gate) == (3, {"Gate": 1})
+    assert (len(bench.evaluator.queue), bench.evaluator.queue.blocked_by_gate) == (3, {"Gate": 1})
     bench.plugin.judged.clear()
 
     plugin, _ = bench.adopt(now=9)
-    assert (bench.evaluator.queued, bench.evaluator.blocked_by_gate) == (0, {})
+    assert (len(bench.evaluator.queue), bench.evaluator.queue.blocked_by_gate) == (0, {})
     bench.work(9)
     bench.see(NodeAdded("n9"), now=10)
     bench.work(30)
@@ -57,7 +57,7 @@ def test_an_eviction_that_outlives_its_instance_ends_and_its_pod_keeps_its_back_
     bench.see(TAINTED, now=1)
     plugin, _ = bench.adopt("a", now=9)
     bench.end(DENIED, 9)
-    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.queue.blocked_by_gate == {}
 
     bench.work(9)
     [_, rests] = bench.evaluations

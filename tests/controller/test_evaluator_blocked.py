@@ -24,7 +24,7 @@ def test_a_refused_finding_waits_for_what_its_gate_named_and_for_nothing_else(
     bench = make_bench().start("a")
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
-    assert bench.evaluator.blocked_by_gate == {"Gate": 1}
+    assert bench.evaluator.queue.blocked_by_gate == {"Gate": 1}
     bench.looked()
 
     bench.see(OwnerSizeChanged("other"), NodeAdded("n9"), PodMetadataChanged(A), now=2)
@@ -42,7 +42,7 @@ def test_a_woken_finding_is_judged_afresh(make_bench: MakeBench) -> None:
     bench.see(OwnerSizeChanged("rs"), now=2)
 
     assert bench.evicted == []
-    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.queue.blocked_by_gate == {}
 
 
 def test_a_deferred_finding_is_judged_afresh_at_its_time(make_bench: MakeBench) -> None:
@@ -58,7 +58,7 @@ def test_a_deferred_finding_is_judged_afresh_at_its_time(make_bench: MakeBench) 
     assert bench.evicted == []
     bench.work(9)
     assert bench.evicted == ["a"]
-    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.queue.blocked_by_gate == {}
     assert bench.evaluator.next_due(9) is None
 
 
@@ -80,11 +80,11 @@ def test_looking_at_a_node_answers_for_all_that_was_blocked_on_it(make_bench: Ma
     bench.gate.defer("a", 9)
     bench.gate.refuse("b", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
-    assert bench.evaluator.blocked_by_gate == {"Pace": 1, "Gate": 1}
+    assert bench.evaluator.queue.blocked_by_gate == {"Pace": 1, "Gate": 1}
     bench.plugin.wrong.clear()
     bench.see(TAINTED, now=2)
 
-    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.queue.blocked_by_gate == {}
     assert bench.evaluator.next_due(2) is None
 
 
@@ -93,11 +93,11 @@ def test_it_answers_for_those_too_that_were_evaluated_alone_since(make_bench: Ma
     bench.gate.refuse("a", WakeOnOwner("rs"))
     bench.see(TAINTED, now=1)
     bench.see(OwnerSizeChanged("rs"), now=2)
-    assert bench.evaluator.blocked_by_gate == {"Gate": 1}
+    assert bench.evaluator.queue.blocked_by_gate == {"Gate": 1}
     bench.plugin.wrong.clear()
     bench.see(TAINTED, now=3)
 
-    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.queue.blocked_by_gate == {}
 
 
 def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
@@ -110,8 +110,13 @@ def test_looking_at_one_pod_leaves_the_others_of_its_node_as_they_were(
     bench.plugin.wrong.clear()
     bench.see(OwnerSizeChanged("a"), now=2)
 
-    assert bench.evaluator._blocked.decision_of((bench.instance, PodSubject("a"), "a")) is None
-    assert bench.evaluator._blocked.decision_of((bench.instance, PodSubject("b"), "b")) is not None
+    assert (
+        bench.evaluator.queue._blocked.decision_of((bench.instance, PodSubject("a"), "a")) is None
+    )
+    assert (
+        bench.evaluator.queue._blocked.decision_of((bench.instance, PodSubject("b"), "b"))
+        is not None
+    )
 
 
 def test_a_new_verdict_replaces_the_timer_of_the_old_one(make_bench: MakeBench) -> None:
@@ -174,4 +179,4 @@ def test_a_blocked_finding_is_counted_once_per_gate_however_often_it_is_evaluate
     for now in (1, 2):
         bench.see(TAINTED, now=now)
 
-    assert bench.evaluator.blocked_by_gate == {"Gate": 3, "Pace": 1}
+    assert bench.evaluator.queue.blocked_by_gate == {"Gate": 3, "Pace": 1}

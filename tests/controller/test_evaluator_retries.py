@@ -34,7 +34,7 @@ def test_a_pod_that_left_waits_for_nothing(make_bench: MakeBench) -> None:
         bench.see(TAINTED, now=1)
         bench.end(result, 2)
 
-        assert bench.evaluator.blocked_by_gate == {}
+        assert bench.evaluator.queue.blocked_by_gate == {}
         assert bench.evaluator.next_due(2) is None
 
 
@@ -44,7 +44,7 @@ def test_an_eviction_that_failed_is_tried_again_ever_less_often(make_bench: Make
     now, waits = 0.0, []
     for _ in range(8):
         bench.end(DENIED, now)
-        assert bench.evaluator.blocked_by_gate == {"EvictionBackoff": 1}
+        assert bench.evaluator.queue.blocked_by_gate == {"EvictionBackoff": 1}
         due = bench.evaluator.next_due(now)
         assert due is not None
         waits.append(due - now)
@@ -80,7 +80,7 @@ def test_a_server_that_asks_for_time_is_given_it_whatever_happens_meanwhile(
         bench.see(PdbChanged("default", "web"), now=now)
 
     assert bench.evicted == ["a"]
-    assert bench.evaluator.blocked_by_gate == {"EvictionBackoff": 1}
+    assert bench.evaluator.queue.blocked_by_gate == {"EvictionBackoff": 1}
     bench.work(40)
     assert bench.evicted == ["a", "a"]
 
@@ -104,7 +104,7 @@ def test_a_failure_without_words_is_reported_by_its_result(make_bench: MakeBench
     bench.see(TAINTED, now=0)
     bench.evaluator.settle(bench.evaluations[0], Outcome(CANCELLED), 0)
 
-    waiting = bench.evaluator._blocked.decision_of((bench.instance, PodSubject("a"), "a"))
+    waiting = bench.evaluator.queue._blocked.decision_of((bench.instance, PodSubject("a"), "a"))
     assert waiting is not None
     assert waiting.reason == "BackingOff"
     assert CANCELLED in waiting.message
@@ -116,7 +116,9 @@ def test_a_budgets_refusal_waits_for_the_budget_with_a_timer_behind_it(
     bench = make_bench().start("a")
     bench.see(TAINTED, now=0)
     bench.end(PDB_REFUSED, 0)
-    assert bench.evaluator._blocked.decision_of((bench.instance, PodSubject("a"), "a")) == Refuse(
+    assert bench.evaluator.queue._blocked.decision_of(
+        (bench.instance, PodSubject("a"), "a")
+    ) == Refuse(
         Finding(A, "Wrong", "wrong"),
         "DisruptionBudget",
         "DisruptionBudget",
@@ -143,12 +145,12 @@ def test_what_waited_for_the_end_of_an_eviction_is_evaluated_again_when_it_faile
     bench.gates[1].verdicts.clear()
     bench.end(DENIED, 1)
     bench.work(1)
-    assert bench.evaluator.blocked_by_gate == {"EvictionBackoff": 2}
+    assert bench.evaluator.queue.blocked_by_gate == {"EvictionBackoff": 2}
 
     bench.work(6)
     assert bench.evicted == ["a", "a"]
     assert bench.evaluations[-1].profile == "profile 1"
-    assert bench.evaluator.blocked_by_gate == {}
+    assert bench.evaluator.queue.blocked_by_gate == {}
 
 
 def test_what_waited_for_the_end_of_an_eviction_is_not_evaluated_when_the_pod_leaves(
@@ -159,7 +161,7 @@ def test_what_waited_for_the_end_of_an_eviction_is_not_evaluated_when_the_pod_le
     bench.see(TAINTED, now=0)
     bench.end(EVICTED, 1)
 
-    assert bench.evaluator.queued == 0
+    assert len(bench.evaluator.queue) == 0
     assert bench.evaluator.next_due(1) is None
 
 

@@ -31,8 +31,8 @@ WALL_AHEAD = 1_000_000.0
 
 
 def pending(bench: Any, now: float, **query: str) -> PendingList:
-    findings = list(bench.evaluator.pending())
-    waiting, moment = PendingContext(bench.evaluator.queued), ClockPair(now, now + WALL_AHEAD)
+    findings = list(bench.evaluator.queue.pending())
+    waiting, moment = PendingContext(len(bench.evaluator.queue)), ClockPair(now, now + WALL_AHEAD)
     return at_once(list_pending(findings, PendingQuery.parse(query), waiting, moment))
 
 
@@ -160,7 +160,9 @@ def test_what_keeps_a_pod_for_good_comes_last_and_does_not_wait(make_bench: Any)
     bench = make_bench().start("a", "b", "c")
     bench.gate.defer("a", 30)
     bench.see(NodeTaintsChanged("n1"), now=10)
-    found = [each for each in bench.evaluator.pending() if each.decision.finding.pod.name == "a"]
+    found = [
+        each for each in bench.evaluator.queue.pending() if each.decision.finding.pod.name == "a"
+    ]
     kept = [
         PendingFinding(
             "default",

@@ -133,14 +133,14 @@ def test_blocked_findings_of_a_plugin_that_is_off_wait_no_longer(make_bench: Mak
     bench = make_bench().start("a")
     bench.gate.refuse("a")
     bench.see(NodeTaintsChanged("n1"), now=1)
-    assert [each.decision.finding.pod.name for each in bench.evaluator.pending()] == ["a"]
+    assert [each.decision.finding.pod.name for each in bench.evaluator.queue.pending()] == ["a"]
 
     bench.plugin.fails_to_name = BROKEN
     for now in range(2, 2 + MAX_IN_A_ROW):
         bench.see(NodeTaintsChanged(f"other-{now}"), now=now)
 
     assert faults(bench)[-1][2]
-    assert list(bench.evaluator.pending()) == []
+    assert list(bench.evaluator.queue.pending()) == []
 
 
 def test_a_plugin_that_cannot_say_what_a_change_concerns_looks_at_everything_later(

@@ -21,6 +21,7 @@ class Waiting:
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self._findings = findings
+        self.queue = self
 
     def rate_limited(
         self, now: float, *, is_observed: bool = False

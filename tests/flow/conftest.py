@@ -430,7 +430,7 @@ class World(EvictionClient):
 
     def waiting(self) -> set[tuple[str, str, str]]:
         """Name what is parked, but for pods on nodes that do not count any more: they linger."""
-        keys = self.core.evaluator._blocked._blocked
+        keys = self.core.evaluator.queue._blocked._blocked
         placed = self.core.view.active_pod
         return {(i.profile, i.name, uid) for i, _, uid in keys if placed(uid) is not None}
 
@@ -444,7 +444,7 @@ class World(EvictionClient):
 
 def findings(core: Controller) -> Iterator[tuple[PluginInstance, Finding]]:
     """Judge everything in what a core sees, afresh."""
-    for instance in core.evaluator._instances:
+    for instance in core.evaluator.instances:
         for subject in instance.plugin.subjects(Resynced(), instance.view):
             for opinion in instance.plugin.evaluate(subject, instance.view):
                 if isinstance(opinion, Finding):

@@ -55,7 +55,7 @@ async def test_of_two_that_exclude_each_other_the_less_important_goes_and_the_ot
         running.sync_and_resume(*NODES, HIGH, LOW)
         await anyio.sleep(1)
         assert running.evicted_names == ["low"]
-        assert running.controller.evaluator.blocked_by_gate == {"ConflictPartners": 1}
+        assert running.controller.evaluator.queue.blocked_by_gate == {"ConflictPartners": 1}
 
         running.terminate(LOW)
         await anyio.sleep(600)
@@ -64,7 +64,7 @@ async def test_of_two_that_exclude_each_other_the_less_important_goes_and_the_ot
         await anyio.sleep(600)
 
     assert running.evicted_names == ["low"]
-    assert running.controller.evaluator.blocked_by_gate == {}
+    assert running.controller.evaluator.queue.blocked_by_gate == {}
 
 
 @pytest.mark.parametrize("first", [LOW, HIGH], ids=["less", "more"])

@@ -125,7 +125,7 @@ class Consolidating(FakeEdgesController):
         """Approve what is proposed of a pod, as a person would."""
         ids = [
             proposal_id(each.profile, each.decision.finding)
-            for each in self.controller.evaluator.pending()
+            for each in self.controller.evaluator.queue.pending()
             if each.decision.finding.pod.name == name
         ]
         answer = ProposalAnswer(approves=True, by="ada", reason="", for_s=3600.0)

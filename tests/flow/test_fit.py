@@ -43,7 +43,7 @@ async def test_one_place_moves_one_pod_and_the_next_place_another() -> None:
         flow.sync_and_resume(TAINTED, node("n2", allocatable=ONE_PLACE), A, B, C)
         await anyio.sleep(1)
         assert flow.evicted_names == ["a"]
-        assert flow.controller.evaluator.blocked_by_gate == {"NodeFit": 2}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {"NodeFit": 2}
 
         flow.delete(A)
         flow.deliver(replacement("n2"))
@@ -53,7 +53,7 @@ async def test_one_place_moves_one_pod_and_the_next_place_another() -> None:
         flow.deliver(node("n3", allocatable=ONE_PLACE))
         await anyio.sleep(1)
         assert flow.evicted_names == ["a", "b"]
-        assert flow.controller.evaluator.blocked_by_gate == {"NodeFit": 1}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {"NodeFit": 1}
 
 
 async def test_a_new_node_with_places_for_many_moves_as_many_at_once() -> None:

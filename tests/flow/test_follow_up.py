@@ -497,7 +497,7 @@ async def test_a_full_scope_says_when_it_has_room_at_the_latest_and_that_is_a_ti
             flow.delete(others[0])
         flow.deliver(*others[1:])
         await anyio.sleep(0.01)
-        waits = list(flow.controller.evaluator.pending())
+        waits = list(flow.controller.evaluator.queue.pending())
         assert {wait.decision.finding.pod.name for wait in waits} == {"p2", "p3"}
         for wait in waits:
             assert wait.until == pytest.approx(wait.since + seconds)

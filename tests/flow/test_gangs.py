@@ -68,7 +68,7 @@ def controller(guards: GuardSettings = TOGETHER, **parts: Any) -> FakeEdgesContr
 
 def blocked(flow: FakeEdgesController) -> dict[str, Defer | Refuse]:
     evaluator: Evaluator = flow.controller.evaluator
-    return {each.decision.finding.pod.name: each.decision for each in evaluator.pending()}
+    return {each.decision.finding.pod.name: each.decision for each in evaluator.queue.pending()}
 
 
 def names(pods: list[Pod]) -> list[str]:

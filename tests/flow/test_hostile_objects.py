@@ -368,7 +368,7 @@ async def _run(
                 await anyio.sleep(1)
         flow.deliver(node("n1"), node("n4"), node("n2", "gpu:NoSchedule"))
         await anyio.sleep(3600)
-        for finding in flow.controller.evaluator.pending():
+        for finding in flow.controller.evaluator.queue.pending():
             decision = finding.decision
             context = DecisionContext(decision.finding, "p")
             why_payload(context, "r"), who_payload(decision.finding.pod, (), "z")

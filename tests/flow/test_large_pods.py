@@ -26,7 +26,7 @@ async def test_a_pod_of_which_not_all_is_read_is_held_until_it_is() -> None:
         flow.sync_and_resume(node("n1", "gpu:NoSchedule"), node("n2"), large, pod("web", on="n1"))
         await anyio.sleep(3600)
         assert flow.evicted_names == ["web"]
-        [held] = flow.controller.evaluator.pending()
+        [held] = flow.controller.evaluator.queue.pending()
         assert (held.decision.gate, held.decision.reason) == ("LargePods", "PodTooLarge")
         assert "300 tolerations (at most 256)" in held.decision.message
 

@@ -172,7 +172,7 @@ async def test_findings_wait_for_the_end_of_business_hours_and_go_then() -> None
         bench.deliver(*TAINTED[:11])
         await anyio.sleep(5 * 3600 - 1)
         assert bench.evicted_names == []
-        assert bench.controller.evaluator.blocked_by_gate == {"Schedule": 11}
+        assert bench.controller.evaluator.queue.blocked_by_gate == {"Schedule": 11}
 
         await anyio.sleep(2)
         assert len(bench.evicted_names) == 11

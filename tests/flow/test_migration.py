@@ -379,7 +379,7 @@ async def test_why_names_the_jobs_of_a_pod_and_what_they_wait_for() -> None:
         await process.make(job_on(WEB[1]))
 
         controller = process.fed.controller
-        pending = controller.evaluator.pending()
+        pending = controller.evaluator.queue.pending()
         answer = Explainer(controller, pending, ClockPair(0.0, 0.0)).explain(WEB[1])
         [job] = answer.jobs
         assert (job.name, job.made_by, job.phase) == ("web-1", "by hand", "Pending")

@@ -99,7 +99,7 @@ async def test_nothing_is_evicted_while_a_link_is_lost_and_all_is_made_up_for_af
 async def test_what_a_new_list_lacks_is_gone() -> None:
     async with taints().running() as flow:
         flow.sync_and_resume(TAINTED, node("n2"), pod("web", on="n1", owner=None))
-        assert flow.controller.evaluator.blocked_by_gate == {"FailedBarePods": 1}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {"FailedBarePods": 1}
         feed = flow.handlers["pods"]
         feed.begin_replace()
         flow.deliver(pod("web-2", on="n2"))
@@ -107,7 +107,7 @@ async def test_what_a_new_list_lacks_is_gone() -> None:
         feed.mark_synced()
 
         assert flow.controller.view.pods() == ["web-2"]
-        assert flow.controller.evaluator.blocked_by_gate == {}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {}
 
 
 async def test_a_burst_of_changes_is_judged_once_after_the_quiet_time() -> None:
@@ -174,7 +174,7 @@ async def test_a_refusal_by_a_disruption_budget_waits_for_the_budget() -> None:
         flow.deliver(TAINTED)
         await anyio.sleep(1)
         assert flow.evicted_names == ["web"]
-        assert flow.controller.evaluator.blocked_by_gate == {"DisruptionBudget": 1}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {"DisruptionBudget": 1}
 
         flow.deliver(budget)
         await anyio.sleep(0.1)
@@ -320,11 +320,11 @@ async def test_a_blocked_finding_on_an_ended_pod_goes_with_the_pod() -> None:
     async with FakeEdgesController(failed).running() as flow:
         flow.sync_and_resume(node("n1"), node("n2"), bare)
         await anyio.sleep(1)
-        assert flow.controller.evaluator.blocked_by_gate == {"FailedBarePods": 1}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {"FailedBarePods": 1}
 
         flow.delete(bare)
         await anyio.sleep(1)
-        assert flow.controller.evaluator.blocked_by_gate == {}
+        assert flow.controller.evaluator.queue.blocked_by_gate == {}
 
 
 async def test_on_a_single_node_nothing_is_evicted() -> None:

@@ -186,7 +186,7 @@ async def test_a_pod_waits_with_the_time_from_which_the_taint_counts() -> None:
         await anyio.sleep(60)
         flow.sync_and_resume(TAINTED, FREE, pod("web", on="n1"))
         await anyio.sleep(1)
-        [waiting] = flow.controller.evaluator.pending()
+        [waiting] = flow.controller.evaluator.queue.pending()
 
     assert (waiting.decision.gate, waiting.decision.reason) == (
         "StandingTime",

@@ -138,7 +138,7 @@ async def test_a_node_that_took_a_pod_gives_none_for_its_cooldown(*, relabelled:
         evicted = set(flow.evicted_names) - {"n1-0"}
         if not relabelled:
             assert evicted == set()
-            assert {each.decision.reason for each in flow.controller.evaluator.pending()} == {
+            assert {each.decision.reason for each in flow.controller.evaluator.queue.pending()} == {
                 "NodeCoolingDown"
             }
             await anyio.sleep(60)

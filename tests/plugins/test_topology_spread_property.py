@@ -210,7 +210,7 @@ class InTurns:
         return due is not None and due <= 0
 
     def flagged(self) -> set[str]:
-        found = [each.decision.finding.pod for each in self._evaluator.pending()]
+        found = [each.decision.finding.pod for each in self._evaluator.queue.pending()]
         return {pod.name for pod in found if self._view.active_pod(pod.uid) is not None}
 
 

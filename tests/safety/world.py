@@ -539,7 +539,7 @@ class World(EvictionClient):
         if (life := self.life) is None or life.controller.ignores_changes:
             return 0
         controller, now = life.controller, anyio.current_time()
-        answers, findings = controller.answers, controller.evaluator.pending()
+        answers, findings = controller.answers, controller.evaluator.queue.pending()
         scope = ProposalScope(all=True)
         try:
             ids = at_once(select_proposals(scope, findings, answers, now, approves=True))

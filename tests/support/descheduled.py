@@ -126,7 +126,7 @@ class DescheduledCluster:
 
     def pending(self) -> Iterator[PendingFinding]:
         """Yield the findings that wait."""
-        return self._evaluator.pending()
+        return self._evaluator.queue.pending()
 
     def report_use(self) -> None:
         """Report each node as koordinator's agent does; a pod uses what it requests."""

@@ -349,5 +349,5 @@ class FakeEdgesController(FedController):
 
     def blocking(self) -> dict[str, str]:
         """Return what refuses each pod now."""
-        blocked = (each.decision for each in self.controller.evaluator.pending())
+        blocked = (each.decision for each in self.controller.evaluator.queue.pending())
         return {each.finding.pod.name: each.reason for each in blocked if isinstance(each, Refuse)}
