@@ -37,6 +37,7 @@ from reactive_desched.app.start_up import (
     stop_for_another_cluster,
 )
 from reactive_desched.app.status import StatusPage, log_states
+from reactive_desched.app.telemetry import open_telemetry
 from reactive_desched.app.usage import watch_while_followed
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pipeline import Pipeline
@@ -85,6 +86,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
     work_available, recorder = Wakeup(), RecorderSlot()
     active = ActiveConfig(deps.configuration)
     async with (
+        open_telemetry(deps) as telemetry,
         bound_addresses(deps) as addresses,
         openings.background_task(deps.log.run),
         openings.open_api_session(deps) as session,
@@ -107,7 +109,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         credential_error = session.credentials.error
         status = StatusPage(deps, parts.pipeline, active, credential_error, parts.calendars.states)
         add_credential_check(parts.health, credential_error)
-        add_sink_check(parts.health, status.sink_errors)
+        add_sink_check(parts.health, lambda: {**status.sink_errors(), **dict(telemetry.errors())})
         add_recording_check(parts.health, status.recording_fault)
         stream = openings.build_event_stream(deps)
         operator = build_operator(
@@ -138,6 +140,7 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
             name = deps.configuration.settings.events.cluster
             cluster = await wait_for_cluster(session, name, session.description, deps.log)
             status.set_cluster(cluster)
+            telemetry.set_cluster(cluster)
             log_cluster(cluster, deps.log)
             # records -> journal.tail -> sinks
             server_time = session.server_clock.now

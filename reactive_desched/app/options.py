@@ -24,6 +24,7 @@ from reactive_desched.policy.settings.server import UNENCRYPTED_HINT
 from reactive_desched.primitives.listen_address import ListenAddress, parse_listen_address
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.deferred_log import DeferredLogger
+from reactive_desched.telemetry.line_queue import LineQueue
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.observer import TelemetryObserver
 from reactive_desched.telemetry.recent_evictions import RecentEvictions
@@ -69,7 +70,8 @@ def _no_kill_timer(_: Logger) -> EndProcessAt:
 class Dependencies(Struct, frozen=True):
     """Everything that a controller takes from outside: configuration, journal folder, metrics, log.
 
-    Without `journal_dir` the journal is in the default directory of the cluster.
+    Without `journal_dir` the journal is in the default directory of the cluster. `lines` are the
+    log lines that wait for a collector, None where the settings name none.
     """
 
     configuration: Configuration
@@ -84,6 +86,7 @@ class Dependencies(Struct, frozen=True):
     serve_metrics: bool = True
     reload: ReloadConfig | None = None
     open_kill_timer: Callable[[Logger], EndProcessAt] = _no_kill_timer
+    lines: LineQueue | None = None
 
     def journal_directory(self, cluster: ClusterIdentity) -> Path:
         """Return the directory of the records of this cluster: as was written, or the default."""
@@ -113,12 +116,14 @@ def load_dependencies(options: Options) -> Dependencies:
     style = options.log_format or logging.format
     level = options.log_level or logging.level
     mode = MODE_DRY_RUN if options.dry_run else None
-    logs.configure(level=level, style=style, stream=sys.stderr, mode=mode)
+    lines = None if configuration.settings.telemetry.logs is None else LineQueue()
+    also = None if lines is None else lines.put
+    logs.configure(level=level, style=style, stream=sys.stderr, mode=mode, also=also)
     for notice in options.warnings:
         logs.logger("flags").warning(notice)
     for warning in configuration.warnings:
         logs.logger("policy").warning(str(warning))
-    return _build_dependencies(options, configuration, reload)
+    return _build_dependencies(options, configuration, reload, lines)
 
 
 def _load_config(options: Options, paths: tuple[str, ...]) -> Configuration:
@@ -128,7 +133,7 @@ def _load_config(options: Options, paths: tuple[str, ...]) -> Configuration:
 
 
 def _build_dependencies(
-    options: Options, configuration: Configuration, reload: ReloadConfig
+    options: Options, configuration: Configuration, reload: ReloadConfig, lines: LineQueue | None
 ) -> Dependencies:
     settings = configuration.settings
     metrics = MetricsRegistry(dry_run=options.dry_run, old_names=settings.server.old_metric_names)
@@ -154,6 +159,7 @@ def _build_dependencies(
         options.serve_metrics,
         reload,
         open_kill_timer,
+        lines,
     )
 
 

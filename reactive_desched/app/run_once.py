@@ -29,6 +29,7 @@ from reactive_desched.app.recording import Recording, start_recording
 from reactive_desched.app.serving import bound_addresses, open_server
 from reactive_desched.app.start_up import log_api_server, log_identity
 from reactive_desched.app.sweep_pause import SweepPause
+from reactive_desched.app.telemetry import open_telemetry
 from reactive_desched.controller.asked_kinds import effect_without, unasked_in_sweep
 from reactive_desched.controller.controller import decision_context
 from reactive_desched.controller.observing import modes_of, with_modes
@@ -134,6 +135,7 @@ async def _until_done(deps: Dependencies) -> int:
     log, stop = logs.logger("sweep"), _StopSignal()
     log_identity(deps.configuration, log, dry_run=deps.dry_run)
     async with (
+        open_telemetry(deps) as telemetry,
         open_api_session(deps) as session,
         _serve_health(deps, session, log),
         run_event_recorder(session, log, EVENT_FLUSH_TIMEOUT_S) as events,
@@ -141,6 +143,7 @@ async def _until_done(deps: Dependencies) -> int:
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(stop.wait)
+        telemetry.set_cluster(recording.cluster)
         journal, recorder, evictor = recording.journal, recording.recorder, ApiEvictor(session)
         pause = SweepPause(deps.configuration.settings.brakes.pause_file)
         await pause.restore(recording.directory, log)

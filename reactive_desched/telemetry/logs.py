@@ -88,12 +88,13 @@ def configure(
     *,
     environ: Mapping[str, str] | None = None,
     mode: str | None = None,
+    also: Callable[[Fields], None] | None = None,
 ) -> None:
     """Send everything logged, by structlog or the standard library, to the stream.
 
     Styles are "console" (in colour on a terminal, unless $NO_COLOR is set) and "json" (one object
     per line). Every line has `mode` as a field, where there is one. `environ` are the environment's
-    variables; without them those of the process count.
+    variables; without them those of the process count. `also` is given the fields of each line.
 
     Replaces what an earlier call set up. Raises ConfigError for a level or style unknown here.
     """
@@ -105,7 +106,9 @@ def configure(
     common = _common_processors()
     render: list[Processor] = [
         partial(_put_in_order, mode),
-        *_render_processors(style, colours=colours),
+        *_redact_processors(),
+        *([] if also is None else [partial(_pass_on, also)]),
+        _last_processor(style, colours=colours),
     ]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -200,12 +203,25 @@ def _common_processors() -> "list[Processor]":
     ]
 
 
-def _render_processors(style: str, *, colours: bool) -> "list[Processor]":
-    """Return the last processors; tracebacks show no local variables, which may hold secrets."""
-    from structlog.processors import JSONRenderer, StackInfoRenderer, format_exc_info
+def _redact_processors() -> "list[Processor]":
+    """Return what blanks secrets; tracebacks show no local variables, which may hold some."""
+    from structlog.processors import StackInfoRenderer, format_exc_info
 
-    last = _console_renderer(colours=colours) if style == "console" else JSONRenderer(_json)
-    return [StackInfoRenderer(), format_exc_info, _drop_none, redact, last]
+    return [StackInfoRenderer(), format_exc_info, _drop_none, redact]
+
+
+def _pass_on(
+    also: Callable[[Fields], None], _logger: object, _method: str, fields: Fields
+) -> Fields:
+    also(fields)
+    return fields
+
+
+def _last_processor(style: str, *, colours: bool) -> "Processor":
+    """Return what writes a line."""
+    from structlog.processors import JSONRenderer
+
+    return _console_renderer(colours=colours) if style == "console" else JSONRenderer(_json)
 
 
 def _console_renderer(*, colours: bool) -> "Processor":

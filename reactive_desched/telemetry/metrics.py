@@ -80,6 +80,16 @@ class Metric(NamedTuple):
     samples: Mapping[tuple[str, ...], float | Histogram]
 
 
+class ExposedMetric(NamedTuple):
+    """A metric as it is exposed: by its whole name, with its samples by their label values."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...]
+    samples: Mapping[tuple[str, ...], float | Histogram]
+
+
 class Collector(Protocol):
     """A component that counts."""
 

@@ -8,6 +8,7 @@ from reactive_desched._version import __version__
 from reactive_desched.telemetry.metrics import (
     PREFIX,
     Collector,
+    ExposedMetric,
     Family,
     Histogram,
     Metric,
@@ -92,6 +93,15 @@ class MetricsRegistry:
 
         return render(), media_type
 
+    def exposed(self) -> list[ExposedMetric]:
+        """Return everything that is exposed, but for old names, as it is at this moment.
+
+        `load` must have been called.
+        """
+        own = [_exposed(_snapshot(metric)) for metric in self.collect()]
+        process = map(_exposed_by_library, self._process_registry().collect())
+        return [*process, *own, *self.upstream.exposed()]
+
     def _process_registry(self) -> "prometheus_client.CollectorRegistry":
         """Return a registry of the client library with the collectors of the process."""
         if self._process is None:
@@ -120,6 +130,22 @@ def _snapshot(metric: Metric) -> Metric:
         for labels, value in metric.samples.items()
     }
     return Metric(metric.family, samples)
+
+
+def _exposed(metric: Metric) -> ExposedMetric:
+    """Return a metric under the name that `_converted` gives it."""
+    name, kind, text, labels = metric.family
+    whole_name = PREFIX + name + ("_total" if kind == "counter" else "")
+    return ExposedMetric(whole_name, kind, text, labels, metric.samples)
+
+
+def _exposed_by_library(metric: "prometheus_client.Metric") -> ExposedMetric:
+    """Return a counter or gauge of the client library; it has no others of a process."""
+    samples = [each for each in metric.samples if not each.name.endswith("_created")]
+    labels = tuple(samples[0].labels) if samples else ()
+    values = {tuple(each.labels.values()): each.value for each in samples}
+    name = metric.name + ("_total" if metric.type == "counter" else "")
+    return ExposedMetric(name, metric.type, metric.documentation, labels, values)
 
 
 def _converted(metric: Metric) -> "prometheus_client.Metric":

@@ -24,7 +24,7 @@ from reactive_desched.model.changes import (
     PodMetadataChanged,
 )
 from reactive_desched.model.objects import FAILED, Pod, PodKey
-from reactive_desched.telemetry.metrics import Histogram
+from reactive_desched.telemetry.metrics import ExposedMetric, Histogram
 
 SUCCESS, ERROR, BACKGROUND = "success", "error", "background"
 TOTAL_REACHED = "maximum number of evicted pods per a descheduling cycle reached"
@@ -98,6 +98,11 @@ LabelValues = tuple[str, ...]
 
 
 _LABELS: Final = ("namespace", "node", "profile", "result", "strategy")
+_STRATEGY_LABELS: Final = ("profile", "strategy")
+_VERSIONS: Final = {
+    "AppVersion": __version__,
+    "DeschedulerVersion": f"reactive-desched-{__version__}",
+}
 
 
 class _Series:
@@ -175,6 +180,20 @@ class UpstreamMetrics:
         """Return every family as Prometheus reads it."""
         return "".join(self.parts(openmetrics=openmetrics))
 
+    def exposed(self) -> Iterator[ExposedMetric]:
+        """Yield every family under its name of today, as it is at this moment."""
+        counts = {
+            key: float(series.value)
+            for key, series in (*self._evicted.items(), *self._other.items())
+        }
+        strategies: dict[LabelValues, Histogram] = {
+            key: timing.copy() for key, timing in self._strategies.items()
+        }
+        yield ExposedMetric(*EVICTED_FAMILIES[0], _LABELS, counts)
+        yield ExposedMetric(*LOOP_FAMILIES[0], (), {(): self._loops.copy()})
+        yield ExposedMetric(*STRATEGY_FAMILIES[0], _STRATEGY_LABELS, strategies)
+        yield ExposedMetric(*BUILD_FAMILY, tuple(_VERSIONS), {tuple(_VERSIONS.values()): 1.0})
+
     def parts(self, *, openmetrics: bool = False) -> Iterator[str]:
         """Return the same in parts of at most LINES_AT_ONCE lines, all of this moment.
 
@@ -208,12 +227,10 @@ class UpstreamMetrics:
         for family in self._served(STRATEGY_FAMILIES):
             yield from _head(family, openmetrics)
             for (profile, plugin), timing in strategies.items():
-                about = {"profile": profile, "strategy": plugin}
+                about = dict(zip(_STRATEGY_LABELS, (profile, plugin), strict=True))
                 yield from _buckets(family.name, about, timing, openmetrics=openmetrics)
         yield from _head(BUILD_FAMILY, openmetrics)
-        ours = f"reactive-desched-{__version__}"
-        version = {"AppVersion": __version__, "DeschedulerVersion": ours}
-        yield f"{BUILD_FAMILY.name}{_labels(version)} 1"
+        yield f"{BUILD_FAMILY.name}{_labels(_VERSIONS)} 1"
 
     def _served(self, families: Sequence[MetricFamily]) -> Sequence[MetricFamily]:
         """Return a family under its name, and under its old one where that is asked for."""

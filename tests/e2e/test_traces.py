@@ -1,4 +1,4 @@
-"""A real collector of OpenTelemetry takes the traces of a running controller."""
+"""A real collector of OpenTelemetry takes traces, metrics and log lines of a controller."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from reactive_desched.journal.events import read_events
 from reactive_desched.model.event_types import short_type
@@ -23,15 +24,22 @@ SPAN = re.compile(
 )
 
 
+METRIC = re.compile(r"     -> Name: (\S+)\n")
+LINE = re.compile(r"Body: Str\((.*)\)\n")
+
+
 def collector(folder: Path, port: int) -> ChildProcess:
-    """Return a collector that is not started, which writes the traces it takes to its log."""
+    """Return a collector that is not started, which writes what it takes to its log."""
     program = json.loads(where_they_are())["otelcol"] or do_without(["otelcol"])
     config = {
         "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
         "exporters": {"debug": {"verbosity": "detailed", "sampling_initial": 1_000_000}},
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
-            "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["debug"]}},
+            "pipelines": {
+                signal: {"receivers": ["otlp"], "exporters": ["debug"]}
+                for signal in ("traces", "metrics", "logs")
+            },
         },
     }
     file = folder / "collector.json"
@@ -60,6 +68,47 @@ def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away
             )
         finally:
             taking.kill()
+
+
+def test_metrics_and_log_lines_arrive_and_the_last_ones_at_the_end(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"url: 'http://127.0.0.1:{port}/v1/"
+    settings = taint_settings(
+        f"telemetry: {{metrics: {{{url}metrics', interval: 1s}}, logs: {{{url}logs'}}}}"
+    )
+    taking = collector(tmp_path, port)
+    with (
+        simulator(tmp_path, 40) as cluster,
+        ControllerProcess(tmp_path, cluster.kubeconfig, TAINT_POLICY, settings) as controller,
+    ):
+        cluster.set_taints("node-1", "gpu")
+        wait_until(lambda: events(controller), within_s=120, what="replacements are Ready")
+        taking.start()
+        try:
+            wait_until(
+                lambda: metric_names(controller) <= taken(taking, METRIC),
+                within_s=60,
+                what="the collector has every metric that is served",
+            )
+            assert controller.stop() == 0
+            assert {"the controller is stopping", "evicted"} <= taken(taking, LINE)
+        finally:
+            taking.kill()
+
+
+def metric_names(controller: ControllerProcess) -> set[str]:
+    """Return the names that the controller serves, those of histograms without their endings."""
+    families = text_string_to_metric_families(controller.page("/metrics"))
+    return {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in families
+        if family.samples
+    }
+
+
+def taken(taking: ChildProcess, pattern: re.Pattern[str]) -> set[str]:
+    """Return what the collector has written of this."""
+    return {*pattern.findall(taking.log.read_text())}
 
 
 def spans(taking: ChildProcess) -> list[tuple[str, str, str]]:

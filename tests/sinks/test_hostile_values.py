@@ -22,6 +22,7 @@ from reactive_desched.model.findings import Finding
 from reactive_desched.model.moves import MoveEnd
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import Outcome
+from reactive_desched.policy.settings.otlp import OtlpSettings
 from reactive_desched.primitives.bounded_text import MAX_NAME_CHARS, MAX_TEXT_CHARS
 from reactive_desched.sinks.kafka.message import to_kafka_message
 from reactive_desched.sinks.otlp.spans import CaseSpans
@@ -98,7 +99,7 @@ def test_a_span_says_it_in_printable_texts_of_a_length(record: JournalRecord) ->
     event = decode_event(json.loads(record.raw)["type"], record.raw)
     assert event is not None
 
-    [of_source] = CaseSpans("descheduler", 1.0).of([event])
+    [of_source] = CaseSpans(OtlpSettings(url="https://collector:4318/v1/traces")).of([event])
     [span] = of_source.scope_spans[0].spans
 
     said = {each.key: each.value.string_value for each in span.attributes}

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from reactive_desched.api import event as api
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.records import JournalRecord
-from reactive_desched.policy.settings.recording import OtlpSettings
+from reactive_desched.policy.settings.otlp import OtlpSettings
 from reactive_desched.sinks.otlp.sink import MAX_BATCH_RECORDS, OtlpSink
 from tests.support.entries import decision_data, entry, eviction_entries, finding_data, outcome_data
 from tests.support.golden import Golden

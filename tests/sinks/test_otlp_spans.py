@@ -10,12 +10,18 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 from reactive_desched.api import event as api
 from reactive_desched.journal.event_builder import traceparent_for
 from reactive_desched.journal.events import decode_event
+from reactive_desched.policy.settings.otlp import OtlpSettings
 from reactive_desched.sinks.otlp.spans import CaseSpans
 from tests.support.entries import decision_data, entry, finding_data, followed_up_data, outcome_data
 
 BEGAN = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
 BEGAN_NS = 1_774_747_800_000_000_000
 SECOND_NS = 1_000_000_000
+
+
+def settings(sample_ratio: float = 1.0) -> OtlpSettings:
+    given = {"url": "https://collector:4318/v1/traces", "service_name": "descheduler"}
+    return OtlpSettings.model_validate({**given, "sample_ratio": sample_ratio})
 
 
 def at(seconds: float) -> datetime:
@@ -45,7 +51,7 @@ def spans_in(found: list[ResourceSpans]) -> list[Span]:
 
 
 def spans_of(*events: api.Event[Any], sample_ratio: float = 1.0) -> list[Span]:
-    return spans_in(CaseSpans("descheduler", sample_ratio).of(events))
+    return spans_in(CaseSpans(settings(sample_ratio)).of(events))
 
 
 def attributes(of: Any) -> dict[str, str | int]:
@@ -87,7 +93,7 @@ def test_a_span_lasts_from_the_event_before_it_to_its_own() -> None:
 
 
 def test_spans_of_events_that_come_in_several_calls_are_the_same() -> None:
-    spans, found = CaseSpans("descheduler", 1.0), []
+    spans, found = CaseSpans(settings()), []
     for each in story():
         found += spans_in(spans.of([each]))
         spans.remember([each])
@@ -96,7 +102,7 @@ def test_spans_of_events_that_come_in_several_calls_are_the_same() -> None:
 
 
 def test_events_that_come_again_before_they_were_taken_have_the_same_spans() -> None:
-    spans = CaseSpans("descheduler", 1.0)
+    spans = CaseSpans(settings())
 
     assert spans_in(spans.of(story())) == spans_in(spans.of(story()))
 
@@ -128,7 +134,7 @@ def test_a_span_says_what_its_event_says() -> None:
 
 
 def test_the_resource_is_the_controller_of_a_cluster() -> None:
-    [found] = CaseSpans("descheduler", 1.0).of(story())
+    [found] = CaseSpans(settings()).of(story())
 
     said = attributes(found.resource)
     assert said["service.name"] == "descheduler"

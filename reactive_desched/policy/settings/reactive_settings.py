@@ -19,6 +19,7 @@ from reactive_desched.policy.settings.controller_settings import ControllerSetti
 from reactive_desched.policy.settings.drains import MAX_RULES, DrainRule
 from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
 from reactive_desched.policy.settings.limits import PositiveCount
+from reactive_desched.policy.settings.otlp import TelemetrySettings
 from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.policy.settings.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.policy.settings.server import ServerSettings
@@ -102,6 +103,10 @@ class ReactiveSettings(ControllerSettings):
     )
     logging: Annotated[LoggingSettings, NEEDS_RESTART] = Field(
         default=LoggingSettings.model_construct(), description="Log lines: their format and level."
+    )
+    telemetry: Annotated[TelemetrySettings, NEEDS_RESTART] = Field(
+        default=TelemetrySettings.model_construct(),
+        description="Metrics and log lines sent to a collector of OpenTelemetry.",
     )
     drains: Annotated[tuple[DrainRule, ...], Field(max_length=MAX_RULES)] = Field(
         default=(),

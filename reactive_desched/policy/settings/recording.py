@@ -19,12 +19,9 @@ from reactive_desched.api.args import (
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.sink import EventTypes
 from reactive_desched.policy.settings.certificates import CertificateFiles
+from reactive_desched.policy.settings.otlp import OtlpSettings
 from reactive_desched.policy.settings.unique_names import duplicate_names
-from reactive_desched.policy.settings.webhook_url import (
-    otlp_url_error,
-    token_url_error,
-    webhook_url_error,
-)
+from reactive_desched.policy.settings.webhook_url import token_url_error, webhook_url_error
 from reactive_desched.primitives.hints import quote
 
 ByteCount = Annotated[int, Field(ge=4096, le=2**50)]
@@ -418,47 +415,6 @@ class NamedWebhookSettings(WebhookSettings):
     )
 
 
-class OtlpSettings(Section):
-    """Traces sent to a collector of OpenTelemetry, as protobuf over HTTP."""
-
-    url: str = Field(
-        description="The address that takes traces, such as https://collector:4318/v1/traces; "
-        "https unless it is on loopback or `insecure`."
-    )
-    insecure: bool = Field(
-        default=False, description="Whether http is allowed to a host that is not this one."
-    )
-    ca_file: str = Field(
-        default="", description="PEM file of authorities to trust; default: the system's."
-    )
-    headers_file: str = Field(
-        default="",
-        description="File with more headers, a line `name: value` for each, such as a token.",
-    )
-    service_name: str = Field(
-        default="reactive-desched",
-        min_length=1,
-        max_length=255,
-        description="The name of the service in traces (`service.name`).",
-    )
-    sample_ratio: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="The share of cases that is sent, from above 0 to 1; by the trace id, so a "
-        "case is sent as a whole or not at all.",
-    )
-    timeout_s: Annotated[Seconds, longer_than_zero("10s")] = Field(
-        default=10.0, description="For one request; not 0."
-    )
-
-    @model_validator(mode="after")
-    def _check_url(self) -> "OtlpSettings":
-        if (error := otlp_url_error(self.url, insecure=self.insecure)) is not None:
-            raise FieldErrors([error])
-        return self
-
-
 class NamedOtlpSettings(OtlpSettings):
     """One more sink for traces, which is called otlp-NAME."""
 
@@ -505,9 +461,7 @@ class SinkSettings(Section):
         default=(),
         description="More addresses over HTTP, each at its own pace: as webhook, with a name.",
     )
-    otlp: OtlpSettings | None = Field(
-        default=None, description="As traces of OpenTelemetry, over HTTP."
-    )
+    otlp: OtlpSettings | None = Field(default=None, description="As traces of OpenTelemetry.")
     additional_otlp: tuple[NamedOtlpSettings, ...] = Field(
         default=(),
         description="More collectors of traces, each at its own pace: as otlp, with a name.",

@@ -29,13 +29,13 @@ def webhook_url_error(url: str) -> FieldError | None:
     return None
 
 
-def otlp_url_error(url: str, *, insecure: bool) -> FieldError | None:
+def otlp_url_error(url: str, signal: str, *, insecure: bool) -> FieldError | None:
     """Say what is wrong with the address of a collector; never repeat it, as above."""
-    host, path, found = _read(url, "https://HOST:4318/v1/traces", "secrets into headersFile")
+    host, path, found = _read(url, f"https://HOST:4318/v1/{signal}", "secrets into headersFile")
     if found is None and path in ("", "/"):
-        found = _error("the path is missing", "collectors take traces at /v1/traces")
+        found = _error("the path is missing", f"collectors take {signal} at /v1/{signal}")
     if found is None and host and not insecure:
-        message = f"http to {host} sends every trace unencrypted"
+        message = f"http to {host} sends {signal} unencrypted"
         found = _error(message, "write https://, or allow it by insecure: true")
     return None if found is None else replace(found, path=("url",))
 

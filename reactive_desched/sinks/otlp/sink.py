@@ -1,13 +1,10 @@
-"""Sends traces to a collector of OpenTelemetry, as OTLP's protobuf over HTTP."""
+"""Sends traces to a collector of OpenTelemetry."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from anyio.lowlevel import checkpoint
-from msgspec import Struct
-from yarl import URL
 
 from reactive_desched.api.event import Event
 from reactive_desched.api.sink import SinkHost
@@ -15,53 +12,14 @@ from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
-from reactive_desched.policy.settings.recording import OtlpSettings
-from reactive_desched.sinks.webhook.client import WebhookAddress, WebhookClient
-from reactive_desched.sinks.webhook.responses import classify_response
-from reactive_desched.sinks.webhook.signing import read_secret_file
+from reactive_desched.policy.settings.otlp import OtlpSettings
+from reactive_desched.sinks.otlp.collector import MISSING_PACKAGE, open_collector
 
 if TYPE_CHECKING:
     from reactive_desched.sinks.otlp.spans import CaseSpans
 
 MAX_BATCH_RECORDS: Final = 256
 """So many records at most are sent with one request."""
-_CONTENT_TYPE: Final = "application/x-protobuf"
-_MISSING: Final = (
-    "sinks.otlp needs the package opentelemetry-proto: install reactive-desched[otlp], or build the"
-    " image with REQUIREMENTS=otlp"
-)
-_REMEDIES: Final = {
-    HTTPStatus.UNAUTHORIZED: "look at headersFile",
-    HTTPStatus.FORBIDDEN: "look at headersFile",
-    HTTPStatus.NOT_FOUND: "look at the path of url, which is /v1/traces for most collectors",
-    HTTPStatus.METHOD_NOT_ALLOWED: "look at the path of url: POST is not for it",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "it takes no protobuf: look at url",
-}
-
-
-class HeadersFile(Struct, frozen=True):
-    """A file with headers, a line for each; it is read for each request, so a new one counts."""
-
-    path: str
-
-    def headers(self, id_: str, sent_at: int, body: bytes) -> Mapping[str, str]:
-        """Return the headers of the file; blocks. Raises SinkUnavailable, without their values."""
-        del id_, sent_at, body
-        if not self.path:
-            return {}
-        raw = read_secret_file("headersFile", self.path)
-        lines = raw.decode(errors="replace").splitlines()
-        return dict(
-            self._header(number, line) for number, line in enumerate(lines, 1) if line.strip()
-        )
-
-    def _header(self, number: int, line: str) -> tuple[str, str]:
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        if not (colon and name and value and line.isascii() and line.strip().isprintable()):
-            raise SinkUnavailable(
-                f"headersFile {self.path}: line {number} is no header, write NAME: VALUE"
-            )
-        return name, value
 
 
 class OtlpSink:
@@ -88,11 +46,7 @@ class OtlpSink:
     ) -> None:
         self.name = name
         self._settings = settings
-        self._wall = wall
-        address = WebhookAddress(
-            URL(settings.url), _CONTENT_TYPE, settings.ca_file, settings.timeout_s
-        )
-        self._client = WebhookClient(address, HeadersFile(settings.headers_file), wall, environ)
+        self._collector = open_collector(settings, wall, environ)
         self._spans: CaseSpans | None = None
 
     async def deliver(self, entries: Sequence[JournalRecord]) -> int:
@@ -115,7 +69,7 @@ class OtlpSink:
 
     async def close(self) -> None:
         """Close the connection, and end the thread that reads files."""
-        await self._client.close()
+        await self._collector.close()
 
     def _open_spans(self) -> "CaseSpans":
         """Import the library when the first record comes, as it is an extra."""
@@ -123,17 +77,13 @@ class OtlpSink:
             try:
                 from reactive_desched.sinks.otlp.spans import CaseSpans
             except ModuleNotFoundError as error:
-                raise SinkUnavailable(_MISSING) from error
-            self._spans = CaseSpans(self._settings.service_name, self._settings.sample_ratio)
+                raise SinkUnavailable(f"sinks.otlp{MISSING_PACKAGE}") from error
+            self._spans = CaseSpans(self._settings)
         return self._spans
 
     async def _send(self, request: bytes) -> None:
-        if not request:
-            return
-        reply = await self._client.post("", request)
-        error = classify_response(reply, self._client.origin, self._wall(), _REMEDIES)
-        if error is not None:
-            raise error
+        if request:
+            await self._collector.send(request)
 
 
 def _readable(entries: Sequence[JournalRecord]) -> list[Event[Any]]:

@@ -6,17 +6,14 @@ the pod, and that of `eviction.succeeded` how long the API server took. All are 
 the finding, which is a moment.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cachetools import LRUCache
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from reactive_desched._version import __version__
 from reactive_desched.api.event import (
     EVICTION_REFUSED,
     EVICTION_UNKNOWN,
@@ -30,12 +27,12 @@ from reactive_desched.api.event import (
 )
 from reactive_desched.journal.event_builder import finding_event_id, traceparent_for
 from reactive_desched.model.event_types import short_type
+from reactive_desched.policy.settings.otlp import OtlpSettings
+from reactive_desched.sinks.otlp.messages import SCOPE, attributes, resource
 
 MAX_CASES: Final = 10_000
 """Of so many cases it is known when their last event was; the span of an older one has no length,
 or the one that its event names."""
-
-SCOPE: Final = InstrumentationScope(name="reactive-desched", version=__version__)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -46,14 +43,14 @@ _WITHOUT_REPLACEMENT: Final = frozenset({"not_ready", "unscheduled", "not_replac
 
 
 class CaseSpans:
-    """The spans of the events that it is given, in their order; `service` is their service's name.
+    """The spans of the events that it is given, in their order.
 
     `remember` is called once they have been taken: events that come again have the same spans.
     """
 
-    def __init__(self, service: str, sample_ratio: float) -> None:
-        self._service = service
-        self._sampled_below = int(sample_ratio * 2**64)
+    def __init__(self, settings: OtlpSettings) -> None:
+        self._settings = settings
+        self._sampled_below = int(settings.sample_ratio * 2**64)
         self._last_ns: LRUCache[str, int] = LRUCache(MAX_CASES)
 
     def of(self, events: Iterable[Event[Any]]) -> list[ResourceSpans]:
@@ -92,14 +89,8 @@ class CaseSpans:
     def _from(self, source: str) -> ResourceSpans:
         """Return what a journal of this source is to a collector, without spans."""
         cluster, _, instance, _ = source.removeprefix("//").split("/", 3)
-        attributes = {
-            "service.name": self._service,
-            "service.version": __version__,
-            "service.instance.id": instance,
-            "k8s.cluster.name": cluster,
-        }
-        resource = Resource(attributes=_attributes(attributes))
-        return ResourceSpans(resource=resource, scope_spans=[ScopeSpans(scope=SCOPE)])
+        made = resource(self._settings, instance, cluster)
+        return ResourceSpans(resource=made, scope_spans=[ScopeSpans(scope=SCOPE)])
 
 
 def _span(event: Event[Any], began_ns: int, ends_ns: int) -> Span:
@@ -115,7 +106,7 @@ def _span(event: Event[Any], began_ns: int, ends_ns: int) -> Span:
         kind=Span.SPAN_KIND_CLIENT if _is_of_api_server(event.data) else Span.SPAN_KIND_INTERNAL,
         start_time_unix_nano=began_ns,
         end_time_unix_nano=ends_ns,
-        attributes=_attributes(dict(_described(event))),
+        attributes=attributes(dict(_described(event))),
         status=None if status is None else Status(code=Status.STATUS_CODE_ERROR, message=status),
     )
 
@@ -181,17 +172,3 @@ def _took_ns(data: PodData) -> int:
 def _ns(time: datetime) -> int:
     """Return nanoseconds since 1970, without the rounding of a float."""
     return (time - _EPOCH) // _MICROSECOND * _NS_IN_US
-
-
-def _attributes(values: Mapping[str, str | int]) -> list[KeyValue]:
-    """Return the attributes that have a value."""
-    return [
-        KeyValue(
-            key=key,
-            value=AnyValue(int_value=value)
-            if isinstance(value, int)
-            else AnyValue(string_value=value),
-        )
-        for key, value in values.items()
-        if value != ""
-    ]

@@ -4,6 +4,7 @@ import errno
 import os
 import ssl
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 import aiohttp
@@ -13,7 +14,7 @@ from yarl import URL
 from reactive_desched._version import __version__
 from reactive_desched.errors import SinkUnavailable
 from reactive_desched.journal.disk import DiskThread
-from reactive_desched.primitives.client_tls import client_tls_context
+from reactive_desched.primitives.client_tls import client_tls_context, load_client_certificate
 from reactive_desched.primitives.http_failures import proxy_failure
 from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 from reactive_desched.sinks.webhook.responses import WebhookResponse
@@ -24,12 +25,17 @@ _CONNECTION_CLOSED: Final = "it closed the connection without an answer"
 
 
 class WebhookAddress(NamedTuple):
-    """The URL and the type of what is posted; `timeout_s` is that of one request."""
+    """The URL and the type of what is posted; `timeout_s` is that of one request.
+
+    `cert_file` and `key_file` are of a client certificate, empty where there is none.
+    """
 
     url: URL
     content_type: str
     ca_file: str
     timeout_s: float
+    cert_file: str = ""
+    key_file: str = ""
 
 
 class RequestHeaders(Protocol):
@@ -58,7 +64,12 @@ class WebhookClient:
         wall: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._url, self._content_type, self._ca_file, self._timeout_s = address
+        self._url, self._content_type, self._timeout_s = (
+            address.url,
+            address.content_type,
+            address.timeout_s,
+        )
+        self._address = address
         self._signer = signer
         self._wall = wall
         self._file_thread: DiskThread | None = None
@@ -148,12 +159,7 @@ class WebhookClient:
             raise SinkUnavailable(f"{self._url.origin()}: {error}") from None
 
     def _read_tls(self) -> ssl.SSLContext:
-        """Load the trusted certificate authorities; blocks."""
-        try:
-            return client_tls_context(self._ca_file)
-        except OSError as error:
-            text = f"caFile {self._ca_file} cannot be used: {error.strerror or error}"
-            raise SinkUnavailable(text) from error
+        return read_client_tls(self._address)
 
     def _error_text(self, error: Exception) -> str:
         """Describe an error without any text of the request, which may hold secrets."""
@@ -175,6 +181,27 @@ class WebhookClient:
                 return f"no connection: {error.strerror or type(error).__name__}"
             case _:
                 return f"no proper answer ({type(error).__name__})"
+
+
+def read_client_tls(address: WebhookAddress) -> ssl.SSLContext:
+    """Load the trusted authorities and the client certificate; blocks.
+
+    Raises SinkUnavailable naming the file that cannot be used.
+    """
+    try:
+        context = client_tls_context(address.ca_file)
+    except OSError as error:
+        text = f"caFile {address.ca_file} cannot be used: {error.strerror or error}"
+        raise SinkUnavailable(text) from error
+    if address.cert_file:
+        files = f"certFile {address.cert_file} and keyFile {address.key_file}"
+        try:
+            pair = [Path(path).read_bytes() for path in (address.cert_file, address.key_file)]
+            load_client_certificate(context, *pair)
+        except OSError as error:
+            text = f"{files} cannot be used: {error.strerror or error}"
+            raise SinkUnavailable(text) from error
+    return context
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:

@@ -1,5 +1,6 @@
 """Settings name sinks of other packages as they name ours, and only what they name is imported."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -135,6 +136,18 @@ def test_nothing_is_imported_that_the_settings_do_not_name() -> None:
     assert len(problems("sinks: {other: {}}")) == 1
 
     assert "queue_sink" not in sys.modules
+
+
+@pytest.mark.executed
+def test_a_controller_without_a_collector_imports_nothing_of_opentelemetry() -> None:
+    code = (
+        "import sys, reactive_desched.app.run, reactive_desched.app.run_once\n"
+        "from reactive_desched.policy.settings.reactive_settings import default_settings\n"
+        "default_settings()\n"
+        "print([name for name in sys.modules if 'opentelemetry' in name or 'sinks.otlp' in name])"
+    )
+    argv = [sys.executable, "-c", code]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_of_a_sink_that_is_not_installed_the_message_says_what_to_do(golden: Golden) -> None:

@@ -1,0 +1,60 @@
+"""Turns log lines into the request that exports them."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import (
+    SEVERITY_NUMBER_DEBUG,
+    SEVERITY_NUMBER_ERROR,
+    SEVERITY_NUMBER_FATAL,
+    SEVERITY_NUMBER_INFO,
+    SEVERITY_NUMBER_UNSPECIFIED,
+    SEVERITY_NUMBER_WARN,
+    LogRecord,
+    ResourceLogs,
+    ScopeLogs,
+    SeverityNumber,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from reactive_desched.sinks.otlp.messages import SCOPE, any_value, attributes
+
+_SEVERITIES: Final[Mapping[str, "SeverityNumber.ValueType"]] = {
+    "debug": SEVERITY_NUMBER_DEBUG,
+    "info": SEVERITY_NUMBER_INFO,
+    "warning": SEVERITY_NUMBER_WARN,
+    "error": SEVERITY_NUMBER_ERROR,
+    "critical": SEVERITY_NUMBER_FATAL,
+}
+_OF_THE_RECORD: Final = frozenset({"timestamp", "level", "event"})
+
+
+def request(lines: Iterable[Mapping[str, Any]], source: Resource, now_ns: int) -> bytes:
+    """Return the request that exports the lines, which are as they were written."""
+    scope = ScopeLogs(scope=SCOPE, log_records=[_record(line, now_ns) for line in lines])
+    of_resource = ResourceLogs(resource=source, scope_logs=[scope])
+    found: bytes = ExportLogsServiceRequest(resource_logs=[of_resource]).SerializeToString()
+    return found
+
+
+def _record(line: Mapping[str, Any], now_ns: int) -> LogRecord:
+    level = str(line.get("level", ""))
+    return LogRecord(
+        time_unix_nano=_ns(line.get("timestamp"), now_ns),
+        observed_time_unix_nano=now_ns,
+        severity_number=_SEVERITIES.get(level, SEVERITY_NUMBER_UNSPECIFIED),
+        severity_text=level.upper(),
+        body=any_value(line.get("event", "")),
+        attributes=attributes(
+            {name: value for name, value in line.items() if name not in _OF_THE_RECORD}
+        ),
+    )
+
+
+def _ns(timestamp: object, now_ns: int) -> int:
+    try:
+        return int(datetime.fromisoformat(str(timestamp)).timestamp() * 1e6) * 1_000
+    except ValueError:  # a line of another package may have a field of this name
+        return now_ns
