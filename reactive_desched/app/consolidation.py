@@ -93,7 +93,7 @@ class Consolidation:
         for info in nodes:
             await self._follow(info, write, found)
         for each in controller.sets_to_begin():
-            if each.room_for is None:
+            if not each.rooms:
                 await self._begin(each, write)
         for node in tuple(nodes_kept_free(controller)):
             await self._write(node, consolidating_taint(EMPTY), write)
@@ -160,6 +160,6 @@ class Consolidation:
         counts: dict[str, int] = {}
         for each in await self._description.findings():
             moved = each.decision.finding.move_set
-            if moved is not None and moved.room_for is None:
+            if moved is not None and not moved.rooms:
                 counts[moved.node] = counts.get(moved.node, 0) + 1
         return counts

@@ -11,7 +11,7 @@ from reactive_desched.api.event import EventData, RoomBegun, RoomEnded
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.recorder import Recorder
-from reactive_desched.model.findings import MoveSet
+from reactive_desched.model.findings import MoveSet, RoomFor
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
@@ -81,28 +81,28 @@ class Rooms:
     async def _look(self, write: Nominate) -> None:
         controller, now = self._controller, anyio.current_time()
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if at > now}
-        ready = [each for each in controller.sets_to_begin() if each.room_for is not None]
-        under_way = controller.rooms_under_way()
-        for each in (*ready, *under_way):
-            await self._nominate(each, write)
-        current = {each.room_for for each in (*ready, *under_way)}
+        sets = [each for each in controller.sets_to_begin() if each.rooms]
+        sets += controller.rooms_under_way()
+        for moved in sets:
+            for room in moved.rooms:
+                await self._nominate(room, moved, write)
+        current = {room.pod for moved in sets for room in moved.rooms}
         for uid in [uid for uid in self._making if uid not in current]:
             await self._end(self._making.pop(uid), write)
 
-    async def _nominate(self, moved: MoveSet, write: Nominate) -> None:
-        assert moved.room_for is not None, "the caller has checked it"
-        pod = self._controller.view.pod(moved.room_for)
+    async def _nominate(self, room: RoomFor, moved: MoveSet, write: Nominate) -> None:
+        pod = self._controller.view.pod(room.pod)
         if pod is None or pod.node:
             await checkpoint()
             return
-        if pod.status.nominated_node != moved.node and not await self._set(pod, moved.node, write):
+        if pod.status.nominated_node != room.node and not await self._set(pod, room.node, write):
             return
         if pod.uid not in self._making:
             self._log.info(
-                "a pod is nominated, and others leave to make room", pod=str(pod), node=moved.node
+                "a pod is nominated, and others leave to make room", pod=str(pod), node=room.node
             )
-            self._record(RoomBegun(**_named(pod, moved.node), pods=len(moved.pods)), pod)
-        self._making[pod.uid] = _Making(moved.node, pod)
+            self._record(RoomBegun(**_named(pod, room.node), pods=len(moved.pods)), pod)
+        self._making[pod.uid] = _Making(room.node, pod)
 
     async def _set(self, pod: Pod, node: str, write: Nominate) -> bool:
         """Nominate a pod, unless that was tried a moment ago; say whether it was done."""

@@ -64,9 +64,50 @@ class RoomCandidate(Struct, Generic[PodT], frozen=True, gc=False):
 class Room(Struct, Generic[PodT], frozen=True):
     """A node on which the pod fits once these pods have moved, in this order, to these nodes."""
 
+    pod: PodT
     node: int
     cost: float
     places: Moves[PodT]
+
+
+class RoomFinder(Protocol[PodT]):
+    """Looks for room for one pod after the other; a room that is taken counts for those after."""
+
+    def find(self, pod: PodT) -> Generator[None, None, Room[PodT] | None]:
+        """Return a room for a pod, without a move where it fits; None where there is none."""
+        ...
+
+    def take(self, room: Room[PodT]) -> Generator[None, None, None]:
+        """Let the pod count in its room, and those that move for it where they go."""
+        ...
+
+    def give_back(self, room: Room[PodT]) -> None:
+        """Let a room that was taken count as free again, and the pods in it as staying."""
+        ...
+
+
+def find_rooms(
+    pods: Sequence[PodT], needed: int, finder: RoomFinder[PodT]
+) -> Generator[None, None, tuple[Room[PodT], ...]]:
+    """Take rooms for so many of the pods, one after the other; none where there are not enough.
+
+    A prefix of their moves is harmless: each was tried on top of those before it.
+    """
+    taken: list[Room[PodT]] = []
+    try:
+        for number, pod in enumerate(pods):
+            if len(taken) == needed or len(taken) + len(pods) - number < needed:
+                break
+            if (room := (yield from finder.find(pod))) is not None:
+                yield from finder.take(room)
+                taken.append(room)
+        if len(taken) == needed:
+            found, taken = tuple(taken), []
+            return found
+    finally:
+        for room in reversed(taken):
+            finder.give_back(room)
+    return ()
 
 
 def find_room(
@@ -225,7 +266,8 @@ class _Search(Generic[PodT]):
         yield
         if not fits:  # where they went rules the pod out
             return trying.learned(stuck=[chosen[-1].pod.key])
-        return Room(node, sum(each.cost for each in chosen), tuple(found))
+        cost = sum(each.cost for each in chosen)
+        return Room(self._pod, node, cost, tuple(found))
 
     def _learn_needed(self, trying: _Trying[PodT]) -> Generator[None, None, _Trying[PodT] | None]:
         """Find the pods that keep the pod off, whatever amounts are free."""

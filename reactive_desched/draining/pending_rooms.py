@@ -5,22 +5,32 @@ Every node is looked at once for a pod, so it is done in steps; the search is `m
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from heapq import nsmallest
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
 from reactive_desched.api.plugin import View
 from reactive_desched.api.tried_moves import MoveTrial
-from reactive_desched.draining.making_room import Mover, Room, RoomCandidate, find_room, least_cost
+from reactive_desched.draining.making_room import (
+    MAX_COMPARED,
+    Mover,
+    Room,
+    RoomCandidate,
+    find_room,
+    find_rooms,
+    least_cost,
+)
+from reactive_desched.draining.waiting_pods import PodsToPlace, kind_of
 from reactive_desched.model.consolidation import EMPTYING, consolidation_of
-from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.move_cost import move_cost
 from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
 from reactive_desched.model.node_marks import is_being_emptied
-from reactive_desched.model.objects import Node, Pod, controller_of
+from reactive_desched.model.objects import Node, Pod, PodKey, controller_of
 from reactive_desched.model.resources import PODS
 from reactive_desched.model.subjects import NodeSubject
-from reactive_desched.primitives.bits import of_slots
+from reactive_desched.primitives.bits import of_slots, slots_in
+from reactive_desched.text.counts import format_count
 
 MAX_CANDIDATES: Final = 200
 """So many nodes at most are tried for a pod, those first that cost least by amounts alone."""
@@ -28,6 +38,7 @@ MAX_CANDIDATES: Final = 200
 NOMINATED_RANK: Final = -1.0
 """The node for which the pod is nominated comes before others that cost the same."""
 
+Rooms = tuple[Room[Pod], ...]
 Steps = Generator[None, None, "Room[Pod] | NoRoom"]
 
 
@@ -54,6 +65,7 @@ class PendingRooms:
         self._trial = trial
         self._nodes: dict[int, Node] = {}
         self._takers = 0
+        self._moving: set[PodKey] = set()
 
     def begin(self) -> Generator[None, None, None]:
         """Look at every node that is eligible; pods that leave already count no more."""
@@ -73,19 +85,86 @@ class PendingRooms:
                 takers.append(number)
         self._takers = of_slots(takers)
 
-    def search(self, pod: Pod) -> Steps:
-        """Look for the cheapest room for a pod; if there is some, it is taken."""
-        if (own := why_left_alone(pod)) is not None:
-            return own
+    def search(self, waiting: PodsToPlace) -> Generator[None, None, "Rooms | NoRoom"]:
+        """Look for the cheapest room for a pod, or for as many of a gang as have to run.
+
+        What is found is taken: it counts for what is looked for later.
+        """
+        for pod in waiting.pods:
+            if (own := why_left_alone(pod)) is not None:
+                return own
+        finder = _OneByOne(self, is_gang=waiting.gang is not None)
+        rooms = yield from find_rooms(waiting.pods, waiting.needed, finder)
+        if not rooms:
+            return finder.why
+        if not any(room.places for room in rooms):
+            self.give_back(rooms)
+            pods = format_count(waiting.needed, "pod", "fits", "fit")
+            why = f"{pods} of {waiting}, at the latest when what leaves is gone"
+            return NoRoom(why, is_served=True)
+        return rooms
+
+    def give_back(self, rooms: Rooms) -> None:
+        """Let rooms that were found count as free again, and the pods in them as staying."""
+        for room in reversed(rooms):
+            self.give_one_back(room)
+
+    def give_one_back(self, room: Room[Pod]) -> None:
+        """Let one room count as free again; those that were taken later have to be free before."""
+        self._trial.undo(room.pod)
+        for moved, _ in reversed(room.places):
+            self._trial.take_again(moved)
+            self._trial.undo(moved)
+            self._moving.discard(moved.uid)
+
+    def take(self, room: Room[Pod]) -> Generator[None, None, None]:
+        """Let the room count as taken for the pods that come after this one."""
+        for moved, to in room.places:
+            self._trial.move(moved, to)
+            self._trial.vacate(moved)
+            self._moving.add(moved.uid)
+            yield
+        self._trial.move(room.pod, room.node)
+
+    def find(self, pod: Pod, *, is_gang: bool) -> Steps:
+        """Look for the cheapest room for a pod; a pod of a gang may have one without a move."""
         among = self._trial.reachable(pod, of_slots(list(self._nodes)))
         yield
         if not among:
             why = "no node would take it, whatever leaves: taints, affinity, or what nodes declare"
             return NoRoom(why)
-        if self._trial.fitting(pod, among):
+        fitting = self._trial.fitting(pod, among)
+        yield
+        if is_gang:
+            kept = yield from self._beside_its_gang(pod, among, fitting)
+            if kept is not None:
+                return kept
+        elif fitting:
             why = "it fits on a node, at the latest when what leaves is gone"
             return NoRoom(why, is_served=True)
-        yield
+        return (yield from self._cheapest(pod, among))
+
+    def _beside_its_gang(
+        self, pod: Pod, among: int, fitting: int
+    ) -> Generator[None, None, Room[Pod] | None]:
+        """Return the room for which a pod is nominated, or one without a move, if there is one.
+
+        Else the others of its gang would find other rooms than those that are being made.
+        """
+        kept = self._nominated(pod, among)
+        if kept is not None and not fitting >> kept & 1:
+            room = yield from self._find_room(
+                pod, [self._only_evictable(self._candidate(pod, kept))]
+            )
+            if room is not None:
+                return room
+        if not fitting:
+            return None
+        is_kept = kept is not None and fitting >> kept & 1
+        return Room(pod, kept if kept is not None and is_kept else self._fullest(fitting), 0.0, ())
+
+    def _cheapest(self, pod: Pod, among: int) -> Steps:
+        """Look for the cheapest room on one of these nodes, none of which fits the pod."""
         ranked: list[tuple[float, float, str, int]] = []
         for number in self._numbers(among):
             yield
@@ -105,30 +184,29 @@ class PendingRooms:
         for *_, number in nsmallest(MAX_CANDIDATES, ranked):
             candidates.append(self._only_evictable(self._candidate(pod, number)))
             yield
-        room = yield from find_room(
-            pod, candidates, self._takers, self._trial, self._rules.max_moves
+        room = yield from self._find_room(pod, candidates)
+        return room or NoRoom(
+            "the pods that would have to move may not be evicted, or fit on no other node"
         )
-        if room is None:
-            return NoRoom(
-                "the pods that would have to move may not be evicted, or fit on no other node"
-            )
-        yield from self._take(pod, room)
-        return room
 
-    def give_back(self, pod: Pod, room: Room[Pod]) -> None:
-        """Let a room that was found count as free again, and the pods in it as staying."""
-        self._trial.undo(pod)
-        for moved, _ in reversed(room.places):
-            self._trial.take_again(moved)
-            self._trial.undo(moved)
+    def _find_room(
+        self, pod: Pod, candidates: list[RoomCandidate[Pod]]
+    ) -> Generator[None, None, Room[Pod] | None]:
+        return find_room(pod, candidates, self._takers, self._trial, self._rules.max_moves)
 
-    def _take(self, pod: Pod, room: Room[Pod]) -> Generator[None, None, None]:
-        """Let the room count as taken for the pods that come after this one."""
-        for moved, to in room.places:
-            self._trial.move(moved, to)
-            self._trial.vacate(moved)
-            yield
-        self._trial.move(pod, room.node)
+    def _nominated(self, pod: Pod, among: int) -> int | None:
+        """Return the node for which the pod is nominated, if it is one of these."""
+        at = pod.status.nominated_node
+        number = self._trial.number_of(at) if at else None
+        return number if number is not None and among >> number & 1 else None
+
+    def _fullest(self, fitting: int) -> int:
+        """Return the fullest of some nodes: the room of others is kept whole."""
+
+        def rank(number: int) -> tuple[float, str]:
+            return -self._trial.fullness(number), self._trial.name_of(number)
+
+        return min(islice(slots_in(fitting), MAX_COMPARED), key=rank)
 
     def _numbers(self, among: int) -> Iterator[int]:
         return (number for number in list(self._nodes) if among >> number & 1)
@@ -156,6 +234,7 @@ class PendingRooms:
         """Say whether a pod may move for another by itself; the evictor is asked later."""
         return (
             (each.spec.priority or 0) <= (pod.spec.priority or 0)
+            and each.uid not in self._moving
             and not self._view.is_leaving(each)
             and not drain_leaves(each)
             and controller_of(each.owners) is not None
@@ -175,6 +254,7 @@ class PendingRooms:
             each
             for each in self._pods_on(self._trial.name_of(number))
             if (each.spec.priority or 0) < (pod.spec.priority or 0)
+            and each.uid not in self._moving
             and not self._view.is_leaving(each)
         ]
         if not lower or any(
@@ -197,10 +277,37 @@ class PendingRooms:
         return [] if found is None else list(found[1])
 
 
+class _OneByOne:
+    """Looks for the rooms of a gang's pods, one beside the other; `why` is why one has none."""
+
+    def __init__(self, rooms: PendingRooms, *, is_gang: bool) -> None:
+        self._rooms = rooms
+        self._is_gang = is_gang
+        self._without: set[object] = set()
+        self.why = NoRoom("")
+
+    def find(self, pod: Pod) -> Generator[None, None, Room[Pod] | None]:
+        """Return a room; of pods that are equal the first without one speaks for the others."""
+        if kind_of(pod) in self._without:
+            return None
+        found = yield from self._rooms.find(pod, is_gang=self._is_gang)
+        if isinstance(found, Room):
+            return found
+        self._without.add(kind_of(pod))
+        self.why = found
+        return None
+
+    def take(self, room: Room[Pod]) -> Generator[None, None, None]:
+        """Let the room count as taken."""
+        return self._rooms.take(room)
+
+    def give_back(self, room: Room[Pod]) -> None:
+        """Let it count as free again."""
+        self._rooms.give_one_back(room)
+
+
 def why_left_alone(pod: Pod) -> NoRoom | None:
     """Say why nothing is moved for a pod, by the pod alone."""
-    if (gang := gang_of(pod)) is not None:
-        return NoRoom(f"it is one of {gang.title}, which would need room for all of its pods")
     if pod.has_resource_claims:
         return NoRoom("it claims devices, and which of them are free is not looked at")
     return None

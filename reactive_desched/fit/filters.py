@@ -335,13 +335,18 @@ class NodeFilters:
         return found
 
     def _without_reservation(self, node: str, pods: list[Pod]) -> list[Pod]:
-        """Leave out the replacements of evicted pods for which capacity is reserved on the node."""
-        owners = Counter(
-            controller_uid(each.pod) for each in self._nodes.reservations.on_node(node)
-        )
+        """Leave out those for which capacity is reserved on the node.
+
+        They are replacements of evicted pods, and pods whose binding is tried.
+        """
+        reserved = self._nodes.reservations.on_node(node)
+        tried = {each.pod.uid for each in reserved}
+        owners = Counter(controller_uid(each.pod) for each in reserved)
         found: list[Pod] = []
         for pod in pods:
             owner = controller_uid(pod)
+            if pod.uid in tried and owner is None:
+                continue
             if owner is not None and owners[owner]:
                 owners[owner] -= 1
             else:

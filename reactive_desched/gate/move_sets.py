@@ -5,9 +5,9 @@ set; what only waits for its turn does not. Where the last one has come, the set
 controller writes the taint, and what finds the pods after that lets them go one by one. Where no
 taint is written, in a dry run and for plugins that observe, a set begins by itself.
 
-A set that makes room for a pod that waits begins with that pod's nomination for the node instead.
-The kube-scheduler may take that back when it tries the pod in between: the set goes on all the
-same, until the pod is bound or gone, or has waited in vain.
+A set that makes room for a pod that waits, or for a gang, begins with the nomination of each such
+pod for its node instead. The kube-scheduler may take that back when it tries the pod in between:
+the set goes on all the same, until the pods are bound or one is gone, or they have waited in vain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -116,11 +116,12 @@ STUCK_AFTER_S: Final = 600.0
 """A room of which no pod was let go for so long is given up."""
 
 
-SetKey = tuple[str, PodKey | None]
+SetKey = tuple[str, str]
 """What `MoveSet.key` returns."""
 
 RestKey = tuple[str, str]
-"""What is left alone when a set was given up: a node, a pod that waits, or its namespace."""
+"""What is left alone when a set was given up: a node, a pod or gang that waits, or its namespace.
+"""
 
 
 class _Coming(Struct):
@@ -134,6 +135,7 @@ class _Coming(Struct):
 class _Begun(Struct):
     """A set that began without a taint, and the pods that are still to be let go."""
 
+    moved: MoveSet
     pods: set[object]
     at: float
 
@@ -208,7 +210,7 @@ class MoveSets:
             each
             for at, each in self._ready.values()
             if now - at <= READY_S
-            and (each.node not in tainted if each.room_for is None else self._waits(each))
+            and (self._waits(each) if each.rooms else each.node not in tainted)
         ]
 
     def rooms(self, now: float) -> list[MoveSet]:
@@ -270,15 +272,13 @@ class MoveSets:
         """Let a node rest whose taint was taken off before it was empty; begin to make room."""
         for change in changes:
             if isinstance(change, ConsolidatingTaintGone):
-                self._ready.pop((change.node, None), None)
+                self._ready.pop((change.node, ""), None)
                 if self._is_used(change.node):
                     self._rest(("node", change.node), now)
             elif isinstance(change, PodBound) and self._rooms:
                 self._end_rooms(now)  # while it is seen: it may be deleted before the next look
-            elif isinstance(change, PodStatusChanged) and (at := change.pod.status.nominated_node):
-                ready = self._ready.get((at, change.pod.uid))
-                if ready is not None and now - ready[0] <= READY_S:
-                    self._begin_room(ready[1], now)
+            elif isinstance(change, PodStatusChanged) and change.pod.status.nominated_node:
+                self._begin_rooms_of(change.pod.uid, now)
         return False
 
     def _follow(self, moved: MoveSet, finding: Finding, *, waits: bool) -> _Coming | None:
@@ -305,15 +305,15 @@ class MoveSets:
 
     def _resting(self, finding: Finding, moved: MoveSet, until: float) -> Refuse:
         wakes = (WakeOnPod(finding.pod.uid),)
-        if moved.room_for is not None:
+        if moved.rooms:
             message = (
-                f"pods moved to make room for {self._named(moved.room_for)}, and it was not bound: "
+                f"pods moved to make room for {self._named(moved)}, and it was not bound: "
                 "nothing moves for it for a time"
             )
-            if ("pod", moved.room_for) not in self._rests:
+            if self._resting_keys(moved)[0] not in self._rests:
                 message = (
                     f"pods moved to make room for another pod of the namespace of "
-                    f"{self._named(moved.room_for)}, and that was deleted before it was bound: "
+                    f"{self._named(moved)}, and that was deleted before it was bound: "
                     "nothing moves for pods of the namespace for a time"
                 )
             return ROOM_RESTS.refuse(finding, message, wakes, until).ending(
@@ -325,46 +325,47 @@ class MoveSets:
     def _waiting(self, finding: Finding, moved: MoveSet, now: float) -> Refuse | None:
         if (other := self._other_set(moved, now)) is None:
             return None
-        node, room_for = other
-        if room_for is None:
-            message = f"node {node} is emptied first, one at a time"
-            wakes: tuple[WakeOn, ...] = (WakeOnNode(node), WakeOnPod(finding.pod.uid))
-        else:
-            message = f"room for {self._named(room_for)} on {node} comes first, one at a time"
-            wakes = (WakeOnPod(room_for), WakeOnPod(finding.pod.uid))
+        message = f"node {other.node} is emptied first, one at a time"
+        first: tuple[WakeOn, ...] = (WakeOnNode(other.node),)
+        if other.rooms:
+            where = _nodes_of(other)
+            message = f"room for {self._named(other)} on {where} comes first, one at a time"
+            first = tuple(WakeOnPod(each.pod) for each in other.rooms)
+        wakes = (*first, WakeOnPod(finding.pod.uid))
         return OTHER_SET.refuse(finding, message, wakes, now + RETRY_S, turn=_row(moved))
 
     def _incomplete(self, finding: Finding, moved: MoveSet) -> Refuse:
         pods = format_count(len(moved.pods), "pod")
         which = f"{pods} of {moved.node}"
-        if moved.room_for is not None:
-            which = f"{pods} that make room on {moved.node} for {self._named(moved.room_for)}"
+        if moved.rooms:
+            which = f"{pods} that make room on {_nodes_of(moved)} for {self._named(moved)}"
         message = (
             f"all {which} have to be let go before "
             f"the first leaves: `reactive-desched why --node {moved.node}` says what keeps one"
         )
-        wakes = WakeOnNode(moved.node), WakeOnPod(finding.pod.uid)
+        nodes = dict.fromkeys((moved.node, *(each.node for each in moved.rooms)))
+        wakes = (*map(WakeOnNode, nodes), WakeOnPod(finding.pod.uid))
         return SET_INCOMPLETE.refuse(finding, message, wakes, turn=_row(moved))
 
     def _begin(self, finding: Finding, moved: MoveSet, now: float) -> Defer | Refuse:
         self._coming.pop(moved.key, None)
-        is_marked = moved.room_for is not None and self._is_nominated(moved)
+        is_marked = bool(moved.rooms) and self._is_nominated(moved)
         if is_marked:
             self._begin_room(moved, now)
         if is_marked or not self._marks:
             if not is_marked:
-                self._begun[moved.key] = _Begun(set(moved.pods), now)
-            message = f"all gates let the pods of {moved.node} go: they leave now"
+                self._begun[moved.key] = _Begun(moved, set(moved.pods), now)
+            message = f"all gates let the pods of {_nodes_of(moved)} go: they leave now"
             at = now + BEGINS_AFTER_S
             return BEGINS.defer(finding, message, at, turn=_row(moved), end=silent_end(at))
         self._ready = {key: each for key, each in self._ready.items() if now - each[0] <= READY_S}
         self._ready[moved.key] = now, moved
-        if moved.room_for is not None:
+        if moved.rooms:
             message = (
-                f"all gates let the pods go that make room for {self._named(moved.room_for)}: it "
-                f"is nominated for {moved.node}, and then they leave"
+                f"all gates let the pods go that make room for {self._named(moved)}: it "
+                f"is nominated for {_nodes_of(moved)}, and then they leave"
             )
-            waits = WakeOnPod(moved.room_for), WakeOnPod(finding.pod.uid)
+            waits = *(WakeOnPod(each.pod) for each in moved.rooms), WakeOnPod(finding.pod.uid)
             return NOT_NOMINATED.refuse(finding, message, waits, now + RETRY_S, turn=_row(moved))
         message = (
             f"all gates let the pods of {moved.node} go: it gets the taint {CONSOLIDATING}, and "
@@ -376,7 +377,7 @@ class MoveSets:
     def _has_begun(self, moved: MoveSet, now: float) -> bool:
         if not self._marks:
             return moved.key in self._begun
-        if moved.room_for is not None:
+        if moved.rooms:
             self._end_rooms(now)
             room = self._rooms.get(moved.key)
             return room is not None and set(moved.pods) <= set(room.moved.pods)
@@ -397,37 +398,50 @@ class MoveSets:
 
         Who may create pods there could have others' pods moved for ever: each new pod is another.
         """
-        assert room.moved.room_for is not None, "it makes room for a pod"
-        pod = self._view.pod(room.moved.room_for)
-        if pod is not None and pod.node:
+        there = [self._view.pod(each.pod) for each in room.moved.rooms]
+        if all(pod is not None and pod.node for pod in there):
             self._rests.pop(("namespace", room.namespace), None)
         elif room.left:
             self._rest(("namespace", room.namespace), now)
+
+    def _begin_rooms_of(self, uid: PodKey, now: float) -> None:
+        """Begin the set that waited for the nomination of this pod last, if there is one."""
+        for at, moved in list(self._ready.values()):
+            is_of_it = any(each.pod == uid for each in moved.rooms)
+            if is_of_it and now - at <= READY_S and self._is_nominated(moved):
+                self._begin_room(moved, now)
 
     def _begin_room(self, moved: MoveSet, now: float) -> None:
         self._ready.pop(moved.key, None)
         self._rooms[moved.key] = _Room(moved, now, self._namespace_of(moved))
 
     def _is_nominated(self, moved: MoveSet) -> bool:
-        if not self._marks or moved.room_for is None:
-            return False
-        pod = self._view.pod(moved.room_for)
-        return pod is not None and pod.status.nominated_node == moved.node
+        """Say whether every pod that waits is nominated for its node, or bound."""
+        there = [(self._view.pod(each.pod), each.node) for each in moved.rooms]
+        return self._marks and all(
+            pod is not None and (pod.node or pod.status.nominated_node == node)
+            for pod, node in there
+        )
 
     def _waits(self, moved: MoveSet) -> bool:
-        """Say whether the pod for which room is made is still without a node."""
-        pod = None if moved.room_for is None else self._view.pod(moved.room_for)
-        return pod is not None and pod.is_pending and not pod.is_terminating
+        """Say whether a pod for which room is made is without a node, and none of them is gone."""
+        there = [self._view.pod(each.pod) for each in moved.rooms]
+        if any(pod is None or pod.is_terminating for pod in there):
+            return False
+        return any(pod is not None and pod.is_pending for pod in there)
 
     def _namespace_of(self, moved: MoveSet) -> str:
-        pod = None if moved.room_for is None else self._view.pod(moved.room_for)
+        if moved.gang is not None:
+            return moved.gang.namespace
+        pod = self._view.pod(moved.rooms[0].pod) if moved.rooms else None
         return "" if pod is None else pod.namespace
 
     def _resting_keys(self, moved: MoveSet) -> tuple[RestKey, ...]:
         """Return what may be left alone that the set is about, what it is about alone first."""
-        if moved.room_for is None:
+        if not moved.rooms:
             return (("node", moved.node),)
-        return ("pod", moved.room_for), ("namespace", self._namespace_of(moved))
+        alone = ("pod", moved.rooms[0].pod) if moved.gang is None else ("gang", moved.gang.title)
+        return alone, ("namespace", self._namespace_of(moved))
 
     def _is_in_vain(self, room: _Room, now: float) -> bool:
         there = map(self._view.pod, room.moved.pods)
@@ -435,8 +449,11 @@ class MoveSets:
             return now - room.at > STUCK_AFTER_S
         return now - room.at > BOUND_AFTER_S
 
-    def _named(self, uid: PodKey) -> str:
-        pod = self._view.pod(uid)
+    def _named(self, moved: MoveSet) -> str:
+        """Name what the set makes room for."""
+        if moved.gang is not None:
+            return moved.gang.title
+        pod = self._view.pod(moved.rooms[0].pod)
         return "a pod that is gone" if pod is None else f"pod {pod}"
 
     def _under_way(self) -> Iterator[str]:
@@ -447,18 +464,20 @@ class MoveSets:
             if node is not None and consolidation_of(node) == EMPTYING and self._is_used(name):
                 yield name
 
-    def _other_set(self, moved: MoveSet, now: float) -> SetKey | None:
+    def _other_set(self, moved: MoveSet, now: float) -> MoveSet | None:
         """Return another set that is under way, or ready."""
         if not self._marks:
             self._begun = {
                 key: each for key, each in self._begun.items() if now - each.at <= READY_S
             }
-            return next((key for key in self._begun if key != moved.key), None)
-        if moved.key in self._rooms:
-            return moved.key  # its pods are others now: it began with no more than may move
-        others: list[SetKey] = [(name, None) for name in self._under_way()]
-        others += (each.key for each in (*self.rooms(now), *self.ready(now)))
-        return next((key for key in sorted(others, key=str) if key != moved.key), None)
+            others = [each.moved for each in self._begun.values()]
+            return next((each for each in others if each.key != moved.key), None)
+        if (room := self._rooms.get(moved.key)) is not None:
+            return room.moved  # its pods are others now: it began with no more than may move
+        others = [MoveSet(name, ()) for name in self._under_way()]
+        others += (*self.rooms(now), *self.ready(now))
+        others.sort(key=lambda each: each.key)
+        return next((each for each in others if each.key != moved.key), None)
 
     def _is_used(self, node: str) -> bool:
         info = self._view.node_info(node)
@@ -474,6 +493,12 @@ class MoveSets:
 
 
 def _row(moved: MoveSet) -> str:
-    if moved.room_for is not None:
-        return f"the set that makes room on node {moved.node}"
+    if moved.rooms:
+        return f"the set that makes room on {_nodes_of(moved)}"
     return f"the set of node {moved.node}"
+
+
+def _nodes_of(moved: MoveSet) -> str:
+    """Name the node that the set is about; of several the first, and how many more."""
+    others = {each.node for each in moved.rooms} - {moved.node}
+    return f"{moved.node} and {len(others)} more" if others else moved.node

@@ -12,8 +12,10 @@ from reactive_desched.model.findings import (
     Finding,
     MoveSet,
     RequeueAfter,
+    RoomFor,
     YieldPoint,
 )
+from reactive_desched.model.gangs import Gang
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.bounded_text import MAX_TEXT_CHARS, bounded_name, shown
 
@@ -124,8 +126,14 @@ def _check_move_set(finding: Finding) -> None:
         return
     _require("pods of a move_set", moved.pods, (tuple,))
     _require("empty of a move_set", moved.empty, (tuple,))
-    room_for = () if moved.room_for is None else (moved.room_for,)
-    _require_names("move_set", moved.node, *moved.pods, *moved.empty, *room_for)
+    _require("rooms of a move_set", moved.rooms, (tuple,))
+    _require_names("move_set", moved.node, *moved.pods, *moved.empty)
+    for room in moved.rooms:
+        _require("a room of a move_set", room, (RoomFor,))
+        _require_names("move_set", room.pod, room.node)
+    if moved.gang is not None:
+        _require("gang of a move_set", moved.gang, (Gang,))
+        _require_names("move_set", *moved.gang)
     if finding.pod.uid not in moved.pods:
         raise ValueError("the pod of a finding is none of its move_set")
 

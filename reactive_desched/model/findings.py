@@ -20,22 +20,33 @@ Targets = frozenset[str] | AllNodesBut
 """The nodes to which a plugin moves pods."""
 
 
+class RoomFor(Struct, frozen=True, gc=False):
+    """A pod that waits, by its uid, and the node on which it gets room."""
+
+    pod: PodKey
+    node: str
+
+
 class MoveSet(Struct, frozen=True, gc=False):
     """Pods whose moves are worth it only together: all those that have to leave a node.
 
-    They leave it so that it can be removed, or to make room there for `room_for`, a pod that waits.
-    `empty` are nodes that are empty already, and are to take none of them.
+    They leave it so that it can be removed, or to make `rooms`: for one pod that waits, on `node`,
+    or for those of a `gang`, also on other nodes. `empty` are nodes that are empty already, and are
+    to take none of them.
     """
 
     node: str
     pods: tuple[PodKey, ...]
     empty: tuple[str, ...] = ()
-    room_for: PodKey | None = None
+    rooms: tuple[RoomFor, ...] = ()
+    gang: Gang | None = None
 
     @property
-    def key(self) -> tuple[str, PodKey | None]:
+    def key(self) -> tuple[str, str]:
         """Return what is the same for the set while its pods leave."""
-        return self.node, self.room_for
+        if self.gang is not None:
+            return "", self.gang.title
+        return self.node, self.rooms[0].pod if self.rooms else ""
 
 
 class GangMove(Struct, frozen=True, gc=False):

@@ -1,10 +1,10 @@
 """Reads the labels and annotations of pods that run together or not at all, for known systems.
 
-A person, a controller or a scheduler puts pods into a group by one of these. Whether the members
-are ready to lose one stands in objects of the system's own, which are not read.
+A person, a controller or a scheduler puts pods into a group by one of these. How many of a group
+have to run some systems write on the pods, too; others in objects of their own, which are not read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -49,13 +49,15 @@ class GangSystem(Struct, frozen=True):
     """A system whose pods form gangs: its name, the key that names a group, and the source.
 
     The value of `key`, a label or else an annotation, names a group; the labels of `within` narrow
-    it where a pod has them.
+    it where a pod has them. The value of `quorum`, a label or annotation too, is how many of its
+    pods have to run together.
     """
 
     name: str
     key: str
     source: str
     within: tuple[str, ...] = ()
+    quorum: str = ""
 
 
 GANG_SYSTEMS: Final = (
@@ -64,6 +66,7 @@ GANG_SYSTEMS: Final = (
         "leaderworkerset.sigs.k8s.io/name",
         "lws: labels of a group, which is made anew as a whole when a pod of it restarts",
         ("leaderworkerset.sigs.k8s.io/group-index",),
+        quorum="leaderworkerset.sigs.k8s.io/size",
     ),
     GangSystem(
         "JobSet",
@@ -74,11 +77,13 @@ GANG_SYSTEMS: Final = (
         VOLCANO,
         "scheduling.volcano.sh/group-name",
         "volcano apis, scheduling/v1beta1: VolcanoGroupNameAnnotationKey",
+        quorum=VOLCANO_MIN_MEMBER,
     ),
     GangSystem(
         VOLCANO,
         "scheduling.k8s.io/group-name",
         "volcano apis, scheduling/v1beta1: KubeGroupNameAnnotationKey",
+        quorum=VOLCANO_MIN_MEMBER,
     ),
     GangSystem(
         VOLCANO,
@@ -94,21 +99,25 @@ GANG_SYSTEMS: Final = (
         "koordinator, and the coscheduling plugin before",
         "pod-group.scheduling.sigs.k8s.io",
         "koordinator and scheduler-plugins before 0.24: PodGroupLabel",
+        quorum="pod-group.scheduling.sigs.k8s.io/min-available",
     ),
     GangSystem(
         "the coscheduling plugin before",
         "pod-group.scheduling.sigs.k8s.io/name",
-        "scheduler-plugins before 0.19: PodGroupName",
+        "scheduler-plugins before 0.19: PodGroupName, PodGroupMinAvailable",
+        quorum="pod-group.scheduling.sigs.k8s.io/min-available",
     ),
     GangSystem(
         "koordinator",
         "gang.scheduling.koordinator.sh/name",
-        "koordinator, apis/extension/coscheduling.go: AnnotationGangName",
+        "koordinator, apis/extension/coscheduling.go: AnnotationGangName, AnnotationGangMinNum",
+        quorum="gang.scheduling.koordinator.sh/min-available",
     ),
     GangSystem(
         "Kueue",
         KUEUE_GROUP,
-        "kueue, pkg/controller/jobs/pod: GroupNameLabel",
+        "kueue, pkg/controller/jobs/pod: GroupNameLabel, GroupTotalCountAnnotation",
+        quorum="kueue.x-k8s.io/pod-group-total-count",
     ),
     GangSystem(
         "YuniKorn",
@@ -119,7 +128,8 @@ GANG_SYSTEMS: Final = (
     GangSystem(
         "Armada",
         "armadaproject.io/gangId",
-        "armada, internal/server/configuration: GangIdAnnotation",
+        "armada, internal/server/configuration: GangIdAnnotation, GangCardinalityAnnotation",
+        quorum="armadaproject.io/gangCardinality",
     ),
     GangSystem(
         "Gödel",
@@ -166,23 +176,55 @@ GANG_SYSTEMS: Final = (
 
 _KEYS: Final = frozenset(system.key for system in GANG_SYSTEMS)
 
-GANG_KEYS: Final = _KEYS | {VOLCANO_MIN_MEMBER, KUEUE_SERVING}
-"""The keys of labels or annotations that say whether a pod is in a gang, and in which."""
+QUORUM_KEYS: Final = frozenset(filter(None, (system.quorum for system in GANG_SYSTEMS)))
+"""The keys of labels or annotations whose value is a number of pods."""
+
+GANG_KEYS: Final = _KEYS | QUORUM_KEYS | {KUEUE_SERVING}
+"""The keys of labels or annotations that say whether a pod is in a gang, in which, and how large
+that is."""
+
+MAX_QUORUM_DIGITS: Final = 6
 
 
 def gang_of(pod: Pod) -> Gang | None:
     """Return the gang that a pod says it belongs to."""
-    labels, groups, group = pod.labels, pod.annotations.groups, pod.spec.scheduling_group
-    if group:
-        return Gang(pod.namespace, NATIVE, group)
+    if pod.spec.scheduling_group:
+        return Gang(pod.namespace, NATIVE, pod.spec.scheduling_group)
+    if (found := _system_of(pod)) is None:
+        return None
+    system, name = found
+    parts = (name, *filter(None, map(pod.labels.get, system.within)))
+    return Gang(pod.namespace, system.name, "/".join(parts))
+
+
+def quorum_of(pods: Iterable[Pod]) -> int | None:
+    """Return how many pods of a gang have to run together, by what stands on its pods.
+
+    It is the largest number that one of them has; None where none has any.
+    """
+    return max(filter(None, map(_own_quorum, pods)), default=None)
+
+
+def _own_quorum(pod: Pod) -> int | None:
+    if pod.spec.scheduling_group or (found := _system_of(pod)) is None:
+        return None
+    key = found[0].quorum
+    text = pod.labels.get(key) or dict(pod.annotations.groups).get(key, "")
+    if not key or not text.isascii() or not text.isdigit() or len(text) > MAX_QUORUM_DIGITS:
+        return None
+    return int(text)
+
+
+def _system_of(pod: Pod) -> tuple[GangSystem, str] | None:
+    """Return the system that has a pod in a gang, and the name by which it does."""
+    labels, groups = pod.labels, pod.annotations.groups
     if not groups and _KEYS.isdisjoint(labels):
         return None
     annotations = dict(groups)
     for system in GANG_SYSTEMS:
         name = labels.get(system.key) or annotations.get(system.key)
         if name and not _stands_alone(pod, system, name, annotations):
-            parts = (name, *filter(None, map(labels.get, system.within)))
-            return Gang(pod.namespace, system.name, "/".join(parts))
+            return system, name
     return None
 
 

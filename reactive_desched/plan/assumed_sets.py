@@ -24,7 +24,7 @@ from reactive_desched.model.consolidation import (
     consolidating_taint,
     consolidation_of,
 )
-from reactive_desched.model.findings import MoveSet
+from reactive_desched.model.findings import MoveSet, RoomFor
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Node, Pod, PodKey
 from reactive_desched.plan.report import EmptiedNode, MadeRoom
@@ -91,7 +91,7 @@ class AssumedSets:
             found = {
                 moved.node
                 for each in self._controller.evaluator.queue.pending()
-                if (moved := each.decision.finding.move_set) and moved.room_for is None
+                if (moved := each.decision.finding.move_set) and not moved.rooms
             }
             for name in names:
                 self._follow(name, is_found=name in found)
@@ -110,8 +110,9 @@ class AssumedSets:
         return _nominated(pod, node) if node and not pod.node else pod
 
     def _begin(self, moved: MoveSet) -> None:
-        if moved.room_for is not None:
-            self._nominate(moved.room_for, moved)
+        for room in moved.rooms:
+            self._nominate(room, moved)
+        if moved.rooms:
             return
         info = self._controller.view.node_info(moved.node)
         for empty in tuple(nodes_to_close(moved, self._controller.view)):
@@ -120,19 +121,20 @@ class AssumedSets:
             self._begun[moved.node] = self._now(), len(moved.pods)
             self._taint(info.node, EMPTYING)
 
-    def _nominate(self, uid: PodKey, moved: MoveSet) -> None:
-        if (pod := self._controller.view.pod(uid)) is None:
+    def _nominate(self, room: RoomFor, moved: MoveSet) -> None:
+        if (pod := self._controller.view.pod(room.pod)) is None or pod.node:
             return
         began = round(self._now(), 3)
-        self._rooms[uid] = MadeRoom(str(pod), moved.node, len(moved.pods), began, None)
-        self._nominated[uid] = moved.node
-        self._upsert(_nominated(pod, moved.node))
+        self._rooms[pod.uid] = MadeRoom(str(pod), room.node, len(moved.pods), began, None)
+        self._nominated[pod.uid] = room.node
+        self._upsert(_nominated(pod, room.node))
 
     def _follow_rooms(self) -> None:
         """Bind the pods for which there is room now; nominate those in vain no more."""
         if not self._nominated:
             return
-        under_way = {each.room_for for each in self._controller.rooms_under_way()}
+        sets = (*self._controller.sets_to_begin(), *self._controller.rooms_under_way())
+        under_way = {room.pod for each in sets for room in each.rooms}
         for uid in list(self._nominated):
             pod = self._controller.view.pod(uid)
             if pod is not None and pod.is_pending and (node := self._try_to_bind(pod)):

@@ -1,6 +1,6 @@
 """The scheduler finds no node for a pod, and one has room for it once others have moved."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
@@ -13,8 +13,8 @@ from reactive_desched.api.plugin import View
 from reactive_desched.api.scope import ScopedArgs
 from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.draining.landing import recheck_of_reserved, waits_or_leaves
-from reactive_desched.draining.making_room import Room
-from reactive_desched.draining.pending_rooms import NoRoom, PendingRooms, RoomRules
+from reactive_desched.draining.pending_rooms import NoRoom, PendingRooms, RoomRules, Rooms
+from reactive_desched.draining.waiting_pods import Incomplete, PodsToPlace, waiting_of, waiting_pods
 from reactive_desched.model.changes import (
     MOVE_CHANGES,
     Change,
@@ -27,18 +27,21 @@ from reactive_desched.model.findings import (
     Finding,
     MoveSet,
     RequeueAfter,
+    RoomFor,
     YieldPoint,
     with_pauses,
 )
+from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.primitives.timers import DebounceConfig
+from reactive_desched.state.indexes.gangs import Gangs
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
 )
 from reactive_desched.text.ages import format_age
-from reactive_desched.text.counts import format_count
+from reactive_desched.text.counts import agree, format_count
 
 ALL_PENDING: Final = "pending pods"
 """The one subject."""
@@ -59,14 +62,19 @@ ResultT = TypeVar("ResultT")
 Steps = Generator[Finding | RequeueAfter | YieldPoint, Decision, ResultT]
 
 
-class _Waiting(NamedTuple):
-    """By what a pod that waits is ordered: those of the highest priority first."""
+class _Turn(NamedTuple):
+    """By what those that wait are ordered: those of the highest priority first."""
 
     less_priority: int
     since_s: int
     namespace: str
     name: str
     uid: str
+
+
+def _turn(waiting: PodsToPlace) -> _Turn:
+    first = waiting.pods[0]
+    return _Turn(-waiting.priority, waiting.since_s, first.namespace, first.name, first.uid)
 
 
 class MakeRoomForPendingArgs(ScopedArgs):
@@ -78,7 +86,8 @@ class MakeRoomForPendingArgs(ScopedArgs):
         "autoscaler: longer than a new node takes.",
     )
     max_moves: PositiveCount = Field(
-        default=3, description="So many pods at most move for one that waits."
+        default=3,
+        description="So many pods at most move for one that waits, also for each one of a gang.",
     )
 
     @property
@@ -93,15 +102,16 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
     The cheapest pods of one node move, of the same or a lower priority, each of which fits on
     another node by all of the kube-scheduler's filters; then the pod that waits fits there. They
     move all or not at all: the first one leaves once all gates let all of them go and the pod that
-    waits is nominated for the node, so that nothing of its priority or below takes the room. The
-    namespaces and labels are those of the pods that move. Nothing moves for a pod that preemption
-    serves, nor for pods of DaemonSets, of gangs, with scheduling gates or with claimed devices. A
-    sweep nominates no pod, so it finds nothing.
+    waits is nominated for the node, so that nothing of its priority or below takes the room. For a
+    gang there is room on one or several nodes for as many of its pods as have to run together, or
+    nothing moves; each is nominated. The namespaces and labels are those of the pods that move.
+    Nothing moves for a pod that preemption serves, nor for pods of DaemonSets, with scheduling
+    gates or with claimed devices. A sweep nominates no pod, so it finds nothing.
     """
 
     name = "MakeRoomForPending"
     least_debounce = DebounceConfig(quiet_s=1.0, max_wait_s=10.0)
-    indexes = (UnschedulablePods,)
+    indexes = (UnschedulablePods, Gangs)
     reacts_to = (
         Resynced,
         PodUnschedulableChanged,
@@ -126,68 +136,74 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         yield from with_pauses(rooms.begin(), every=1)
         made = 0
         without: set[object] = set()
-        for pod in waiting:
-            if (kind := _equal_pods(pod)) in without:
+        for each in waiting:
+            if each.kind in without:
                 continue
-            found = yield from with_pauses(rooms.search(pod), every=1)
+            found = yield from with_pauses(rooms.search(each), every=1)
             if isinstance(found, NoRoom):
-                without.add(kind)
+                without.add(each.kind)
                 continue
-            scope, is_made = yield from self._move(pod, found, trial)
+            scope, is_made = yield from self._move(each, found, trial)
             if scope == "cluster":
                 return
             if not is_made:  # nor is it kept from the pods that come after this one
-                rooms.give_back(pod, found)
+                rooms.give_back(found)
                 continue
             made += 1
             if made >= MAX_ROOMS:
                 return
 
-    def _waiting(self, view: View) -> Steps[list[Pod]]:
-        """Return the pods that room is looked for, in their order, of those that wait for long.
+    def _waiting(self, view: View) -> Steps[list[PodsToPlace]]:
+        """Return those that room is looked for, in their order, of those that wait for long.
 
         Of each namespace the first is taken, then of each the second, until there are enough
-        different ones: no namespace keeps the others out.
+        different ones: no namespace keeps the others out. A gang is one.
         """
         soonest: float | None = None
-        pods: dict[str, Pod] = {}
-        by_namespace: dict[str, dict[object, list[_Waiting]]] = {}
-        for looked, (pod, since_s) in enumerate(view.index(UnschedulablePods).pods()):
+        by_uid: dict[str, PodsToPlace] = {}
+        by_namespace: dict[str, dict[object, list[_Turn]]] = {}
+        found = yield from with_pauses(waiting_pods(view), every=1)
+        for looked, waiting in enumerate(found):
             if looked % LOOKS_PER_SLICE == LOOKS_PER_SLICE - 1:
                 yield YieldPoint()
-            left_s = since_s + self.args.wait - view.now_s
+            left_s = waiting.since_s + self.args.wait - view.now_s
             if left_s > 0:
                 soonest = left_s if soonest is None else min(soonest, left_s)
                 continue
-            pods[pod.uid] = pod
-            equal = by_namespace.setdefault(pod.namespace, {}).setdefault(_equal_pods(pod), [])
-            priority = pod.spec.priority or 0
-            equal.append(_Waiting(-priority, since_s, pod.namespace, pod.name, pod.uid))
+            turn = _turn(waiting)
+            by_uid[turn.uid] = waiting
+            kinds = by_namespace.setdefault(waiting.namespace, {})
+            kinds.setdefault(waiting.kind, []).append(turn)
         if soonest is not None:
             yield RequeueAfter(soonest)
-        ranked: list[tuple[int, list[_Waiting]]] = []
+        ranked: list[tuple[int, list[_Turn]]] = []
         for kinds in by_namespace.values():
             ranked.extend(enumerate(nsmallest(MAX_WAITING, map(sorted, kinds.values()))))
             yield YieldPoint()
         chosen = nsmallest(MAX_WAITING, ranked)
         due = [(each.less_priority, rank, each) for rank, equal in chosen for each in equal]
-        return [pods[each.uid] for *_, each in sorted(due)]
+        return [by_uid[each.uid] for *_, each in sorted(due)]
 
-    def _move(self, pod: Pod, room: Room[Pod], trial: MoveTrial) -> Steps[tuple[str, bool]]:
-        """Find the pods that move for one that waits.
+    def _move(
+        self, waiting: PodsToPlace, rooms: Rooms, trial: MoveTrial
+    ) -> Steps[tuple[str, bool]]:
+        """Find the pods that move for one that waits, or for those of a gang.
 
         Returns the scope whose limit ended it, and whether the room is being made: it is not where
         a pod was refused before any left.
         """
-        node = trial.name_of(room.node)
-        moved = MoveSet(node, tuple(each.uid for each, _ in room.places), room_for=pod.uid)
-        pods = format_count(len(room.places), "pod")
-        message = f"{node} has room for {pod} once {pods} moved, with places elsewhere"
-        targets = AllNodesBut(frozenset((node,)))
+        moved = _set_of(waiting, rooms, trial)
+        nodes = sorted({each.node for each in moved.rooms})
+        where = moved.node if len(nodes) == 1 else format_count(len(nodes), "node")
+        who = str(waiting)
+        if waiting.gang is not None:
+            who = f"{format_count(len(rooms), 'pod')} of {waiting}"
+        has, pods = agree(len(nodes), "has", "have"), format_count(len(moved.pods), "pod")
+        message = f"{where} {has} room for {who} once {pods} moved, with places elsewhere"
         leaves = False
-        for each, to in room.places:
+        for each, to in _moves_of(rooms):
             details: dict[str, int | str] = {
-                "roomFor": str(pod),
+                "roomFor": str(waiting.gang or waiting),
                 "pods": len(moved.pods),
                 "place": trial.name_of(to),
             }
@@ -196,7 +212,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
                 self.name,
                 message,
                 needs_fit=True,
-                targets=targets,
+                targets=AllNodesBut(frozenset((each.node,))),
                 relieves_node=True,
                 details=details,
                 move_set=moved,
@@ -215,22 +231,29 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
 
     def describe_waiting(self, pod: Pod, view: View) -> str:
         """Say which moves would make room for the pod, or why none do."""
-        since_s = view.index(UnschedulablePods).since_s.get(pod.uid)
-        if since_s is None:
+        index = view.index(UnschedulablePods)
+        if pod.uid not in index.since_s:
             return "the scheduler has not said that it finds no node for it, or it is no such pod"
         if len(list(view.node_names())) > MAX_DESCRIBED:
             return f"no room is looked for in an answer with more than {MAX_DESCRIBED:,} nodes"
+        waiting = _waiting_with(pod, view)
+        if isinstance(waiting, Incomplete):
+            return waiting.why
         trial = at_once(view.try_moves_apart())
         rooms = PendingRooms(view, self.args.rules, trial)
         at_once(rooms.begin())
-        found = at_once(rooms.search(pod))
+        found = at_once(rooms.search(waiting))
         if isinstance(found, NoRoom):
             return found.why
-        moves = ", ".join(f"{each} to {trial.name_of(to)}" for each, to in found.places)
-        text = f"{trial.name_of(found.node)} has room for it once pods have moved: {moves}"
-        if (left_s := since_s + self.args.wait - view.now_s) > 0:
+        moved = list(_moves_of(found))
+        moves = ", ".join(f"{each} to {trial.name_of(to)}" for each, to in moved)
+        who = "it" if waiting.gang is None else f"{format_count(len(found), 'pod')} of {waiting}"
+        where = ", ".join(sorted({trial.name_of(each.node) for each in found}))
+        has = agree(len({each.node for each in found}), "has", "have")
+        text = f"{where} {has} room for {who} once pods have moved: {moves}"
+        if (left_s := waiting.since_s + self.args.wait - view.now_s) > 0:
             return f"{text}; it counts in {format_age(left_s)}"
-        return f"{text}; `reactive-desched why {found.places[0][0]}` says what that waits for"
+        return f"{text}; `reactive-desched why {moved[0][0]}` says what that waits for"
 
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
         """Say whether the pod came to a node for which a pod that waits is nominated."""
@@ -239,6 +262,29 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
         return any(each.status.nominated_node == pod.node for each, _ in waiting)
 
 
-def _equal_pods(pod: Pod) -> object:
-    """Return what is the same for pods for which the same nodes have room."""
-    return pod.namespace, id(pod.spec), id(pod.labels), pod.pvc_names
+def _waiting_with(pod: Pod, view: View) -> PodsToPlace | Incomplete:
+    """Return what the pod waits as: by itself, or with others of its gang."""
+    index = view.index(UnschedulablePods)
+    if (gang := gang_of(pod)) is None:
+        return PodsToPlace((pod,), 1, index.since_s[pod.uid])
+    members = [each for each in index.pods() if gang_of(each[0]) == gang]
+    found = waiting_of(gang, members, view)
+    if isinstance(found, Incomplete):
+        return found
+    return next(each for each in found if pod in each.pods)
+
+
+def _moves_of(rooms: Rooms) -> Iterator[tuple[Pod, int]]:
+    """Yield the pods that move, in their order, and where each goes."""
+    return (move for room in rooms for move in room.places)
+
+
+def _set_of(waiting: PodsToPlace, rooms: Rooms, trial: MoveTrial) -> MoveSet:
+    """Return the set; its node is that of the first pod that moves."""
+    moves = list(_moves_of(rooms))
+    return MoveSet(
+        moves[0][0].node,
+        tuple(each.uid for each, _ in moves),
+        rooms=tuple(RoomFor(each.pod.uid, trial.name_of(each.node)) for each in rooms),
+        gang=waiting.gang,
+    )

@@ -122,9 +122,7 @@ KEPT_KEYS: Final = frozenset(
         migration_jobs.PLACEHOLDER_OF,
         migration_jobs.PLACEHOLDER_FOR,
         migration_jobs.PLACEHOLDER_FOR_KIND,
-        gangs.VOLCANO_MIN_MEMBER,
-        gangs.KUEUE_SERVING,
-        *(system.key for system in gangs.GANG_SYSTEMS),
+        *gangs.GANG_KEYS,
         *(key for system in gangs.GANG_SYSTEMS for key in system.within),
         # taints that programs set, by which the settings of reactive mode go
         *(key for group in NODE_MARK_GROUPS for key in group.marks if "*" not in key),

@@ -31,6 +31,7 @@ from reactive_desched.model.findings import (
     GangMove,
     MoveSet,
     RequeueAfter,
+    RoomFor,
     YieldPoint,
 )
 from reactive_desched.model.gangs import Gang
@@ -413,7 +414,10 @@ NAN, TOO_LONG = float("nan"), 10**40
         {"move_set": MoveSet("n1", ("seen", []))},  # type: ignore[arg-type]
         {"move_set": replace(SET, node=[])},
         {"move_set": replace(SET, empty=None)},
-        {"move_set": replace(SET, room_for=[])},
+        {"move_set": replace(SET, rooms=[])},
+        {"move_set": replace(SET, rooms=("n1",))},
+        {"move_set": replace(SET, rooms=(RoomFor("p", []),))},  # type: ignore[arg-type]
+        {"move_set": replace(SET, gang="g")},
         {"gang": "g"},
         {"gang": GangMove(Gang("shop", "volcano", "g"), ("seen",))},
         {"options": EvictionOptions(evictor=7)},  # type: ignore[arg-type]

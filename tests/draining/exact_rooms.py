@@ -1,13 +1,13 @@
 """The fewest moves that make room for a pod, exactly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ortools.sat.python import cp_model
 
 from reactive_desched.primitives.bits import slots_in
-from tests.draining.rooms import MOST, Waiting
-from tests.draining.small_clusters import MAX_PODS, SmallPod
+from tests.draining.rooms import MOST, Waiting, WaitingGang
+from tests.draining.small_clusters import MAX_PODS, SmallCluster, SmallPod
 
 
 def fewest_moves(
@@ -17,14 +17,33 @@ def fewest_moves(
 
     With `any_node` pods of every node may move, else those of the pod's own alone.
     """
-    cluster, pod = waiting.cluster, waiting.pod
+    pods = (waiting.pod,)
+    return _fewest(waiting.cluster, pods, MOST, deterministic_time, any_node=any_node)
+
+
+def fewest_moves_for_gang(waiting: WaitingGang, deterministic_time: float) -> int | None:
+    """Return the fewest moves by the solver after which all pods of a gang fit."""
+    most = MOST * len(waiting.pods)
+    return _fewest(waiting.cluster, waiting.pods, most, deterministic_time, any_node=True)
+
+
+def _fewest(
+    cluster: SmallCluster,
+    waiting: Sequence[SmallPod],
+    most: int,
+    deterministic_time: float,
+    *,
+    any_node: bool,
+) -> int | None:
     model = cp_model.CpModel()
-    to = {
-        n.number: model.new_bool_var(f"to{n.number}")
-        for n in cluster.nodes
-        if pod.allowed >> n.number & 1
-    }
-    model.add_exactly_one(to.values())
+    to: dict[SmallPod, dict[int, cp_model.IntVar]] = {}
+    for pod in waiting:
+        to[pod] = {
+            n.number: model.new_bool_var(f"{pod.name}@{n.number}")
+            for n in cluster.nodes
+            if pod.allowed >> n.number & 1
+        }
+        model.add_exactly_one(to[pod].values())
     moves: dict[SmallPod, dict[int, cp_model.IntVar]] = {}
     for each in cluster.pods:
         if each.stays:
@@ -32,6 +51,9 @@ def fewest_moves(
         others = slots_in(each.allowed & ((1 << len(cluster.nodes)) - 1) & ~(1 << each.node))
         moves[each] = {n: model.new_bool_var(f"{each.name}>{n}") for n in others}
         model.add(sum(moves[each].values()) <= 1)
+        if not any_node:
+            own = sum(ways[each.node] for ways in to.values() if each.node in ways)
+            model.add(sum(moves[each].values()) <= own)
     for node in cluster.nodes:
         n, there = node.number, cluster.on(node.number)
         ways = {p: moves[p][n] for p in moves if n in moves[p]}
@@ -40,15 +62,15 @@ def fewest_moves(
             (node.memory, lambda p: p.memory),
             (MAX_PODS, lambda _: 1),
         ]
-        groups = {p.apart for p in (*cluster.pods, pod) if p.apart}
+        groups = {p.apart for p in (*cluster.pods, *waiting) if p.apart}
         sizes += [(1, partial(_is_of, group)) for group in sorted(groups)]
         for limit, size in sizes:
             stays = sum(size(p) * (1 - sum(moves.get(p, {}).values())) for p in there)
             comes = sum(size(p) * x for p, x in ways.items())
-            own = size(pod) * to[n] if n in to else 0
-            model.add(stays + comes + own <= limit)
+            new = sum(size(p) * to[p][n] for p in waiting if n in to[p])
+            model.add(stays + comes + new <= limit)
     total = sum(x for ways in moves.values() for x in ways.values())
-    model.add(total <= MOST)
+    model.add(total <= most)
     model.minimize(total)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1

@@ -1,10 +1,18 @@
 """Pods that fit nowhere in small clusters, and how room for them is made."""
 
+from collections.abc import Generator
 from random import Random
 
 from msgspec import Struct
 
-from reactive_desched.draining.making_room import Mover, Room, RoomCandidate, find_room
+from reactive_desched.draining.making_room import (
+    Mover,
+    Room,
+    RoomCandidate,
+    find_room,
+    find_rooms,
+)
+from reactive_desched.primitives.bits import slots_in
 from tests.draining.small_clusters import (
     MAX_PODS,
     SmallCluster,
@@ -83,4 +91,99 @@ def broken_by(waiting: Waiting, room: Room[SmallPod]) -> list[str]:
         found += [f"{pod.name} does not fit"] * (not is_possible(cluster.nodes[to], on[to]))
     on[room.node].add(waiting.pod)
     found += [f"{n} has too much" for n in on if not is_possible(cluster.nodes[n], on[n])]
+    return found
+
+
+class WaitingGang(Struct, frozen=True):
+    """A cluster and the pods of a gang, all of which have to run, and do not all fit."""
+
+    cluster: SmallCluster
+    pods: tuple[SmallPod, ...]
+
+
+def random_gang(seed: int) -> WaitingGang | None:
+    """Return a gang of two to six pods in a random cluster; None where all of them fit."""
+    dice = Random(seed * 104_729 + 3)
+    cluster = random_cluster(seed)
+    everywhere = (1 << len(cluster.nodes)) - 1
+    cpu, memory = dice.choice([1000, 2000, 3000, 4000]), dice.choice([1, 4, 8])
+    allowed = everywhere if dice.random() < 0.7 else dice.randint(1, everywhere)
+    pods = [
+        SmallPod(f"g{number}", NOWHERE, cpu, memory, allowed)
+        for number in range(dice.randint(2, 6))
+    ]
+    if dice.random() < 0.3:  # the one that leads the others is smaller
+        pods[-1] = SmallPod("leader", NOWHERE, 500, 1, everywhere)
+    finder = SmallFinder(cluster, most=0)
+    all_fit = planned(find_rooms(pods, len(pods), finder))
+    return None if all_fit else WaitingGang(cluster, tuple(pods))
+
+
+class SmallFinder:
+    """Looks for rooms in a small cluster, one beside the other."""
+
+    def __init__(self, cluster: SmallCluster, most: int = MOST) -> None:
+        self._cluster = cluster
+        self._most = most
+        self.places = SmallPlaces(cluster)
+        self.moving: set[SmallPod] = set()
+
+    def find(self, pod: SmallPod) -> Generator[None, None, Room[SmallPod] | None]:
+        everywhere = (1 << len(self._cluster.nodes)) - 1
+        if fitting := self.places.fitting(pod, everywhere):
+            return Room(pod, max(slots_in(fitting), key=self.places.fullness), 0.0, ())
+        found = self._candidates(pod)
+        return (yield from find_room(pod, found, everywhere, self.places, self._most))
+
+    def take(self, room: Room[SmallPod]) -> Generator[None, None, None]:
+        for moved, to in room.places:
+            self.places.move(moved, to)
+            self.places.vacate(moved)
+            self.moving.add(moved)
+            yield
+        self.places.move(room.pod, room.node)
+
+    def give_back(self, room: Room[SmallPod]) -> None:
+        self.places.undo(room.pod)
+        for moved, _ in reversed(room.places):
+            self.places.take_again(moved)
+            self.places.undo(moved)
+            self.moving.discard(moved)
+
+    def _candidates(self, pod: SmallPod) -> list[RoomCandidate[SmallPod]]:
+        found = []
+        for node in self._cluster.nodes:
+            if not pod.allowed >> node.number & 1:
+                continue
+            there = self.places.on(node.number)
+            lacks = {
+                "cpu": pod.cpu - (node.cpu - sum(each.cpu for each in there)),
+                "memory": pod.memory - (node.memory - sum(each.memory for each in there)),
+                "pods": 1 - (MAX_PODS - len(there)),
+            }
+            movers = tuple(
+                Mover(each, 1.0, {"cpu": each.cpu, "memory": each.memory, "pods": 1})
+                for each in self._cluster.on(node.number)
+                if not each.stays and each not in self.moving
+            )
+            found.append(RoomCandidate(node.number, lacks, movers))
+        return found
+
+
+def broken_by_gang(waiting: WaitingGang, rooms: tuple[Room[SmallPod], ...]) -> list[str]:
+    """Carry the moves out one by one, and name what is wrong after one of them, or at the end."""
+    cluster = waiting.cluster
+    on = {node.number: set(cluster.on(node.number)) for node in cluster.nodes}
+    found: list[str] = []
+    for room in rooms:
+        found += [f"{len(room.places)} moves"] * (len(room.places) > MOST)
+        for pod, to in room.places:
+            on[pod.node].remove(pod)
+            on[to].add(pod)
+            found += [f"{pod.name} stays"] * pod.stays
+            found += [f"{pod.name} does not fit"] * (not is_possible(cluster.nodes[to], on[to]))
+    for room in rooms:
+        on[room.node].add(room.pod)
+    found += [f"{n} has too much" for n in on if not is_possible(cluster.nodes[n], on[n])]
+    found += ["not all"] * ({room.pod for room in rooms} != set(waiting.pods))
     return found

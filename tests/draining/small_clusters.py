@@ -83,6 +83,12 @@ class SmallPlaces:
             node.number: set(cluster.on(node.number)) for node in cluster.nodes
         }
         self.tried: dict[SmallPod, int] = {}
+        self._begun = {number: frozenset(pods) for number, pods in self._on.items()}
+
+    @property
+    def is_untouched(self) -> bool:
+        """Say whether all pods are where they were at first, and no others."""
+        return self._begun == self._on
 
     def fitting(self, pod: SmallPod, among: int) -> int:
         found = 0
@@ -110,6 +116,10 @@ class SmallPlaces:
 
     def undo(self, pod: SmallPod) -> None:
         self._on[self.tried.pop(pod)].remove(pod)
+
+    def on(self, node: int) -> list[SmallPod]:
+        """Return what is on a node with the moves that are tried."""
+        return list(self._on[node])
 
     def vacate(self, pod: SmallPod) -> None:
         self._on[pod.node].remove(pod)

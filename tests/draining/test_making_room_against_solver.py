@@ -4,8 +4,17 @@ import os
 
 import pytest
 
-from tests.draining.rooms import broken_by, find, random_waiting
+from reactive_desched.draining.making_room import find_rooms
+from tests.draining.rooms import (
+    SmallFinder,
+    broken_by,
+    broken_by_gang,
+    find,
+    random_gang,
+    random_waiting,
+)
 from tests.draining.small_clusters import SmallPlaces
+from tests.support.planned import planned
 
 IS_DEEP = os.environ.get("TIER") == "deep"
 SEEDS = range(4 * int(os.environ.get("EXAMPLES", "500")) if IS_DEEP else 120)
@@ -30,6 +39,40 @@ def test_room_is_made_for_nearly_as_many_pods_as_can_be_with_few_more_moves() ->
     assert most, "no pod waits"
     assert rooms >= 0.95 * most, (rooms, most)
     assert moves <= 1.2 * fewest, (moves, fewest)
+
+
+@pytest.mark.hypothesis
+def test_room_is_made_for_nearly_as_many_gangs_as_can_be_with_few_more_moves() -> None:
+    """A prefix of the moves is harmless: each pod fits where it goes beside those before it."""
+    from tests.draining.exact_rooms import fewest_moves_for_gang
+
+    rooms = most = moves = fewest = 0
+    for waiting in filter(None, map(random_gang, SEEDS)):
+        found = planned(find_rooms(waiting.pods, len(waiting.pods), SmallFinder(waiting.cluster)))
+        optimum = fewest_moves_for_gang(waiting, DETERMINISTIC_TIME)
+        rooms += bool(found)
+        most += optimum is not None
+        if found:
+            assert broken_by_gang(waiting, found) == []
+            made = sum(len(room.places) for room in found)
+            moves += made
+            fewest += made if optimum is None else optimum
+
+    assert most, "no gang waits"
+    assert rooms >= 0.9 * most, (rooms, most)
+    assert moves <= 1.2 * fewest, (moves, fewest)
+
+
+def test_where_not_all_of_a_gang_fit_no_room_is_taken() -> None:
+    without = 0
+    for waiting in filter(None, map(random_gang, range(100))):
+        finder = SmallFinder(waiting.cluster)
+        if not planned(find_rooms(waiting.pods, len(waiting.pods), finder)):
+            without += 1
+            assert (finder.places.tried, finder.moving) == ({}, set())
+            assert finder.places.is_untouched
+
+    assert without
 
 
 def test_all_that_was_tried_is_taken_back() -> None:

@@ -63,6 +63,7 @@ class MakingRoom(FakeEdgesController):
         self.act_as(mode)
         self.writes: list[tuple[str, str]] = []
         self.refusal: RequestRejected | None = None
+        self._held: tuple[str, ...] = ()
         self.log = RecordingLogger()
         write = None if parts.get("dry_run") else self._nominate
         self.rooms = Rooms(self.pipeline, self.intent_store, write, self.log)
@@ -86,6 +87,10 @@ class MakingRoom(FakeEdgesController):
         version = before.resource_version + 1
         self.deliver(replace(before, resource_version=version, **fields))
 
+    def hold_nominations_of(self, *names: str) -> None:
+        """Have the watch not show these nominations, and no others."""
+        self._held = names
+
     def nominate(self, uid: str, name: str) -> None:
         self.update(uid, status=replace(self.now(uid).status, nominated_node=name))
 
@@ -94,7 +99,8 @@ class MakingRoom(FakeEdgesController):
         if self.refusal is not None:
             raise self.refusal
         await anyio.lowlevel.checkpoint()
-        self.nominate(of.uid, name)
+        if of.name not in self._held:
+            self.nominate(of.uid, name)
         return True
 
     async def land(self, gone: str, on: str) -> None:
@@ -307,6 +313,101 @@ async def test_one_room_is_made_after_the_other() -> None:
         assert len(controller.writes) == 1
         await anyio.sleep(20)
         assert controller.results == ["begun"]
+
+
+GROUP = {"scheduling.x-k8s.io/pod-group": "train"}
+THREE = small("n1"), small("n2"), small("n3")
+OF_GANG = (
+    *(web(f"k{n}", f"n{n}", "1500m", owner=None) for n in "12"),
+    *(web(f"m{n}", f"n{n}", owner=f"ReplicaSet/m{n}") for n in "12"),
+    web("k3", "n3", "2500m", owner=None),
+)
+"""n1 and n2 have 2 CPUs free, and 2.5 once m1 and m2 have moved, for which n3 has room."""
+
+
+def member(number: int) -> Pod:
+    return replace(waits(f"g{number}", "2500m"), labels=GROUP)
+
+
+async def test_all_pods_of_a_gang_are_nominated_before_the_first_pod_leaves() -> None:
+    controller = MakingRoom()
+    controller.hold_nominations_of("g1")
+    controller.sync_and_resume(*THREE, *OF_GANG, member(0), member(1))
+    async with controller.following():
+        assert {name for name, _ in controller.writes} == {"g0", "g1"}
+        assert controller.evicted_names == []
+        controller.hold_nominations_of()
+        await anyio.sleep(5)
+        assert sorted(controller.evicted_names) == ["m1", "m2"]
+        await controller.land("m1", "n3")
+        await controller.land("m2", "n3")
+        for pod_, name in set(controller.writes):
+            controller.update(pod_, node=name)
+        await anyio.sleep(120)
+
+    assert {name for _, name in controller.writes} == {"n1", "n2"}
+    assert sorted(controller.results) == ["begun", "begun", "bound", "bound"]
+    assert sorted(controller.evicted_names) == ["m1", "m2"]
+
+
+async def test_for_a_gang_of_which_one_pod_has_no_room_none_is_nominated() -> None:
+    controller = MakingRoom()
+    controller.sync_and_resume(*THREE, *OF_GANG, *map(member, range(3)))
+    async with controller.following():
+        await anyio.sleep(60)
+
+    assert (controller.writes, controller.evicted_names) == ([], [])
+
+
+async def test_what_a_guard_keeps_on_one_node_keeps_the_room_of_the_whole_gang() -> None:
+    [m2] = [each for each in OF_GANG if each.name == "m2"]
+    held = replace(m2, annotations=Annotations(do_not_evict="true"))
+    others = [each for each in OF_GANG if each.name != "m2"]
+    controller = MakingRoom(guards=GuardSettings())
+    controller.sync_and_resume(*THREE, *others, held, member(0), member(1))
+    async with controller.following():
+        await anyio.sleep(60)
+        assert (controller.writes, controller.evicted_names) == ([], [])
+        controller.update("m2", annotations=Annotations())
+        await anyio.sleep(30)
+
+    assert sorted(controller.evicted_names) == ["m1", "m2"]
+
+
+async def test_a_pod_of_the_gang_that_is_gone_ends_the_set_and_the_nomination_of_the_others() -> (
+    None
+):
+    moves = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 1000.0})
+    slowly = TokenRate(per_second=1 / 600, burst=1)
+    controller = MakingRoom(moves=moves, rates={"cluster": slowly})
+    controller.sync_and_resume(*THREE, *OF_GANG, member(0), member(1))
+    async with controller.following():
+        assert len(controller.evicted_names) == 1
+        controller.delete(controller.now("g1"))
+        await anyio.sleep(30)
+        assert controller.now("g0").status.nominated_node == ""
+        assert set(controller.results[2:]) == {"gone", "given_up"}
+        controller.deliver(replace(member(1), uid="again"))
+        await anyio.sleep(900)
+
+    assert len(controller.evicted_names) == 1
+    assert "RoomRests" in controller.blocking().values()
+
+
+async def test_the_room_of_a_gang_that_an_earlier_process_began_goes_on() -> None:
+    """m1 is leaving, and the pods are nominated otherwise than they would be now."""
+    others = [each for each in OF_GANG if each.name != "m1"]
+    [m1] = [each for each in OF_GANG if each.name == "m1"]
+    nominated = [
+        replace(member(number), status=replace(NOWHERE, nominated_node=name))
+        for number, name in enumerate(("n2", "n1"))
+    ]
+    controller = MakingRoom()
+    controller.sync_and_resume(*THREE, *others, replace(m1, deletion_s=5), *nominated)
+    async with controller.following():
+        assert controller.evicted_names == ["m2"]
+
+    assert controller.writes == []
 
 
 async def test_a_dry_run_nominates_no_pod_and_shows_the_whole_set() -> None:

@@ -1,7 +1,7 @@
 """Sets of pods that leave together: how many are followed until all pods of theirs have come."""
 
 from reactive_desched.gate.move_sets import BEGINS, MAX_COMING, SET_INCOMPLETE, MoveSets
-from reactive_desched.model.findings import Finding, MoveSet
+from reactive_desched.model.findings import Finding, MoveSet, RoomFor
 from reactive_desched.model.objects import Pod
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.state.cluster import ClusterState, ClusterView
@@ -24,7 +24,9 @@ def reason(sets: MoveSets, of: Pod, moved: MoveSet) -> str:
 def come_first_pods(sets: MoveSets, count: int) -> None:
     """Let the first pods of so many other sets come: each makes room for another pod."""
     for number in range(count):
-        moved = MoveSet("n2", (f"x{number}", f"y{number}"), room_for=f"waits{number}")
+        moved = MoveSet(
+            "n2", (f"x{number}", f"y{number}"), rooms=(RoomFor(f"waits{number}", "n2"),)
+        )
         assert reason(sets, pod(f"x{number}", on="n2"), moved) == SET_INCOMPLETE.code
 
 

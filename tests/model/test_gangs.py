@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from reactive_desched.model.gangs import GANG_SYSTEMS, Gang, gang_of
+from reactive_desched.model.gangs import GANG_SYSTEMS, Gang, gang_of, quorum_of
 from reactive_desched.model.objects import Annotations, Pod
 from reactive_desched.testing.builders import pod, with_spec
 
@@ -79,3 +79,24 @@ def test_groups_of_one_set_are_gangs_of_their_own() -> None:
 def test_replicas_that_serve_are_a_gang_in_name_only(stands_alone: Pod, runs_together: Pod) -> None:
     assert gang_of(stands_alone) is None
     assert gang_of(runs_together) is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "quorum"), [(each.key, each.quorum) for each in GANG_SYSTEMS if each.quorum]
+)
+def test_how_many_have_to_run_stands_on_the_pods_as_the_system_has_it(
+    key: str, quorum: str
+) -> None:
+    labels = [labelled(**{key: "g"}), labelled(**{key: "g", quorum: "3"})]
+
+    assert quorum_of(labels) == 3
+    assert quorum_of([annotated("RayCluster/r", **{key: "g", quorum: "3"})]) == 3
+    assert quorum_of(labels[:1]) is None
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0", "many", "1.5", "\u0663", "9" * 7])
+def test_a_number_of_pods_that_is_none_is_not_known(text: str) -> None:
+    marks = {"gang.scheduling.koordinator.sh/name": "g"}
+    least = {"gang.scheduling.koordinator.sh/min-available": text}
+
+    assert quorum_of([annotated(**marks, **least)]) is None

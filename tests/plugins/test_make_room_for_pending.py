@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.findings import Finding, RequeueAfter
+from reactive_desched.model.findings import Finding, MoveSet, RequeueAfter, RoomFor
+from reactive_desched.model.gangs import Gang
 from reactive_desched.model.objects import (
     Annotations,
     ClusterObject,
@@ -35,6 +36,9 @@ NAMES = ("n1", "n2", "n3")
 NOWHERE = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),))
 GATED = PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False", "SchedulingGated"),))
 NOW = 1000
+GROUP = "scheduling.x-k8s.io/pod-group"
+OLD_GROUP = "pod-group.scheduling.sigs.k8s.io/name"
+OLD_MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 
 
 def make_room(**args: Any) -> MakeRoomForPendingPlugin:
@@ -78,7 +82,7 @@ def test_one_pod_moves_where_one_is_enough_and_the_set_names_the_pod_that_waits(
 
     assert each.pod.name in {"n1a", "n1b", "n2a", "n2b"}
     assert each.move_set is not None
-    assert (each.move_set.node, each.move_set.room_for) == (each.pod.node, "big")
+    assert each.move_set.rooms == (RoomFor("big", each.pod.node),)
     assert each.move_set.pods == (each.pod.uid,)
     assert each.details["roomFor"] == "default/big"
     assert each.details["place"] in {"n1", "n2"} - {each.pod.node}
@@ -204,7 +208,10 @@ def test_preemption_that_would_not_be_enough_does_not_count() -> None:
         ),
         pytest.param(waits(status=PodStatus("Pending")), id="not tried yet"),
         pytest.param(with_spec(waits(), has_resource_claims=True), id="claims devices"),
-        pytest.param(with_spec(waits(), scheduling_group="g"), id="one of a gang"),
+        pytest.param(
+            waits(labels={OLD_GROUP: "g", OLD_MINIMUM: "2"}),
+            id="the others of its gang are not there",
+        ),
         pytest.param(with_spec(waits(), node_selector={"no": "where"}), id="fits no node"),
         pytest.param(replace(waits(), pvc_names=("gone",)), id="its claim is gone"),
     ],
@@ -260,7 +267,7 @@ def test_room_is_made_for_several_pods_beside_each_other() -> None:
 
     sets = {each.move_set for each in findings(make_room(), *nodes, *halves, *two)}
 
-    assert {each.room_for for each in sets if each} == {"big1", "big2"}
+    assert {each.rooms[0].pod for each in sets if each} == {"big1", "big2"}
     assert len({each.node for each in sets if each}) == 2
 
 
@@ -271,7 +278,105 @@ def test_the_pod_of_the_higher_priority_comes_first() -> None:
 
     sets = [each.move_set for each in findings(make_room(), *TWO, third, *halves, *two)]
 
-    assert [each.room_for for each in sets if each] == ["high"]
+    assert [each.rooms[0].pod for each in sets if each] == ["high"]
+
+
+FOUR = tuple(small(f"n{n}") for n in range(1, 5))
+FOUR_HALVES = [web(f"{each.name}{i}", each.name) for each in FOUR for i in "ab"]
+"""Four nodes of 4 CPUs, each with 2 free."""
+
+
+def gang(count: int, cpu: str = "3", *, quorum: int | None = None, **more: Any) -> list[Pod]:
+    """Return pods of a gang that wait: so many have to run together, or all of them."""
+    key, least = (GROUP, {}) if quorum is None else (OLD_GROUP, {OLD_MINIMUM: str(quorum)})
+    return [waits(f"g{n}", cpu, labels={key: "train", **least}, **more) for n in range(count)]
+
+
+def sets_of(*objects: ClusterObject, **args: Any) -> set[MoveSet | None]:
+    return {each.move_set for each in findings(make_room(**args), *objects)}
+
+
+def test_room_for_a_gang_is_one_set_of_moves_on_several_nodes() -> None:
+    [moved] = sets_of(*FOUR, *FOUR_HALVES, *gang(2))
+
+    assert moved is not None
+    assert moved.gang == Gang("default", "the coscheduling plugin", "train")
+    assert {each.pod for each in moved.rooms} == {"g0", "g1"}
+    nodes = {each.node for each in moved.rooms}
+    assert len(nodes) == len(moved.pods) == 2
+    assert {uid[:2] for uid in moved.pods} == nodes
+
+
+def test_nothing_moves_where_not_all_of_a_gang_get_room() -> None:
+    """Two of three would."""
+    assert sets_of(*FOUR, *FOUR_HALVES, *gang(3)) == set()
+    assert sets_of(*FOUR, *FOUR_HALVES, *gang(3, quorum=3)) == set()
+
+
+def test_so_many_get_room_as_have_to_run_together() -> None:
+    [moved] = sets_of(*FOUR, *FOUR_HALVES, *gang(3, quorum=2))
+
+    assert moved is not None
+    assert len(moved.rooms) == 2
+
+
+def test_pods_of_a_gang_that_run_count_for_its_quorum() -> None:
+    [leader, *waiting] = gang(3, quorum=3)
+    runs = replace(leader, node="n5", status=PodStatus("Running"))
+    full = web("k", "n5", owner=None)
+    [moved] = sets_of(*FOUR, small("n5"), *FOUR_HALVES, runs, full, *waiting)
+
+    assert moved is not None
+    assert {each.pod for each in moved.rooms} == {"g1", "g2"}
+
+
+def test_each_pod_beyond_the_quorum_waits_by_itself() -> None:
+    [leader, *waiting] = gang(4, quorum=1)
+    runs = replace(leader, node="n5", status=PodStatus("Running"))
+    full = web("k", "n5", owner=None)
+    sets = sets_of(*FOUR, small("n5"), *FOUR_HALVES, runs, full, *waiting)
+
+    assert len(sets) == 2
+    assert all(each is not None and each.gang is None for each in sets)
+
+
+def test_a_pod_of_the_gang_that_fits_has_its_place_kept_too() -> None:
+    [moved] = sets_of(*TWO, *HALVES, small("n5", cpu="3"), *gang(2))
+
+    assert moved is not None
+    assert {each.node for each in moved.rooms} > {"n5"}
+    assert len(moved.rooms) == 2
+    assert len(moved.pods) == 1
+
+
+def test_a_gang_of_which_all_fit_needs_no_move() -> None:
+    assert sets_of(*FOUR, *FOUR_HALVES, *gang(2, "2")) == set()
+
+
+def test_the_pods_of_a_gang_that_is_nominated_keep_their_nodes() -> None:
+    [first, second] = gang(2)
+    nominated = [
+        replace(each, status=replace(NOWHERE, nominated_node=name))
+        for each, name in ((first, "n4"), (second, "n3"))
+    ]
+    [moved] = sets_of(*FOUR, *FOUR_HALVES, *nominated)
+
+    assert moved is not None
+    assert moved.rooms == (RoomFor("g0", "n4"), RoomFor("g1", "n3"))
+
+
+def test_a_nominated_pod_without_a_controller_counts_once() -> None:
+    """It is nominated for the node, and its binding there is tried: that is the same room."""
+    [first, second] = gang(2, "1500m", owner=None)
+    nodes = [small("n1"), small("n2")]
+    filled = [web("a", "n1"), web("j", "n1", owner=None), web("k", "n2", "2600m", owner=None)]
+    nominated = [
+        replace(each, status=replace(NOWHERE, nominated_node="n1")) for each in (first, second)
+    ]
+    [moved] = sets_of(*nodes, *filled, *nominated)
+
+    assert moved is not None
+    assert [each.node for each in moved.rooms] == ["n1", "n1"]
 
 
 def test_the_node_for_which_the_pod_is_nominated_comes_first() -> None:

@@ -26,12 +26,10 @@ class NominatingCluster:
     def _look(self) -> None:
         now, sets = self.cluster.world.clock.now(), self.cluster.gates.move_sets
         for each in sets.ready(now):
-            pod = (
-                None if each.room_for is None else self.cluster.state.store(Pod).get(each.room_for)
-            )
-            if pod is not None:
-                self.rooms.append(pod.name)
-                self._nominate(pod.name, each.node)
+            for room in each.rooms:
+                if (pod := self.cluster.state.store(Pod).get(room.pod)) is not None:
+                    self.rooms.append(pod.name)
+                    self._nominate(pod.name, room.node)
 
     def _nominate(self, name: str, node: str) -> None:
         def change(current: dict[str, Any]) -> dict[str, Any]:

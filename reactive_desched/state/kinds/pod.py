@@ -75,6 +75,12 @@ class PodAnnotations(WireStruct, frozen=True, gc=False):
     armada_gang: str | None = field(name="armadaproject.io/gangId", default=None)
     godel_group: str | None = field(name="godel.bytedance.com/pod-group-name", default=None)
     kai_group: str | None = field(name="pod-group-name", default=None)
+    lws_size: str | None = field(name="leaderworkerset.sigs.k8s.io/size", default=None)
+    koordinator_minimum: str | None = field(
+        name="gang.scheduling.koordinator.sh/min-available", default=None
+    )
+    kueue_total: str | None = field(name="kueue.x-k8s.io/pod-group-total-count", default=None)
+    armada_cardinality: str | None = field(name="armadaproject.io/gangCardinality", default=None)
     answer: str | None = field(name=ANSWER, default=None)
 
 
