@@ -147,6 +147,7 @@ class Controller(IntentOwner):
         self._work_available = work_available
         self._clock = clock
         self._index_faults = 0
+        self._selecting: Iterator[list[Change]] | None = None
         self._switch_off_readers()
         observer.on_plugins({each.name for each in instances})
 
@@ -242,8 +243,11 @@ class Controller(IntentOwner):
     def next_due(self, now: float) -> float | None:
         """Return when there is work, or a brake may be released; None where neither is foreseen.
 
-        While a pause holds there is no work, but that moves end in a pause by a person or a brake.
+        While a pause holds there is no work, but that moves end in a pause by a person or a brake,
+        and that nodes follow another selector.
         """
+        if self._selecting is not None:
+            return now
         is_paused = bool(self.pauses.check())
         if not is_paused and not self.evaluator.started:
             return now
@@ -273,10 +277,8 @@ class Controller(IntentOwner):
 
     def _evaluate(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         self._switch_off_readers()
-        if not self.evaluator.started:
-            self._start(now)
-            if self.pauses.check():
-                return
+        if not self._select_nodes(now, should_yield) or not self._has_started(now):
+            return
         is_paused = bool(self.readiness.reason)
         if not is_paused or self._may_end_moves:
             for each in self.controls:
@@ -291,6 +293,21 @@ class Controller(IntentOwner):
         for plan in self._turns:
             if not should_yield():
                 plan.work(now, should_yield)
+
+    def _select_nodes(self, now: float, should_yield: Callable[[], bool]) -> bool:
+        """Let nodes follow the policy's selector; say whether all of them do.
+
+        Nothing is evaluated before that: half of the nodes would be those of another policy. Then
+        every subject is, so that the evaluator need not follow each node.
+        """
+        for changes in self._selecting or ():
+            if changes and self.evaluator.started:
+                self._observer.on_changes(changes)
+                self._followers.apply(changes, now)
+            if should_yield():
+                return False
+        self._selecting = None
+        return True
 
     def _decide(self, now: float, should_yield: Callable[[], bool]) -> Iterator[Intent]:
         """Evaluate what is due, and record and count each decision."""
@@ -353,8 +370,19 @@ class Controller(IntentOwner):
         evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
         return Intent(context, self.config.policy.grace_period_s, evictor)
 
+    def _has_started(self, now: float) -> bool:
+        """Begin to evaluate, every subject first, once no pause holds: the initial sync is done.
+
+        Say whether that has begun and may go on.
+        """
+        if self.evaluator.started:
+            return True
+        if self.pauses.check():
+            return False
+        self._start(now)
+        return not self.pauses.check()
+
     def _start(self, now: float) -> None:
-        """Begin to evaluate, every subject first: the initial sync is done."""
         for each in self.controls:
             each.rate_limiter.begin_warm_up(now)
         self.gates.brakes.start(now)
@@ -505,7 +533,8 @@ class Controller(IntentOwner):
     def reconfigure(self, config: Configuration) -> None:
         """Apply another configuration and evaluate every subject again.
 
-        The cluster state stays, and so does what protects the cluster: evictions in flight, counted
+        Where the policy selects other nodes, they follow before the next evaluation. The cluster
+        state stays, and so does what protects the cluster: evictions in flight, counted
         evictions, spent tokens, back-offs, reservations. Intents that were not sent yet are
         cancelled. `evictions.maxInFlight` stays as it was at the start.
         """
@@ -515,7 +544,8 @@ class Controller(IntentOwner):
         for each in self.controls:
             each.ledger.supersede()
         self._backoff.reconfigure(config.controller.evictions.retry)
-        changes = self.state.set_node_selector(config.policy.node_selector)
+        if (selector := config.policy.node_selector) != self.state.nodes.selector:
+            self._selecting = self.state.set_node_selector(selector)
         for each in self.controls:
             each.reconfigure(config, now)
         self._store_arrivals()
@@ -527,9 +557,8 @@ class Controller(IntentOwner):
         self._switch_off_readers()
         self._observer.on_plugins({each.name for each in instances})
         if self.evaluator.started:
-            changes = [Resynced(), *changes]
-            self._observer.on_changes(changes)
-            self._followers.apply(changes, now)
+            self._observer.on_changes([Resynced()])
+            self._followers.apply([Resynced()], now)
         self._work_available.notify()
 
     def _observe(self, now: float) -> None:

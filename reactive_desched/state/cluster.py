@@ -108,10 +108,8 @@ class ClusterState:
         changes: list[Change] = self._stores[type(obj)].remove(obj)
         return changes
 
-    def set_node_selector(self, node_selector: Selector) -> list[Change]:
-        """Replace the policy's node selector; return what differs."""
-        if node_selector == self.nodes.selector:
-            return []
+    def set_node_selector(self, node_selector: Selector) -> Iterator[list[Change]]:
+        """Replace the policy's node selector; return the steps that it takes, with what differs."""
         return self.nodes.set_selector(node_selector)
 
     def set_readable(self, resource: str, *, readable: bool) -> None:

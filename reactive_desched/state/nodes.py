@@ -406,19 +406,24 @@ class NodeStore:
         if record.is_empty:
             self._records.pop(record.name, None)
 
-    def set_selector(self, selector: Selector) -> list[Change]:
-        """Replace the policy's node selector; return which nodes became eligible or ceased to."""
+    def set_selector(self, selector: Selector) -> Iterator[list[Change]]:
+        """Replace the policy's node selector; return the steps in which nodes follow it.
+
+        Each is of one node, and returns what differs if it became eligible or ceased to be. What is
+        stored between two steps follows the new selector at once.
+        """
         self._selector = selector
-        changes: list[Change] = []
-        for record in list(self._records.values()):
-            node, old = record.node, record.state
-            if node is None:
-                continue
-            self._set_eligible(record, node)
-            if old is not None and record.eligible != old.eligible:
-                changes.append(NodeAdded(node.name) if record.eligible else NodeGone(node.name))
-                changes += self._hooks.call(self._hooks.node, old, record.state)
-        return changes
+        return map(self._follow_selector, self.names())
+
+    def _follow_selector(self, name: str) -> list[Change]:
+        record = self._records.get(name)
+        if record is None or (old := record.state) is None:
+            return []
+        self._set_eligible(record, old.node)
+        if record.eligible == old.eligible:
+            return []
+        change = NodeAdded(name) if record.eligible else NodeGone(name)
+        return [change, *self._hooks.call(self._hooks.node, old, record.state)]
 
     def upsert(self, node: Node) -> list[Change]:
         """Store a Node unless a later version of it is known; return the changes."""

@@ -209,8 +209,8 @@ class Scenario:
 
     def select(self, node_selector: str) -> None:
         """Give the policy another node selector, given as a selector text."""
-        changes = self.state.set_node_selector(parse_selector(node_selector))
-        self._evaluator.apply_changes(changes, self._elapsed_s)
+        for changes in self.state.set_node_selector(parse_selector(node_selector)):
+            self._evaluator.apply_changes(changes, self._elapsed_s)
         self._process_due()
 
     def flagged(self) -> set[str]:

@@ -166,11 +166,11 @@ def test_another_policy_lets_other_nodes_count() -> None:
     )
     assert bench.conflicts_in_sweep("shy") == [set()]
 
-    bench.state.set_node_selector(parse_selector(""))
+    list(bench.state.set_node_selector(parse_selector("")))
     assert bench.conflicts_in_sweep("shy") == [{"near"}]
     assert bench.conflicts_of("shy") == [{"near"}]
 
-    bench.state.set_node_selector(parse_selector("pool=x"))
+    list(bench.state.set_node_selector(parse_selector("pool=x")))
     assert bench.conflicts_in_sweep("shy") == [set()]
     assert bench.conflicts_of("shy") == [{"near"}]
 

@@ -109,7 +109,7 @@ class Story(PodAffinityCluster):
             thing = replace(thing, uid=f"{key}#{self._lives[key]}")
             self._lives[key] += step == "remove"
         if step == "select":
-            self.state.set_node_selector(parse_selector(thing))
+            list(self.state.set_node_selector(parse_selector(thing)))
         elif step == "ask":
             self.answers()
         elif step == "take":
@@ -263,7 +263,7 @@ def test_after_any_changes_the_answers_are_those_of_a_state_made_afresh(
     steps: list[tuple[str, Any]],
 ) -> None:
     story, afresh = told(steps), Story()
-    afresh.state.set_node_selector(story.state.nodes.selector)
+    list(afresh.state.set_node_selector(story.state.nodes.selector))
     for name in afresh.state.keys("nodes"):
         afresh.state.remove(node(name))
     for resource in ("pods", "namespaces", "nodes"):

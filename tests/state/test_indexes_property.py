@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pkgutil import walk_packages
 from typing import Any, TypeVar
 
@@ -532,7 +533,7 @@ class Story:
         log = self.index.log if isinstance(self.index, NodeChanges) else None
         cursor, before = (log.end, _contents(self.state)) if log is not None else (0, {})
         if step == "select":
-            changes = self.state.set_node_selector(parse_selector(subject))
+            changes += chain.from_iterable(self.state.set_node_selector(parse_selector(subject)))
         elif step == "ask":
             self.check()
         elif step == "load":
@@ -651,7 +652,7 @@ def test_an_index_that_is_first_needed_later_answers_the_same(
             story.tell(step, subject)
 
     late = ClusterState()
-    late.set_node_selector(stories[0].state.nodes.selector)
+    list(late.set_node_selector(stories[0].state.nodes.selector))
     for resource in WATCHED_KINDS:
         for key in stories[0].state.keys(resource):
             known = stories[0].state.get(resource, key)

@@ -1,3 +1,4 @@
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -200,16 +201,20 @@ def replaced(thing: Pod, **fields: Any) -> Pod:  # any field of a pod
     return msgspec.structs.replace(thing, **fields)
 
 
+def selected(bench: Bench, selector: str) -> list[Change]:
+    """Give the policy another node selector; return what differs."""
+    return list(chain.from_iterable(bench.state.set_node_selector(parse_selector(selector))))
+
+
 def test_another_selection_of_nodes_is_weighed_anew() -> None:
     bench = Bench(node("n2", labels=SSD), selects="disk!=ssd")
     assert bench.weights() == (0, 0)
 
     better = BestPreferenceChanged(("db",))
-    assert bench.state.set_node_selector(parse_selector("")) == [NodeAdded("n2"), better]
+    assert selected(bench, "") == [NodeAdded("n2"), better]
     assert bench.weights() == (0, 10)
     assert bench.shifted(bench.state.remove(node("n2"))) == [("db",)]
     bench.state.upsert(node("n2", labels=SSD))
     bench.weights()
-    gone = bench.state.set_node_selector(parse_selector("disk!=ssd"))
-    assert gone == [NodeGone("n2"), better]
+    assert selected(bench, "disk!=ssd") == [NodeGone("n2"), better]
     assert bench.weights() == (0, 0)
