@@ -13,20 +13,22 @@ from reactive_desched.sim.defaults import apply_create_defaults, apply_defaults
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.history import Event, History
 from reactive_desched.sim.limit_ranges import apply_limit_ranges, check_claim
-from reactive_desched.sim.objects import Obj, clone, name_of, namespace_of, storage_key
+from reactive_desched.sim.objects import Obj, clone, merged, name_of, namespace_of, storage_key
 from reactive_desched.sim.pod_defaults import qos_class
 from reactive_desched.sim.quotas import check_quotas
 from reactive_desched.sim.resources import RESOURCES, Resource
 from reactive_desched.sim.status import already_exists, not_found
 from reactive_desched.sim.writes import next_form
 
-__all__ = ["DeleteOptions", "Event", "Store"]
+__all__ = ["DeleteOptions", "Event", "Owners", "Store"]
 
 _NAME_ATTEMPTS = 8
 _NO_OPTIONS = DeleteOptions()
 # Named here because inside the class `list` is the method.
 Events: TypeAlias = list[Event]
 Objects: TypeAlias = list[Obj]
+Owners: TypeAlias = Callable[[Obj | None, Obj], list[Obj]]
+"""From an object as it was and as it will be to its managedFields."""
 
 
 class _Table:
@@ -86,7 +88,9 @@ class Store:
         """Return the objects in storage order; None means all namespaces."""
         return self._tables[resource].within(namespace)
 
-    def create(self, resource: str, obj: Obj, *, dry_run: bool = False) -> Obj:
+    def create(
+        self, resource: str, obj: Obj, *, dry_run: bool = False, owners: Owners | None = None
+    ) -> Obj:
         """Store a new object and return it as stored; raise StatusError when refused."""
         kind = RESOURCES[resource]
         new = clone(obj)
@@ -97,6 +101,7 @@ class Store:
         admission.admit_namespace(kind, new, lambda name: self.get("namespaces", "", name))
         apply_create_defaults(kind, new)
         apply_defaults(kind, new)
+        new = _owned(None, new, owners)
         if resource == "pods":
             admission.admit_service_account(new, partial(self.get, "serviceaccounts"))
             admission.admit_priority(new, self.list("priorityclasses"))
@@ -113,7 +118,13 @@ class Store:
         return new if dry_run else self._commit("ADDED", resource, new, None)
 
     def update(
-        self, resource: str, obj: Obj, *, subresource: str = "", dry_run: bool = False
+        self,
+        resource: str,
+        obj: Obj,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        owners: Owners | None = None,
     ) -> Obj:
         """Replace an object, or the part of it a subresource owns; return it as stored.
 
@@ -124,7 +135,9 @@ class Store:
         namespace = namespace_of(obj) if RESOURCES[resource].namespaced else ""
         current = self._existing(resource, namespace, name_of(obj))
         metadata.check_preconditions(RESOURCES[resource], current, obj)
-        return self._write(resource, current, clone(obj), subresource, dry_run=dry_run)
+        return self._write(
+            resource, current, clone(obj), subresource, dry_run=dry_run, owners=owners
+        )
 
     def modify(
         self,
@@ -203,10 +216,17 @@ class Store:
                 return
 
     def _write(
-        self, resource: str, current: Obj, incoming: Obj, subresource: str, *, dry_run: bool
+        self,
+        resource: str,
+        current: Obj,
+        incoming: Obj,
+        subresource: str,
+        *,
+        dry_run: bool,
+        owners: Owners | None = None,
     ) -> Obj:
         kind = RESOURCES[resource]
-        new = next_form(kind, current, incoming, subresource)
+        new = _owned(current, next_form(kind, current, incoming, subresource), owners)
         if new == current:
             return current
         if dry_run:
@@ -239,6 +259,13 @@ class Store:
                     listener(event)
         finally:
             self._delivering = False
+
+
+def _owned(current: Obj | None, new: Obj, owners: Owners | None) -> Obj:
+    """Return an object with the managedFields after a client's write."""
+    if owners is None:
+        return new
+    return {**new, "metadata": merged(new["metadata"], managedFields=owners(current, new) or None)}
 
 
 def _is_released(obj: Obj) -> bool:

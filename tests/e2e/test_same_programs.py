@@ -21,9 +21,7 @@ from tests.support.two_planes import Plane, Planes
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
 KNOWN = {
-    "server_side_apply": "the simulator merges, and keeps no managers of fields",
     "parallel_stateful_set": "the simulator has a volume for every claim, whatever its class",
-    "adopted_pods": "simulated ReplicaSets adopt and release no pods",
 }
 """Programs that show a difference of docs/explain/known-flaws.md."""
 

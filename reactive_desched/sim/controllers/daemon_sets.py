@@ -15,6 +15,7 @@ from reactive_desched.model.taints import (
     Tolerations,
     untolerated,
 )
+from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.index import PodIndex
@@ -89,6 +90,8 @@ class DaemonSets(Reconciler):
             owner = controller_of(event.object)
             if owner is not None and owner["kind"] == "DaemonSet":
                 self.soon((namespace_of(event.object), owner["name"]))
+            for key in selecting(self.store, "daemonsets", event):
+                self.soon(key)
 
     def reconcile(self, key: Key, now: float) -> None:
         """Make what is missing, delete what is out of place or outdated, and report."""
@@ -103,7 +106,7 @@ class DaemonSets(Reconciler):
             self._report(found, [n for n, node in nodes.items() if placement.may_start(node)])
 
     def _owned(self, owner: Obj) -> list[Obj]:
-        return self._index.owned_by(owner["metadata"]["uid"])
+        return claim(self.store, "pods", owner, self._index.claimable_by(owner))
 
     def _level(
         self, owner: Obj, placement: _Placement, nodes: Mapping[str, Obj], now: float

@@ -5,8 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.sim.clock import rfc3339
+from reactive_desched.sim.clock import parse_time, rfc3339
 from reactive_desched.sim.conditions import find_condition, with_conditions
+from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import template_hash
 from reactive_desched.sim.controllers.rollout import (
@@ -35,6 +36,9 @@ __all__ = ["Deployments", "replica_set"]
 _HASH: Final = "pod-template-hash"
 _REVISION: Final = "deployment.kubernetes.io/revision"
 _UPDATED: Final = "ReplicaSetUpdated"
+_COMPLETE: Final = "NewReplicaSetAvailable"
+_LATE: Final = "ProgressDeadlineExceeded"
+_NO_DEADLINE: Final = 2**31 - 1
 _HISTORY: Final = "deployment.kubernetes.io/revision-history"
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 _LARGEST: Final = "deployment.kubernetes.io/max-replicas"
@@ -52,7 +56,7 @@ class _Fleet(Struct, frozen=True):
 
 
 class Deployments(Reconciler):
-    """One ReplicaSet per template; progress deadlines are not watched."""
+    """One ReplicaSet per template; a rollout that stands still for too long is said to."""
 
     watches = frozenset({"deployments", "replicasets", "pods"})
 
@@ -73,6 +77,8 @@ class Deployments(Reconciler):
         owner = controller_of(event.object)
         if owner is not None and owner["kind"] == "Deployment":
             self.soon((namespace_of(event.object), owner["name"]))
+        for key in selecting(self.store, "deployments", event):
+            self.soon(key)
 
     def _observe_gone(self, pod: Obj) -> None:
         """Recreate waits for the very last pod, which no ReplicaSet's status shows."""
@@ -95,9 +101,9 @@ class Deployments(Reconciler):
         self._report(deployment, self._fleet(deployment), now)
 
     def _fleet(self, deployment: Obj) -> _Fleet:
-        namespace, uid = namespace_of(deployment), deployment["metadata"]["uid"]
-        sets = self.store.list("replicasets", namespace)
-        owned = sorted((rs for rs in sets if controller_uid(rs) == uid), key=_revision)
+        sets = self.store.list("replicasets", namespace_of(deployment))
+        claimable = (rs for rs in sets if controller_uid(rs) in ("", deployment["metadata"]["uid"]))
+        owned = sorted(claim(self.store, "replicasets", deployment, claimable), key=_revision)
         present = template_hash(deployment["spec"]["template"])
         new = next((rs for rs in owned if labels_of(rs).get(_HASH) == present), None)
         return _Fleet(new, [rs for rs in owned if rs is not new])
@@ -187,24 +193,33 @@ class Deployments(Reconciler):
         complete = updated == total == available == replicas or (
             total == updated and _was_complete(deployment, fleet.new)
         )
+        before = deployment.get("status", {})
+        counts = {
+            "updatedReplicas": updated,
+            "readyReplicas": _sum(fleet.all, "readyReplicas"),
+            "availableReplicas": available,
+        }
+        left = before.get("replicas", 0) - before.get("updatedReplicas", 0)
+        moved = total - updated < left or any(n > before.get(f, 0) for f, n in counts.items())
+        progress = _progressing(fleet.new, deployment, now, complete=complete, moved=moved)
         status = {
             "observedGeneration": deployment["metadata"].get("generation"),
             "replicas": total or None,
-            "updatedReplicas": updated or None,
-            "readyReplicas": _sum(fleet.all, "readyReplicas") or None,
-            "availableReplicas": available or None,
+            **{field: number or None for field, number in counts.items()},
             "unavailableReplicas": max(0, wanted - available) or None,
             "terminatingReplicas": _sum(fleet.all, "terminatingReplicas"),
             "conditions": _conditions(
                 deployment.get("status", {}).get("conditions", []),
                 (
                     _available(enough=available >= replicas - limits_of(deployment).unavailable),
-                    _progressing(fleet.new, deployment, complete=complete),
+                    *([progress] if progress else ()),
                 ),
                 rfc3339(now),
             ),
         }
         write_status(self.store, "deployments", deployment, status)
+        if (late := _late_at(status["conditions"], deployment)) is not None:
+            self.soon(key_of(deployment), late)
 
 
 def replica_set(deployment: Obj, size: int, revision: int) -> Obj:
@@ -266,13 +281,13 @@ def _sum(sets: Sequence[Obj], field: str) -> int:
 
 
 def _conditions(old: Sequence[Obj], new: Sequence[Obj], at: str) -> list[Obj]:
-    """Replace conditions; one of the same status and reason stays as it is, message included."""
+    """Replace conditions; one of the same status and reason stays, unless it is of progress."""
     known = {each["type"]: each for each in old}
     changed = []
     for each in new:
         before = known.get(each["type"], {})
-        fields = ["status", "reason", *(["message"] if each["reason"] == _UPDATED else [])]
-        if any(before.get(field) != each[field] for field in fields):
+        is_same = all(before.get(field) == each[field] for field in ("status", "reason"))
+        if not is_same or each["reason"] == _UPDATED:
             changed.append({**each, "lastUpdateTime": at})
     return with_conditions(old, changed, at)
 
@@ -289,7 +304,7 @@ def _was_complete(deployment: Obj, new: Obj | None) -> bool:
     condition = find_condition(deployment, "Progressing") or {}
     return (
         new is not None
-        and condition.get("reason") == "NewReplicaSetAvailable"
+        and condition.get("reason") == _COMPLETE
         and new["metadata"]["name"] in condition.get("message", "")
     )
 
@@ -303,7 +318,19 @@ def _available(*, enough: bool) -> Obj:
     }
 
 
-def _progressing(new: Obj | None, deployment: Obj, *, complete: bool) -> Obj:
+def _late_at(conditions: Sequence[Obj], deployment: Obj) -> float | None:
+    """Return when a rollout that does not go on has stood still for too long."""
+    seconds = int(deployment["spec"].get("progressDeadlineSeconds", _NO_DEADLINE))
+    found = next((each for each in conditions if each["type"] == "Progressing"), None)
+    if found is None or found["reason"] != _UPDATED or seconds >= _NO_DEADLINE:
+        return None
+    return parse_time(found["lastUpdateTime"]) + seconds
+
+
+def _progressing(
+    new: Obj | None, deployment: Obj, now: float, *, complete: bool, moved: bool
+) -> Obj | None:
+    """Return what is to be said of the rollout; None to leave what was said."""
     if deployment["spec"].get("paused"):
         return {
             "type": "Progressing",
@@ -312,10 +339,15 @@ def _progressing(new: Obj | None, deployment: Obj, *, complete: bool) -> Obj:
             "message": "Deployment is paused",
         }
     name = new["metadata"]["name"] if new else deployment["metadata"]["name"]
-    done = f'ReplicaSet "{name}" has successfully progressed.'
-    return {
-        "type": "Progressing",
-        "status": "True",
-        "reason": "NewReplicaSetAvailable" if complete else _UPDATED,
-        "message": done if complete else f'ReplicaSet "{name}" is progressing.',
-    }
+    known = find_condition(deployment, "Progressing") or {}
+    late = _late_at((known,) if known else (), deployment)
+    if complete:
+        status, reason, said = "True", _COMPLETE, "has successfully progressed"
+    elif moved or known.get("reason") not in (_UPDATED, _LATE):
+        status, reason, said = "True", _UPDATED, "is progressing"
+    elif late is not None and now >= late:
+        status, reason, said = "False", _LATE, "has timed out progressing"
+    else:
+        return None
+    message = f'ReplicaSet "{name}" {said}.'
+    return {"type": "Progressing", "status": status, "reason": reason, "message": message}

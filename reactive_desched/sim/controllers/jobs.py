@@ -5,6 +5,7 @@ from typing import Final
 
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.controllers.adoption import claim, selecting, without_finalizer
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.job_pods import (
     FAILURES,
@@ -45,7 +46,7 @@ _OURS: Final = "kubernetes.io/job-controller"
 class Jobs(Reconciler):
     """Counts each pod once, by a finalizer, replaces what failed, and says how the Job ended.
 
-    As the Job controller of Kubernetes; it adopts no pods. Remembers the last failures of every
+    As the Job controller of Kubernetes. Remembers the last failures of every
     Job that exists, for the pause before the next pod.
     """
 
@@ -68,6 +69,8 @@ class Jobs(Reconciler):
                 self._strays.update(map(key_of, self._index.owned_by(uid)))
             self.soon(key_of(event.object))
             return
+        for selected in selecting(self.store, "jobs", event):
+            self.soon(selected)
         owner = controller_of(event.object)
         if owner is None or owner["kind"] != "Job":
             return
@@ -90,6 +93,8 @@ class Jobs(Reconciler):
                 self._release(key_of(pod))
             self._expire(job, now)
             return
+        candidates = self._index.claimable_by(job)
+        pods = claim(self.store, "pods", job, candidates, finalizer=TRACKING)
         self._look_at(JobRound(job, pods, now), now)
 
     def _exists(self, key: Key, uid: str) -> bool:
@@ -203,13 +208,7 @@ class Jobs(Reconciler):
         if pod is None or not is_tracked(pod):
             return
 
-        def change(current: Obj) -> Obj:
-            meta = current["metadata"]
-            kept = [each for each in meta["finalizers"] if each != TRACKING]
-            rest = {field: value for field, value in meta.items() if field != "finalizers"}
-            return {**current, "metadata": {**rest, "finalizers": kept} if kept else rest}
-
-        self.store.modify("pods", *key, change)
+        self.store.modify("pods", *key, lambda current: without_finalizer(current, TRACKING))
 
     def _expire(self, job: Obj, now: float) -> None:
         ttl, status = job["spec"].get("ttlSecondsAfterFinished"), job["status"]

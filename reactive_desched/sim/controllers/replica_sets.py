@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
 from reactive_desched.sim.controllers.victims import first_to_go
@@ -26,7 +27,7 @@ _BURST: Final = 500
 
 
 class ReplicaSets(Reconciler):
-    """Replaces a pod as soon as its deletion begins; does not adopt pods without an owner."""
+    """Replaces a pod as soon as its deletion begins; adopts what it selects."""
 
     def __init__(
         self, store: Store, index: PodIndex, pods: PodControl, resource: str = "replicasets"
@@ -47,13 +48,16 @@ class ReplicaSets(Reconciler):
         owner = controller_of(event.object)
         if owner is not None and owner["kind"] == self._kind:
             self.soon((namespace_of(event.object), owner["name"]))
+        for key in selecting(self.store, self._resource, event):
+            self.soon(key)
 
     def reconcile(self, key: Key, now: float) -> None:
         """Create what is missing, delete what is too much, and report."""
         found = self.store.get(self._resource, *key)
         if found is None:
             return
-        active = self._active(found)
+        candidates = filter(is_active, self._index.claimable_by(found))
+        active = claim(self.store, "pods", found, candidates)
         if not is_terminating(found):
             self._level(found, active, now)
             active = self._active(found)

@@ -1,8 +1,9 @@
 """Keeps pods that have names: in order, and never two of the same name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.index import PodIndex
@@ -48,6 +49,8 @@ class StatefulSets(Reconciler):
         owner = controller_of(event.object)
         if owner is not None and owner["kind"] == "StatefulSet":
             self.soon((namespace_of(event.object), owner["name"]))
+        for key in selecting(self.store, "statefulsets", event):
+            self.soon(key)
 
     def reconcile(self, key: Key, now: float) -> None:
         """Take the next step in order, and report."""
@@ -59,7 +62,9 @@ class StatefulSets(Reconciler):
         self._report(_View(found, self._owned(found), now))
 
     def _owned(self, owner: Obj) -> Sequence[Obj]:
-        return self._index.owned_by(owner["metadata"]["uid"])
+        candidates = self._index.claimable_by(owner)
+        fits: Callable[[Obj], bool] = lambda pod: _ordinal(owner, pod) is not None  # noqa: E731 -- a short question
+        return claim(self.store, "pods", owner, candidates, fits=fits)
 
     def _advance(self, view: "_View") -> None:
         """Fill the places in order, then shrink from the end, then update from the end."""
@@ -199,8 +204,8 @@ def stateful_pod(owner: Obj, ordinal: int) -> Obj:
     spec["hostname"] = name
     if service := owner["spec"].get("serviceName"):
         spec["subdomain"] = service
-    for claim in owner["spec"].get("volumeClaimTemplates") or ():
-        volume = claim["metadata"]["name"]
+    for template in owner["spec"].get("volumeClaimTemplates") or ():
+        volume = template["metadata"]["name"]
         source = {"claimName": f"{volume}-{name}"}
         spec.setdefault("volumes", []).append({"name": volume, "persistentVolumeClaim": source})
     return pod

@@ -10,13 +10,26 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sim.http import protobuf
 from reactive_desched.sim.http.field_validation import Typed, typed_body
 from reactive_desched.sim.http.rendering import encode
+from reactive_desched.sim.http.yaml_bodies import parse_yaml
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request
 
-__all__ = ["answer", "json_body", "object_body", "refusal", "success"]
+__all__ = [
+    "APPLIED",
+    "answer",
+    "check_type",
+    "json_body",
+    "media_type",
+    "object_body",
+    "refusal",
+    "success",
+]
 
 _JSON = "application/json"
+YAML = "application/yaml"
+APPLIED = ("application/apply-patch+yaml",)
+"""The formats of server-side apply."""
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -53,37 +66,52 @@ def success(code: int = 200, details: Obj | None = None) -> Obj:
 async def json_body(request: web.Request) -> Any:
     """Read the body, JSON or protobuf, as a JSON value; an empty one is None."""
     body = await request.read()
-    if _media_type(request) == protobuf.MEDIA_TYPE:
+    if media_type(request) == protobuf.MEDIA_TYPE:
         return protobuf.decode(body) if body else None
     if not body.strip():
         return None
+    if media_type(request) in (YAML, *APPLIED):
+        return _yaml(body)
     try:
         return msgspec.json.decode(body)
     except DECODE_ERRORS as error:
         raise bad_request(f"the request body is not JSON: {error}") from error
 
 
+def _yaml(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)  # JSON is YAML, and what most clients send
+    except DECODE_ERRORS:
+        pass
+    try:
+        return parse_yaml(body)
+    except ValueError as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+
+
 async def object_body(request: web.Request, kind: Resource) -> Typed:
     """Read an object of a kind; raise 415 for another format, 400 for another kind or shape."""
-    if _media_type(request) not in (_JSON, protobuf.MEDIA_TYPE):
+    if media_type(request) not in (_JSON, YAML, protobuf.MEDIA_TYPE):
         text = (
             "the body of the request was in an unknown format - accepted media types include:"
-            f" {_JSON}, {protobuf.MEDIA_TYPE}"
+            f" {_JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
         )
         raise StatusError(415, "UnsupportedMediaType", text)
     body = await json_body(request)
     if not isinstance(body, dict):
         raise bad_request(f"the request body must be a {kind.kind} object")
-    _check_type(body, kind)
+    check_type(body, kind)
     _check_parts(body, kind)
     return typed_body(request, kind, body)
 
 
-def _media_type(request: web.Request) -> str:
+def media_type(request: web.Request) -> str:
+    """Return the format of the body, in lower case."""
     return request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
 
 
-def _check_type(body: Obj, kind: Resource) -> None:
+def check_type(body: Obj, kind: Resource) -> None:
+    """Raise 400 for an object of another kind or version."""
     version, name = body.get("apiVersion"), body.get("kind")
     if version not in (None, "", kind.api_version):
         text = f"the API version in the data ({version}) does not match the expected API version"

@@ -13,7 +13,14 @@ from reactive_desched.sim.objects import Obj, labels_of
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request, cause
 
-__all__ = ["ListOptions", "Wanted", "dry_run_asked", "invalid_options", "parse_list_options"]
+__all__ = [
+    "ListOptions",
+    "Wanted",
+    "dry_run_asked",
+    "invalid_options",
+    "is_forced",
+    "parse_list_options",
+]
 
 _REASONS: Mapping[str, str] = MappingProxyType(
     {"Forbidden:": "FieldValueForbidden", "Unsupported": "FieldValueNotSupported"}
@@ -96,6 +103,11 @@ def dry_run_asked(values: list[str], options: str = "CreateOptions") -> bool:
         text = f'Unsupported value: {encode(values).decode()}: supported values: "All"'
         raise _invalid([_fault("dryRun", text)], options)
     return "All" in values
+
+
+def is_forced(query: Mapping[str, str]) -> bool:
+    """Read `force` of server-side apply."""
+    return bool(_flag(query, "force"))
 
 
 def invalid_options(options: str, field: str, text: str) -> StatusError:

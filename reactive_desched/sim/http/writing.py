@@ -7,15 +7,31 @@ from aiohttp import web
 
 from reactive_desched.sim.annotation_warnings import annotation_warnings
 from reactive_desched.sim.deletion import DeleteOptions
-from reactive_desched.sim.http.field_validation import Typed, typed_result
+from reactive_desched.sim.http.field_validation import Typed, typed_body, typed_result
 from reactive_desched.sim.http.handler_context import HandlerContext
-from reactive_desched.sim.http.messages import answer, json_body, object_body, success
-from reactive_desched.sim.http.options import ListOptions, dry_run_asked, invalid_options
+from reactive_desched.sim.http.messages import (
+    APPLIED,
+    answer,
+    check_type,
+    json_body,
+    media_type,
+    object_body,
+    success,
+)
+from reactive_desched.sim.http.options import (
+    ListOptions,
+    dry_run_asked,
+    invalid_options,
+    is_forced,
+)
+from reactive_desched.sim.http.ownership.managers import Manager, applied, owned_after
 from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.patches import APPLY, PATCHES
-from reactive_desched.sim.status import StatusError, bad_request, cause, invalid, not_found
+from reactive_desched.sim.patches import PATCHES
+from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.status import StatusError, bad_request, not_found
+from reactive_desched.sim.store import Owners
 from reactive_desched.sim.views import scale_of, with_scale
 
 __all__ = [
@@ -29,6 +45,7 @@ __all__ = [
 ]
 
 _CREATED_BY_UPDATE = ("leases", "events")
+_LONGEST_MANAGER = 128
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -73,28 +90,59 @@ async def patch(
     parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Change an object as described: 200; server-side apply creates what is missing: 201."""
-    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    media = media_type(request)
+    if media in APPLIED:
+        return await _apply(parts, request, target, rendering)
     if media not in PATCHES:
+        known = (*PATCHES, *APPLIED)
         text = (
             "the body of the request was in an unknown format - accepted media types include:"
-            f" {', '.join(PATCHES)}"
+            f" {', '.join(known)}"
         )
         raise StatusError(415, "UnsupportedMediaType", text)
-    if media == APPLY and not request.query.get("fieldManager"):
-        fault = cause("FieldValueRequired", "fieldManager", "Required value: for apply patch")
-        raise invalid(target.resource, target.name, [fault])
+    if "force" in request.query:
+        text = "Forbidden: may not be specified for non-apply patch"
+        raise invalid_options("PatchOptions", "force", text)
     change = await json_body(request)
     current = _current(parts, target)
-    if current is None and (media != APPLY or target.subresource):
+    if current is None:
         raise not_found(target.resource, target.name)
-    if current is not None and target.subresource == "scale":
+    if target.subresource == "scale":
         changed = PATCHES[media](scale_of(current), change)
         return _store_scale(parts, request, target, changed)
-    before = {} if current is None else target.view.shown(current)
-    meant = _patched(request, target, PATCHES[media](before, change))
-    write, code = (_create, 201) if current is None else (_update, 200)
-    stored = write(parts, request, target, _placed(meant.obj, target))
+    meant = _patched(request, target, PATCHES[media](target.view.shown(current), change))
+    stored = _update(parts, request, target, _placed(meant.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
+    return answer(request, shown, warnings=_warnings(target, meant))
+
+
+async def _apply(
+    parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
+) -> web.StreamResponse:
+    """Merge an object that one manager applies, and take from it what it applies no more."""
+    if not request.query.get("fieldManager"):
+        text = "Required value: is required for apply patch"
+        raise invalid_options("PatchOptions", "fieldManager", text)
+    force = is_forced(request.query)
+    config = await json_body(request)
+    if not isinstance(config, dict):
+        raise bad_request("the request body must be an object")
+    check_type(config, target.resource)
+    current = _current(parts, target)
+    if current is None and target.subresource:
+        raise not_found(target.resource, target.name)
+    if target.subresource == "scale":
+        config = {"spec": {"replicas": (config.get("spec") or {}).get("replicas")}}
+    meant = typed_body(request, target.resource, config)
+    live = None if current is None else target.view.shown(current)
+    now = parts.store.clock.now()
+    placed = _placed(meant.obj, target)
+    result = applied(target.resource, live, placed, _writer(request, target), now, force=force)
+    owners: Owners = lambda _old, _new: result.managed_fields  # noqa: E731 -- they are found
+    obj = typed_result(request, target.resource, target.name, result.obj).obj
+    write, code = (_create, 201) if current is None else (_update, 200)
+    stored = write(parts, request, target, _placed(obj, target), owners)
+    shown = scale_of(stored) if target.subresource == "scale" else rendering.one(stored, now)
     return answer(request, shown, code, warnings=_warnings(target, meant))
 
 
@@ -224,20 +272,52 @@ def _current(parts: HandlerContext, target: Target) -> Obj | None:
     return parts.store.get(target.view.storage, target.key_namespace, target.name)
 
 
-def _create(parts: HandlerContext, request: web.Request, target: Target, obj: Obj) -> Obj:
+def _create(
+    parts: HandlerContext,
+    request: web.Request,
+    target: Target,
+    obj: Obj,
+    owners: Owners | None = None,
+) -> Obj:
     parts.identities.check_write(request, target.resource, obj, None)
-    dry_run = dry_run_asked(request.query.getall("dryRun", []))
-    return parts.store.create(target.view.storage, target.view.taken(obj), dry_run=dry_run)
+    return parts.store.create(
+        target.view.storage,
+        target.view.taken(obj),
+        dry_run=dry_run_asked(request.query.getall("dryRun", [])),
+        owners=owners or _owners(parts, request, target, obj),
+    )
 
 
-def _update(parts: HandlerContext, request: web.Request, target: Target, obj: Obj) -> Obj:
+def _update(
+    parts: HandlerContext,
+    request: web.Request,
+    target: Target,
+    obj: Obj,
+    owners: Owners | None = None,
+) -> Obj:
     parts.identities.check_write(request, target.resource, obj, _current(parts, target))
     return parts.store.update(
         target.view.storage,
         target.view.taken(obj),
-        subresource=target.subresource,
+        subresource="" if target.subresource == "scale" else target.subresource,
         dry_run=dry_run_asked(request.query.getall("dryRun", []), _options(request)),
+        owners=owners or _owners(parts, request, target, obj),
     )
+
+
+def _owners(parts: HandlerContext, request: web.Request, target: Target, obj: Obj) -> Owners:
+    """Return who owns which fields after a write that is no apply."""
+    asked = (obj.get("metadata") or {}).get("managedFields")
+    kind, writer = RESOURCES[target.view.storage], _writer(request, target)
+    now = parts.store.clock.now()
+    return lambda old, new: owned_after(kind, old, new, asked, writer, now)
+
+
+def _writer(request: web.Request, target: Target) -> Manager:
+    agent = request.headers.get("User-Agent", "").partition("/")[0]
+    name = (request.query.get("fieldManager") or agent)[:_LONGEST_MANAGER]
+    operation = "Apply" if media_type(request) in APPLIED else "Update"
+    return Manager(name, target.resource.api_version, operation, target.subresource)
 
 
 async def _update_scale(
@@ -255,12 +335,7 @@ def _store_scale(
     current = _current(parts, target)
     if current is None:
         raise not_found(target.resource, target.name)
-    stored = parts.store.update(
-        target.view.storage,
-        with_scale(current, scale),
-        dry_run=dry_run_asked(request.query.getall("dryRun", []), _options(request)),
-    )
-    return answer(request, scale_of(stored))
+    return answer(request, scale_of(_update(parts, request, target, with_scale(current, scale))))
 
 
 def _options(request: web.Request) -> str:

@@ -9,17 +9,12 @@ from reactive_desched.sim.patches.json_patch import apply_json_patch
 from reactive_desched.sim.patches.merge import apply_merge_patch
 from reactive_desched.sim.patches.strategic import apply_strategic_patch
 
-__all__ = ["APPLY", "PATCHES", "apply_json_patch", "apply_merge_patch", "apply_strategic_patch"]
-
-APPLY = "application/apply-patch+yaml"
-"""Server-side apply: here a plain strategic merge that creates what is missing, with no record
-of who owns which field."""
+__all__ = ["PATCHES", "apply_json_patch", "apply_merge_patch", "apply_strategic_patch"]
 
 PATCHES: Mapping[str, Callable[[Obj, Any], Obj]] = MappingProxyType(
     {
         "application/json-patch+json": apply_json_patch,
         "application/merge-patch+json": apply_merge_patch,
         "application/strategic-merge-patch+json": apply_strategic_patch,
-        APPLY: apply_strategic_patch,
     }
 )

@@ -3,7 +3,7 @@
 from reactive_desched.sim.objects import name_of
 from reactive_desched.sim.pods import is_ready
 from tests.support.golden import verbatim
-from tests.support.sim_world import SimulatedCluster, pod_template
+from tests.support.sim_world import SimulatedCluster, pod_template, workload
 
 REVISION = "deployment.kubernetes.io/revision"
 
@@ -138,3 +138,24 @@ def test_every_change_of_size_is_an_event() -> None:
         verbatim(f"Scaled down replica set {first} from 1 to 0"),
     ]
     assert set(world.events("SuccessfulCreate")) >= {f"Created pod: {n}" for n in world.names()}
+
+
+def test_a_rollout_that_stands_still_is_late_until_it_moves() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.create("deployments", "web", {**workload("web", 1), "progressDeadlineSeconds": 60})
+    world.advance(5)
+    stuck = pod_template("web", annotations={"sim.reactive-desched/profile": "never-ready"})
+    world.edit("deployments", "web", template=stuck)
+
+    def progress() -> tuple[str, str]:
+        conditions = world.status("deployments", "web")["conditions"]
+        (found,) = (each for each in conditions if each["type"] == "Progressing")
+        return found["status"], found["reason"]
+
+    world.advance(58)
+    assert progress() == ("True", "ReplicaSetUpdated")
+    world.advance(3)
+    assert progress() == ("False", "ProgressDeadlineExceeded")
+    world.edit("deployments", "web", template=pod_template("web", labels={"fixed": "yes"}))
+    world.advance(5)
+    assert progress() == ("True", "NewReplicaSetAvailable")

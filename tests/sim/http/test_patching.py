@@ -63,7 +63,8 @@ async def test_apply_creates_what_is_missing_and_merges_the_rest(api: Any, deplo
     path = f"{DEPLOYMENTS}/d?fieldManager=test"
     status, _ = await api.patch(path, APPLY, deployment)
     assert status == 201
-    status, body = await api.patch(path, APPLY, {"spec": {"replicas": 7}})
+    deployment["spec"]["replicas"] = 7
+    status, body = await api.patch(path, APPLY, deployment)
     assert (status, body["spec"]["replicas"]) == (200, 7)
     status, _ = await api.patch(f"{DEPLOYMENTS}/d", APPLY, deployment)
     assert status == 422
