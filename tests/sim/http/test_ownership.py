@@ -7,6 +7,7 @@ import pytest
 from reactive_desched.sim.http.ownership.field_paths import as_text, from_tree, to_tree
 from reactive_desched.sim.http.ownership.typed_values import merge, type_of
 from reactive_desched.sim.resources import RESOURCES
+from tests.support.golden import verbatim
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ async def test_a_field_of_another_is_taken_by_force_alone(api: Any) -> None:
     await apply_map(api, "one", a="1", b="2")
     status, body = await apply_map(api, "two", a="9")
     assert (status, body["reason"]) == (409, "Conflict")
-    assert body["message"] == 'Apply failed with 1 conflict: conflict with "one": .data.a'
+    assert body["message"] == verbatim('Apply failed with 1 conflict: conflict with "one": .data.a')
     assert body["details"]["causes"] == [
         {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".data.a"}
     ]
@@ -65,7 +66,7 @@ async def test_several_conflicts_are_named_by_manager(api: Any) -> None:
     await apply_map(api, "one", a="1")
     await apply_map(api, "two", b="2", c="3")
     _, body = await apply_map(api, "three", a="9", b="9", c="9")
-    assert body["message"] == (
+    assert body["message"] == verbatim(
         'Apply failed with 3 conflicts: conflicts with "one":\n- .data.a\n'
         'conflicts with "two":\n- .data.b\n- .data.c'
     )
@@ -114,7 +115,8 @@ async def test_a_scaled_deployment_belongs_to_who_scaled_it(api: Any, deployment
     await api.patch(f"{path}/scale?fieldManager=scaler", MERGE, {"spec": {"replicas": 5}})
     status, body = await api.patch(f"{path}?fieldManager=one", APPLY, deployment)
     assert status == 409
-    assert 'conflict with "scaler" with subresource "scale" using apps/v1 at' in body["message"]
+    said = verbatim('conflict with "scaler" with subresource "scale" using apps/v1 at')
+    assert said in body["message"]
 
     del deployment["spec"]["replicas"]
     status, body = await api.patch(f"{path}?fieldManager=one", APPLY, deployment)

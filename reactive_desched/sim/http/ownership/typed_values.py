@@ -32,7 +32,7 @@ class Type(Struct, frozen=True):
 
     @property
     def is_list(self) -> bool:
-        """Whether this is a list whose items are told apart."""
+        """Whether this is a list whose items have keys."""
         return self.letters.startswith("*") and bool(self.how)
 
     @property
@@ -53,7 +53,7 @@ class Type(Struct, frozen=True):
         return _type(found.kind, _merging().get(message, {}).get(name, ""))
 
     def element(self, item: Any) -> str:
-        """Return the path element of an item of a list whose items are told apart."""
+        """Return the path element of an item of a list whose items have keys."""
         if self.how == _SET:
             return MEMBER + msgspec.json.encode(item).decode()
         keys = {}
