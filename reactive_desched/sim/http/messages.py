@@ -18,7 +18,6 @@ from reactive_desched.sim.status import StatusError, bad_request
 __all__ = [
     "APPLIED",
     "answer",
-    "check_type",
     "json_body",
     "media_type",
     "object_body",
@@ -100,7 +99,7 @@ async def object_body(request: web.Request, kind: Resource) -> Typed:
     body = await json_body(request)
     if not isinstance(body, dict):
         raise bad_request(f"the request body must be a {kind.kind} object")
-    check_type(body, kind)
+    _check_type(body, kind)
     _check_parts(body, kind)
     return typed_body(request, kind, body)
 
@@ -110,8 +109,7 @@ def media_type(request: web.Request) -> str:
     return request.headers.get("Content-Type", _JSON).partition(";")[0].strip().lower()
 
 
-def check_type(body: Obj, kind: Resource) -> None:
-    """Raise 400 for an object of another kind or version."""
+def _check_type(body: Obj, kind: Resource) -> None:
     version, name = body.get("apiVersion"), body.get("kind")
     if version not in (None, "", kind.api_version):
         text = f"the API version in the data ({version}) does not match the expected API version"

@@ -23,7 +23,11 @@ __all__ = [
 ]
 
 _REASONS: Mapping[str, str] = MappingProxyType(
-    {"Forbidden:": "FieldValueForbidden", "Unsupported": "FieldValueNotSupported"}
+    {
+        "Forbidden:": "FieldValueForbidden",
+        "Unsupported": "FieldValueNotSupported",
+        "Required": "FieldValueRequired",
+    }
 )
 _MATCHES = ("Exact", "NotOlderThan")
 _TRUE, _FALSE = ("true", "1", "t", "T", "True", "TRUE"), ("false", "0", "f", "F", "False", "FALSE")
@@ -106,8 +110,8 @@ def dry_run_asked(values: list[str], options: str = "CreateOptions") -> bool:
 
 
 def is_forced(query: Mapping[str, str]) -> bool:
-    """Read `force` of server-side apply."""
-    return bool(_flag(query, "force"))
+    """Read `force` of server-side apply: anything but these two is true."""
+    return query.get("force", "false").lower() not in ("false", "0")
 
 
 def invalid_options(options: str, field: str, text: str) -> StatusError:

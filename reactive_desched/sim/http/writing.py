@@ -12,7 +12,6 @@ from reactive_desched.sim.http.handler_context import HandlerContext
 from reactive_desched.sim.http.messages import (
     APPLIED,
     answer,
-    check_type,
     json_body,
     media_type,
     object_body,
@@ -127,7 +126,7 @@ async def _apply(
     config = await json_body(request)
     if not isinstance(config, dict):
         raise bad_request("the request body must be an object")
-    check_type(config, target.resource)
+    _check_applied(config, target)
     current = _current(parts, target)
     if current is None and target.subresource:
         raise not_found(target.resource, target.name)
@@ -144,6 +143,18 @@ async def _apply(
     stored = write(parts, request, target, _placed(obj, target), owners)
     shown = scale_of(stored) if target.subresource == "scale" else rendering.one(stored, now)
     return answer(request, shown, code, warnings=_warnings(target, meant))
+
+
+def _check_applied(config: Obj, target: Target) -> None:
+    """Refuse an applied object that does not say that it is of the kind of the URL."""
+    kind = target.resource
+    wanted = (kind.api_version, kind.kind)
+    if target.subresource == "scale":
+        wanted = ("autoscaling/v1", "Scale")
+    version, name = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
+    if (version, name) != wanted:
+        group = version if "/" in version else f"/{version}"
+        raise bad_request(f"invalid object type: {group}, Kind={name}")
 
 
 def _warnings(target: Target, sent: Typed) -> tuple[str, ...]:

@@ -77,10 +77,8 @@ async def test_an_update_takes_what_it_changes_and_leaves_the_rest(api: Any) -> 
     change = {"data": {"a": "9", "c": None}}
     _, body = await api.patch(f"{MAPS}/a?fieldManager=editor", MERGE, change)
     assert owners(body) == {"one/Apply": [".data.b"], "editor/Update": [".data.a"]}
-    since = body["metadata"]["managedFields"][1]["time"]
-
     _, body = await apply_map(api, "one", a="1", b="2")
-    assert body["message"].endswith(f'conflict with "editor" using v1 at {since}: .data.a')
+    assert body["message"].endswith('conflict with "editor" using v1: .data.a')
 
 
 async def test_the_name_of_an_updater_is_that_of_its_program(api: Any) -> None:
@@ -115,7 +113,7 @@ async def test_a_scaled_deployment_belongs_to_who_scaled_it(api: Any, deployment
     await api.patch(f"{path}/scale?fieldManager=scaler", MERGE, {"spec": {"replicas": 5}})
     status, body = await api.patch(f"{path}?fieldManager=one", APPLY, deployment)
     assert status == 409
-    said = verbatim('conflict with "scaler" with subresource "scale" using apps/v1 at')
+    said = verbatim('conflict with "scaler" with subresource "scale" using apps/v1:')
     assert said in body["message"]
 
     del deployment["spec"]["replicas"]

@@ -259,23 +259,102 @@ def server_side_apply(planes: Planes) -> None:
     planes.send("PATCH", f"{place}?fieldManager=two", config_map("shared", a="9"), APPLY)
     planes.send("PATCH", f"{place}?fieldManager=one", config_map("shared", a="1"), APPLY)
     planes.send("GET", place)
+    planes.send("GET", place, only=_owners)
     planes.send("PATCH", f"{place}?fieldManager=two&force=true", config_map("shared", a="9"), APPLY)
     planes.send("PATCH", f"{place}?fieldManager=one", config_map("shared", a="1"), APPLY)
     planes.send("PATCH", f"{place}?fieldManager=one", config_map("shared", a="9"), APPLY)
     planes.send("PATCH", f"{place}?fieldManager=one&force=maybe", config_map("shared"), APPLY)
     planes.send("PATCH", f"{place}?fieldManager=one", {"data": {}}, APPLY)
     planes.send("PATCH", f"{place}", config_map("shared"), APPLY)
+    forgotten: Object = {"metadata": {"managedFields": [{}]}}
+    planes.send("PATCH", f"{place}?fieldManager=x", forgotten, MERGE, only=_owners)
+    planes.send("PATCH", f"{place}?fieldManager=one", config_map("shared", a="5"), APPLY)
+    planes.send("PATCH", f"{place}?force=true", {"data": {}}, MERGE)
+    planes.send(
+        "PATCH", f"{place}?fieldManager=one", {**config_map("shared"), "kind": "Secret"}, APPLY
+    )
+    planes.send("PATCH", f"{place}?fieldManager=one", {"kind": "ConfigMap", "data": {}}, APPLY)
+
+
+def server_side_apply_of_lists(planes: Planes) -> None:
+    """Apply a Deployment and a Service as several managers, whose lists merge by their keys."""
     web = apps(planes, "deployments/web")
     made = workload("Deployment", "web", replicas=0)
-    planes.send("PATCH", f"{web}?fieldManager=one", made, APPLY)
-    planes.send("PATCH", f"{web}?fieldManager=scaler", {"spec": {"replicas": 1}}, MERGE)
-    planes.send("PATCH", f"{web}?fieldManager=one", made, APPLY)
-    made["spec"]["template"]["spec"]["containers"].append({"name": "second", "image": "i"})
+
+    def apply(manager: str, obj: object, place: str = web, only: Any = _spec_and_owners) -> None:
+        planes.send("PATCH", f"{place}?fieldManager={manager}", obj, APPLY, only=only)
+
+    apply("one", made)
+    planes.send(
+        "PATCH",
+        f"{web}?fieldManager=scaler",
+        {"spec": {"replicas": 1}},
+        MERGE,
+        only=_spec_and_owners,
+    )
+    apply("one", made)
+    containers = made["spec"]["template"]["spec"]["containers"]
+    ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP", "name": "udp"}]
+    second: Object = {"name": "second", "image": "i", "ports": ports, "securityContext": {"runAsUser": 7}}
+    containers.append(second)
     del made["spec"]["replicas"]
-    planes.send("PATCH", f"{web}?fieldManager=one", made, APPLY)
-    del made["spec"]["template"]["spec"]["containers"][1]
-    planes.send("PATCH", f"{web}?fieldManager=one", made, APPLY)
-    planes.send("GET", web, only=lambda body: body["spec"])
+    apply("one", made)
+    third: Object = {"name": "third", "image": "t", "env": [{"name": "A", "value": "1"}, {"name": "B"}]}
+    beside = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "spec": {"template": {"spec": {"containers": [third]}}},
+    }
+    apply("two", beside)
+    del second["securityContext"], ports[0]
+    apply("one", made)
+    containers.reverse()
+    apply("one", made)
+    del third["env"][0]
+    apply("two", beside)
+    image = {"spec": {"template": {"spec": {"containers": [{"name": "second", "image": "j"}]}}}}
+    planes.send("PATCH", f"{web}?fieldManager=setter", image, STRATEGIC, only=_spec_and_owners)
+    del containers[0]
+    apply("one", made)
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 2}}
+    apply("scale", scale, f"{web}/scale", only=lambda body: body.get("spec"))
+    planes.send("GET", web, only=_spec_and_owners)
+    twice = {"containers": [{"name": "a", "image": "i"}, {"name": "a", "image": "j"}]}
+    apply("two", {**beside, "spec": {"template": {"spec": twice}}}, only=_refused)
+    nameless = {"containers": [{"image": "i"}]}
+    apply("two", {**beside, "spec": {"template": {"spec": nameless}}}, only=_refused)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    port = {"port": 80, "name": "http"}
+    spec = {"clusterIP": "None", "selector": {"app": "web"}, "ports": [port]}
+    place = core(planes, "services/web")
+    apply("one", {**service, "spec": spec}, place)
+    apply("two", {**service, "spec": {"ports": [{"port": 443, "name": "https"}]}}, place)
+    apply("one", {**service, "spec": {**spec, "selector": {"app": "x"}}}, place)
+    finalizers = {"finalizers": ["example.com/a", "example.com/b"], "labels": {"a": "1"}}
+    meta = {"metadata": {"name": "web", **finalizers}}
+    apply("two", {**service, **meta}, place, only=lambda body: body["metadata"].get("finalizers"))
+    finalizers["finalizers"] = ["example.com/b"]
+    apply("two", {**service, **meta}, place, only=lambda body: body["metadata"].get("finalizers"))
+    apply("two", service, place)
+
+
+def _owners(body: Any) -> Any:
+    """Return who owns which fields, of those that are no controllers."""
+    found = body["metadata"].get("managedFields") or () if "metadata" in body else ()
+    ours = [each for each in found if each["manager"] != "kube-controller-manager"]
+    return sorted(ours, key=lambda each: (each["manager"], each["operation"]))
+
+
+def _spec_and_owners(body: Any) -> Any:
+    """Return what no controller changes in an answer; a refusal as it is."""
+    if body.get("kind") == "Status":
+        return body
+    return {"spec": body["spec"], "labels": body["metadata"].get("labels"), "owners": _owners(body)}
+
+
+def _refused(body: Any) -> Any:
+    """Return the reason of a refusal, of which the text names types of Go."""
+    return body.get("reason")
 
 
 def selectors(planes: Planes) -> None:
@@ -478,6 +557,7 @@ REQUESTS = (
     writes_meet_what_is_there,
     every_kind_of_patch,
     server_side_apply,
+    server_side_apply_of_lists,
     selectors,
     pages,
     watches,

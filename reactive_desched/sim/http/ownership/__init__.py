@@ -1,1 +1,1 @@
-"""Which client owns which field: managedFields, and server-side apply."""
+"""Keeps which client owns which field: managedFields, and server-side apply."""

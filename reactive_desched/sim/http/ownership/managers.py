@@ -1,4 +1,4 @@
-"""Who owns which fields of an object, by its managedFields, and what an update or apply changes."""
+"""Reads and writes managedFields, and changes them as an update or an apply does."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -15,6 +15,7 @@ from reactive_desched.sim.http.ownership.field_paths import (
 )
 from reactive_desched.sim.http.ownership.typed_values import (
     Comparison,
+    check_keys,
     compare,
     empty,
     fields_of,
@@ -56,7 +57,7 @@ class Manager(Struct, frozen=True):
 
     @property
     def applies(self) -> bool:
-        """Whether its fields are those that it applied."""
+        """Return whether its fields are those that it applied."""
         return self.operation == _APPLY
 
 
@@ -69,7 +70,7 @@ _NOTHING: Final = _Owned(frozenset(), "")
 
 
 class Applied(Struct, frozen=True):
-    """What an apply makes of an object, and who owns its fields then."""
+    """The object after an apply, and the owners of its fields."""
 
     obj: Obj
     managed_fields: list[Obj]
@@ -105,6 +106,7 @@ def applied(
     if (config.get("metadata") or {}).get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     kind, ignored = type_of(resource), _not_owned(resource, writer)
+    check_keys(kind, config)
     live = empty(kind) if current is None else current
     owners = _read(live.get("metadata", {}).get("managedFields"))
     if current is not None and not owners:
@@ -158,7 +160,7 @@ def _after(owners: Mapping[Manager, _Owned], change: Comparison) -> dict[Manager
 
 def _refuse_conflicts(others: Mapping[Manager, _Owned], changed: frozenset[Path]) -> None:
     found = [
-        (_named(each, owned.since), as_text(path))
+        (_named(each), as_text(path))
         for each, owned in others.items()
         for path in sorted(owned.paths & changed)
     ]
@@ -185,13 +187,13 @@ def _grouped(found: Iterable[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def _named(manager: Manager, since: str) -> str:
+def _named(manager: Manager) -> str:
     said = f'"{manager.name}"'
     if manager.subresource:
         said += f' with subresource "{manager.subresource}"'
     if manager.applies:
         return said
-    return f"{said} using {manager.api_version}" + (f" at {since}" if since else "")
+    return f"{said} using {manager.api_version}"
 
 
 def _read(entries: Any) -> dict[Manager, _Owned]:

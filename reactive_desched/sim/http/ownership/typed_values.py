@@ -10,13 +10,23 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from reactive_desched.sim.http.ownership.field_paths import FIELD, ITEM, MEMBER, Path
+from reactive_desched.sim.http.ownership.field_paths import FIELD, ITEM, MEMBER, Path, as_text
 from reactive_desched.sim.http.schema import message_for, named_fields
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
-from reactive_desched.sim.status import bad_request
+from reactive_desched.sim.status import StatusError
 
-__all__ = ["Comparison", "Type", "compare", "empty", "fields_of", "merge", "type_of", "without"]
+__all__ = [
+    "Comparison",
+    "Type",
+    "check_keys",
+    "compare",
+    "empty",
+    "fields_of",
+    "merge",
+    "type_of",
+    "without",
+]
 
 _ATOMIC: Final = "atomic"
 _SET: Final = "*"
@@ -32,12 +42,12 @@ class Type(Struct, frozen=True):
 
     @property
     def is_list(self) -> bool:
-        """Whether this is a list whose items have keys."""
+        """Return whether this is a list whose items have keys."""
         return self.letters.startswith("*") and bool(self.how)
 
     @property
     def is_map(self) -> bool:
-        """Whether this is a map or message whose fields merge."""
+        """Return whether this is a map or message whose fields merge."""
         return self.letters[:1] in ("", "@", "%") and self.how != _ATOMIC
 
     def field(self, name: str) -> "Type":
@@ -56,14 +66,13 @@ class Type(Struct, frozen=True):
         """Return the path element of an item of a list whose items have keys."""
         if self.how == _SET:
             return MEMBER + msgspec.json.encode(item).decode()
-        keys = {}
-        for key in self.how.split(","):
-            value = item.get(key, _KEY_DEFAULTS.get(key)) if isinstance(item, dict) else None
-            if value is None:
-                text = "associative list with keys has an element that omits key field"
-                raise bad_request(f'{text} "{key}" (and doesn\'t have default value)')
-            keys[key] = value
+        inner = self.item()
+        keys = {key: item.get(key, inner.default(key)) for key in self.how.split(",")}
         return ITEM + msgspec.json.encode(keys, order="sorted").decode()
+
+    def default(self, key: str) -> Any:
+        """Return what a key of an item is that does not say it."""
+        return _KEY_DEFAULTS.get(key, 0 if self.field(key).letters == "i" else "")
 
     def item(self) -> "Type":
         """Return the type of an item."""
@@ -71,7 +80,7 @@ class Type(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """How one object differs from another."""
+    """The differences between two objects."""
 
     added: frozenset[Path]
     modified: frozenset[Path]
@@ -79,12 +88,12 @@ class Comparison(Struct, frozen=True):
 
     @property
     def written(self) -> frozenset[Path]:
-        """What has another value now."""
+        """Return what has another value now."""
         return self.added | self.modified
 
     @property
     def all(self) -> frozenset[Path]:
-        """What is not as it was."""
+        """Return what is not as it was."""
         return self.written | self.removed
 
 
@@ -95,7 +104,7 @@ def type_of(kind: Resource) -> Type:
 
 
 def empty(kind: Type) -> Obj:
-    """Return what a server has of an object without any field: the parts that are never absent."""
+    """Return an object of which no field is set: with the parts that are never absent."""
     if kind.letters[:1] != "@":
         return {}
     fields = named_fields(kind.letters[1:])
@@ -116,6 +125,18 @@ def fields_of(kind: Type, value: Any, above: Path = ()) -> Iterator[Path]:
         yield from fields_of(inner, part, path)
     if not parts and above:
         yield above
+
+
+def check_keys(kind: Type, value: Any, above: Path = ()) -> None:
+    """Refuse an applied object in which two items of a list have the same keys."""
+    parts = _parts(kind, value) or {}
+    if isinstance(value, list) and kind.is_list and len(parts) < len(value):
+        elements = [kind.element(item) for item in value]
+        twice = next(each for each in elements if elements.count(each) > 1)
+        text = f"{as_text(above)}: duplicate entries for key {as_text((twice,))}"
+        raise StatusError(500, "", f"failed to create typed patch object: {text}")
+    for element, (inner, part) in parts.items():
+        check_keys(inner, part, (*above, element))
 
 
 def compare(kind: Type, old: Obj, new: Obj) -> Comparison:
