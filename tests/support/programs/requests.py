@@ -295,11 +295,20 @@ def server_side_apply_of_lists(planes: Planes) -> None:
     apply("one", made)
     containers = made["spec"]["template"]["spec"]["containers"]
     ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP", "name": "udp"}]
-    second: Object = {"name": "second", "image": "i", "ports": ports, "securityContext": {"runAsUser": 7}}
+    second: Object = {
+        "name": "second",
+        "image": "i",
+        "ports": ports,
+        "securityContext": {"runAsUser": 7},
+    }
     containers.append(second)
     del made["spec"]["replicas"]
     apply("one", made)
-    third: Object = {"name": "third", "image": "t", "env": [{"name": "A", "value": "1"}, {"name": "B"}]}
+    third: Object = {
+        "name": "third",
+        "image": "t",
+        "env": [{"name": "A", "value": "1"}, {"name": "B"}],
+    }
     beside = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
