@@ -65,6 +65,13 @@ class Plugin:
         """End with exit status 2, and no answer, until there is one."""
         self._answer.unlink()
 
+    def hang(self, until: Path) -> None:
+        """Answer once there is this file."""
+        waits = f"while [ ! -e {until} ]; do sleep 0.05; done\n"
+        self._script.write_text(
+            self._script.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{waits}")
+        )
+
     @property
     def user(self) -> dict[str, Any]:
         return {"exec": {"apiVersion": VERSION, "command": str(self._script)}}
@@ -445,6 +452,35 @@ async def test_why_a_plugin_fails_is_said_until_it_gives_other_credentials(
         while running.token != "another":
             await running.reject()
         assert running.said[1:] == [None]
+
+
+@pytest.mark.parametrize("lives_s", [600.0, None])
+async def test_a_plugin_that_hangs_is_named_while_it_is_waited_for(
+    lives_s: float | None,
+    tmp_path: Path,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    golden: Golden,
+) -> None:
+    monkeypatch.setattr("reactive_desched.kube.auth.credentials.LATE_S", 0.6)
+    end = datetime.fromtimestamp(clock.wall() + lives_s, UTC) if lives_s else None
+    plugin = Plugin(tmp_path, end.isoformat() if end else "")
+    path = kubeconfig(tmp_path, plugin.user)
+    async with Running(path, clock).renewing() as running:
+        plugin.hang(until=tmp_path / "go-on")
+        if lives_s:
+            clock.advance(301)
+        else:
+            running.credentials.invalidate(running.credentials.config)
+            clock.advance(5)
+        await wait_until(lambda: bool(running.said))
+        names = {"path": path, "plugin": plugin.user["exec"]["command"]}
+        assert running.credentials.last_error == golden(**names)
+        assert running.token == "run-1"
+
+        (tmp_path / "go-on").touch()
+        await wait_until(lambda: running.said[-1] is None)
+        assert running.token == "run-2"
 
 
 async def test_why_a_plugin_failed_is_not_said_any_more_once_its_credentials_are_accepted(

@@ -135,6 +135,12 @@ class ClientConfigLoader:
         """Say whether a load may return the credential of an earlier one."""
         return self._kubeconfig is not None and self._kubeconfig.may_keep
 
+    def describe_wait(self, waited_s: float) -> str:
+        """Say that the load that runs has had no answer for so long, and for how long it waits."""
+        if self._kubeconfig is None:
+            return f"{self._name}: no answer in {waited_s:.0f} s"
+        return self._kubeconfig.describe_wait(waited_s)
+
     def cancel(self) -> None:
         """Cancel, from another thread, the load that runs and every later one."""
         self._runner.cancel()
@@ -319,11 +325,18 @@ class _LoadedKubeconfig:
         try:
             runner.run(load(), limit_s)
         except TimeoutError as error:
-            raise ConfigError(
-                f"{describe_files(self._source)}: no answer in {limit_s:.0f} s"
-                f"{self._credentials.wait_hint}"
-            ) from error
+            raise ConfigError(self._unanswered(limit_s)) from error
         return found[0]
+
+    def describe_wait(self, waited_s: float) -> str:
+        """Say what the load that runs waits for, and for how long."""
+        return (
+            f"{self._unanswered(waited_s)}; it is given up after {self._credentials.limit_s:.0f} s"
+        )
+
+    def _unanswered(self, waited_s: float) -> str:
+        hint = self._credentials.wait_hint
+        return f"{describe_files(self._source)}: no answer in {waited_s:.0f} s{hint}"
 
 
 def describe_source(source: KubeConfigSource) -> str:

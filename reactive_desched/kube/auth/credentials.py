@@ -1,5 +1,6 @@
 """Keeps the credentials for the API server current while the process runs."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -31,6 +32,9 @@ _MAX_FORCE_INTERVAL_S = 300.0
 _MAX_FAILED_INTERVAL_S = 30.0
 """A plugin that failed runs at least so often: it gave nothing that the API server could refuse."""
 _FORGET_REJECTIONS_S = 900.0
+LATE_S: Final = 10.0
+"""A load that has had no answer for so long is reported, while it goes on."""
+
 
 LOADS = counter(
     "credential_loads",
@@ -56,8 +60,9 @@ class Credentials:
     for it. A 401 makes a plugin run again, too, at once for the first, and then at growing
     intervals of up to five minutes while 401s keep coming, and of half a minute while it fails.
     A reload that fails keeps the old credentials and sets `last_error`; so does a kubeconfig that
-    leads to another cluster now, whose credentials are left alone, and an API server that does not
-    accept new ones either, until it serves a request that has them. `on_change` is called with each
+    leads to another cluster now, whose credentials are left alone, an API server that does not
+    accept new ones either, until it serves a request that has them, and a load that has had no
+    answer for ten seconds, until it ends. `on_change` is called with each
     new `last_error`, and None at its end.
     """
 
@@ -76,6 +81,7 @@ class Credentials:
         self._rejections = self._failures = 0
         self._rejected_at = self._forced_at = float("-inf")
         self._refused_as = ""
+        self._late: str | None = None
         self._load_error: str | None = None
         self._run_error: str | None = None
         """How the last run of a plugin ended that a rejection led to, where it failed."""
@@ -193,6 +199,7 @@ class Credentials:
 
     async def _reload(self, *, is_rejected: bool) -> None:
         before = self.config
+        late = asyncio.get_running_loop().call_later(LATE_S, self._note_late)
         try:
             await self.load(is_rejected=is_rejected)
         except ConfigError as error:
@@ -211,6 +218,12 @@ class Credentials:
             if is_other or is_rejected:
                 self._run_error = None
             self._end_load("ok", self._loader.rejection or None)
+        finally:
+            late.cancel()
+
+    def _note_late(self) -> None:
+        self._late = self._loader.describe_wait(LATE_S)
+        self._report()
 
     def _refusal(self) -> str | None:
         """Say that the credentials are not accepted, though they were read again."""
@@ -224,11 +237,11 @@ class Credentials:
     def _end_load(self, result: str, error: str | None) -> None:
         self._loads[result] += 1
         self._failures = 0 if result == "ok" else self._failures + 1
-        self._load_error = error
+        self._load_error, self._late = error, None
         self._report()
 
     def _report(self) -> None:
-        error = self._load_error or self._run_error or self._refusal()
+        error = self._load_error or self._run_error or self._late or self._refusal()
         if error != self.last_error:
             self.last_error = error
             self._on_change(error)
