@@ -373,9 +373,8 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
         # no timeout lets it pass where there is none to wait for
         setting = "" if wait_s is not None else "guards.ignoredBy"
         return Hold(TOO_FEW_READY, message, wakes, wait_s, setting=setting)
-    uid = workload.owner.uid
-    turn_s = inputs.workloads.turn_within_s(uid) if lacking <= workload.moving else 0.0
-    row = uid if turn_s else ""
+    turn_s = inputs.workloads.turn_within_s(workload.key) if lacking <= workload.moving else 0.0
+    row = workload.key if turn_s else ""
     return Hold(TOO_FEW_READY, message, wakes, turn_s or None, row, "guards.ignoredBy")
 
 
@@ -401,7 +400,7 @@ def stateful_set_order(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if turn.wait_s <= 0:
         return None
     wakes = (WakeOnWorkload(workload.controller_uid),)
-    row = workload.owner.uid if turn.wait_s <= TURN_COMES_S else ""
+    row = workload.key if turn.wait_s <= TURN_COMES_S else ""
     name = workload.owner.named(finding.pod.namespace)
     if turn.first is None:
         message = (

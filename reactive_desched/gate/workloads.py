@@ -18,6 +18,7 @@ from reactive_desched.ledger.eviction import OWNER, SINGLE, Eviction
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, TURN_COMES_S, Defer, Refuse
+from reactive_desched.model.moves import key_of_owner
 from reactive_desched.model.objects import (
     OwnerReference,
     Pod,
@@ -92,6 +93,11 @@ class WorkloadState(Struct, frozen=True):
     unready: int
     moving: int
     leaving: tuple[PodKey, ...]
+
+    @property
+    def key(self) -> str:
+        """Return the key of its topmost controller, as of a `MoveOwner`."""
+        return key_of_owner(self.namespace, self.owner.uid)
 
     @property
     def missing(self) -> int:
@@ -185,6 +191,7 @@ class Workloads(EvictionParticipant):
             return None
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         known, pods = self._view.workload(owner.uid), self._view.index(WorkloadPods)
+        key = key_of_owner(pod.namespace, owner.uid)
         return WorkloadState(
             pod.namespace,
             owner,
@@ -193,8 +200,8 @@ class Workloads(EvictionParticipant):
             "" if known is None else known.rollout,
             pods.ready(pod.namespace, own.uid),
             pods.unready(pod.namespace, own.uid),
-            len(self._ledger.moving_in((OWNER, owner.uid))),
-            self._ledger.unseen(owner.uid, own.uid, self._clock()),
+            len(self._ledger.moving_in((OWNER, key))),
+            self._ledger.unseen(key, own.uid, self._clock()),
         )
 
     def unsteady(self, workload: WorkloadState) -> tuple[str, int, float]:
@@ -256,11 +263,11 @@ class Workloads(EvictionParticipant):
         if (own := controller_of(pod.owners)) is None:
             return ()
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
-        return self._ledger.unseen(owner.uid, own.uid, self._clock())
+        return self._ledger.unseen(key_of_owner(pod.namespace, owner.uid), own.uid, self._clock())
 
-    def turn_within_s(self, owner_uid: str) -> float:
+    def turn_within_s(self, owner_key: str) -> float:
         """Return for how long moves of a topmost controller are likely to end soon."""
-        return self._ledger.turn_within_s((OWNER, owner_uid))
+        return self._ledger.turn_within_s((OWNER, owner_key))
 
     def turn_of(self, pod: Pod, workload: WorkloadState) -> OrdinalTurn:
         """Return for how long a pod of a StatefulSet waits for its turn, and for which ordinal.
@@ -321,7 +328,7 @@ class Workloads(EvictionParticipant):
         for eviction in self._ledger.leaving_in(scope):
             if self._is_over(eviction, now) or self._is_back(eviction, now):
                 self._ledger.leave(scope, eviction)
-            elif eviction.origin.owner.uid != workload.owner.uid:
+            elif eviction.origin.owner.key != workload.key:
                 until = eviction.decided_at + SINGLE_TIMEOUT_S
                 return eviction, min(until - now, SINGLE_RECHECK_S)
         return None
@@ -351,15 +358,15 @@ class Workloads(EvictionParticipant):
 
         That may be one of another template by now.
         """
-        owner_uid, namespace = eviction.origin.owner.uid, eviction.origin.owner.namespace
+        owner = eviction.origin.owner
         pods = self._view.index(WorkloadPods)
-        known = self._view.workload(owner_uid)
+        known = self._view.workload(owner.uid)
         if known is None or known.replicas != 1:
             return True
-        controllers = self.controllers_of(owner_uid)
-        if any(self._ledger.unseen(owner_uid, each, now) for each in controllers):
+        controllers = self.controllers_of(owner.uid)
+        if any(self._ledger.unseen(owner.key, each, now) for each in controllers):
             return False
-        return any(pods.ready(namespace, each) for each in controllers)
+        return any(pods.ready(owner.namespace, each) for each in controllers)
 
 
 def _put(remembered: OrderedDict[str, T], key: str, value: T) -> T:

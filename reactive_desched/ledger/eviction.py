@@ -122,9 +122,9 @@ def past_owner(past: PastEviction) -> MoveOwner:
 
 
 def moving_scopes(owner: MoveOwner, node: str, zone: str) -> tuple[ScopeKey, ...]:
-    """Return the scopes in which pods that are moving are counted; an owner is named by its uid."""
+    """Return the scopes in which pods that are moving are counted; an owner is named by its key."""
     scopes = (
-        (OWNER, owner.uid),
+        (OWNER, owner.key),
         ("namespace", owner.namespace),
         ("node", node),
         ("zone", zone),
@@ -135,7 +135,7 @@ def moving_scopes(owner: MoveOwner, node: str, zone: str) -> tuple[ScopeKey, ...
 
 def leaving_scopes(owner: MoveOwner, *, is_single: bool) -> tuple[ScopeKey, ...]:
     """Return the scopes in which is asked whose pods leave, while the ledger has the eviction."""
-    of_owner = OWNER, owner.uid
+    of_owner = OWNER, owner.key
     return (of_owner, (SINGLE, owner.namespace)) if is_single else (of_owner,)
 
 

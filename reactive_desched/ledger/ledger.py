@@ -132,18 +132,18 @@ class EvictionLedger:
         """Leave an eviction out of a scope of `leaving_in`, where it does not matter any more."""
         self._leaving.remove(eviction.pod_uid, (scope,))
 
-    def unseen(self, owner_uid: str, controller_uid: str, now: float) -> tuple[PodKey, ...]:
+    def unseen(self, owner_key: str, controller_uid: str, now: float) -> tuple[PodKey, ...]:
         """Return the pods that leave, and that the cluster state shows as if they did not.
 
-        They are those of one controller; `owner_uid` is that of the topmost one.
+        They are those of one controller; `owner_key` is that of the topmost one.
         """
         found = []
-        for eviction in self.leaving_in((OWNER, owner_uid)):
+        for eviction in self.leaving_in((OWNER, owner_key)):
             if (pod := self._view.pod(eviction.pod_uid)) is None:
                 continue  # it is gone, or the pods are not listed yet
             is_late = eviction.decided_at < now - UNSEEN_S and not eviction.is_under_way
             if is_late or pod.is_terminating or pod.has_ended:
-                self.leave((OWNER, owner_uid), eviction)
+                self.leave((OWNER, owner_key), eviction)
             elif (own := controller_of(pod.owners)) is not None and own.uid == controller_uid:
                 found.append(pod.uid)
         return tuple(found)
@@ -229,7 +229,7 @@ class EvictionLedger:
         """Forget an eviction that is over and not asked for: its pod is seen to be gone."""
         if (eviction := self.latest(pod)) is None:
             return
-        self.leave((OWNER, eviction.origin.owner.uid), eviction)
+        self.leave((OWNER, eviction.origin.owner.key), eviction)
         if pod in self._over and not self._is_asked_for(eviction):
             self._drop(eviction)
 

@@ -91,6 +91,11 @@ def was_clean_up(phase: str, owners: Sequence[OwnerLike]) -> bool:
     return phase in TERMINAL_PHASES and (not owners or owners[0].kind not in _WAIT_UNTIL_GONE)
 
 
+def key_of_owner(namespace: str, uid: str) -> str:
+    """Return the key of an owner of pods of this namespace; a uid alone may be any pod's claim."""
+    return f"{namespace}/{uid}"
+
+
 class MoveOwner(Struct, frozen=True, gc=False):
     """The topmost controller of a moved pod; of a bare pod, the pod itself."""
 
@@ -101,6 +106,11 @@ class MoveOwner(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         return workload_key(self.kind, self.namespace, self.name)
+
+    @property
+    def key(self) -> str:
+        """A text that no other owner has: pods of another namespace may name the same uid."""
+        return key_of_owner(self.namespace, self.uid)
 
     @property
     def title(self) -> str:

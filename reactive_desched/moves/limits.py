@@ -53,7 +53,7 @@ class WakeOnMoveEnded(WakeOn, frozen=True, gc=False):
 
     @property
     def description(self) -> str:
-        """Return what is awaited, in words; an owner is named by its uid, which says nothing."""
+        """Return what is awaited, in words; an owner is named by its key, which says nothing."""
         of = {"owner": "of its workload", "cluster": "in the cluster"}
         return f"the end of a move {of.get(self.scope, f'in {self.scope} {self.name}')}"
 

@@ -162,7 +162,7 @@ class _OwnerMemory:
         self.left: dict[str, deque[tuple[float, float]]] = {}
 
 
-_OwnerKey = tuple[str, str]  # the uid and the template's hash
+_OwnerKey = tuple[str, str]  # the owner's key and the template's hash
 
 
 class _MovesToRead:
@@ -233,8 +233,8 @@ class MoveMemory(EvictionParticipant):
     def collect(self, now: float) -> Iterator[Metric]:
         """Yield how many owners are parked, and how many owners and nodes rest."""
         rows = list(self.rows(now))
-        yield FUTILE_OWNERS.value(len({row.owner.uid for row in rows if row.is_parked}))
-        yield RESTING_OWNERS.value(len({row.owner.uid for row in rows if not row.is_parked}))
+        yield FUTILE_OWNERS.value(len({row.owner.key for row in rows if row.is_parked}))
+        yield RESTING_OWNERS.value(len({row.owner.key for row in rows if not row.is_parked}))
         yield RESTING_NODES.value(len({each.node for each in self._nodes.resting(now)}))
 
     # --- the filter ---
@@ -247,12 +247,12 @@ class MoveMemory(EvictionParticipant):
         """
         pod = finding.pod
         owner = owner_of(pod, self._view.index(OwnerIndex).chain(pod))
-        if (memory := self._owners.get((owner.uid, pod.template_hash))) is not None and (
+        if (memory := self._owners.get(_key_of(owner, pod.template_hash))) is not None and (
             found := self._check_streak(finding, memory, now)
             or self._check_cooldown(finding, memory, now)
         ):
             return found
-        return self._nodes.check(finding, owner.uid, now)
+        return self._nodes.check(finding, owner.key, now)
 
     def _check_streak(
         self, finding: Finding, memory: _OwnerMemory, now: float
@@ -417,12 +417,12 @@ class MoveMemory(EvictionParticipant):
 
     def owners_called(self, name: str) -> list[MoveOwner]:
         """Return the owners of this name (NAMESPACE/KIND/NAME) or uid; of an empty one, all."""
-        owners = {memory.owner.uid: memory.owner for memory in self._owners.values()}
+        owners = {memory.owner.key: memory.owner for memory in self._owners.values()}
         return [each for each in owners.values() if name in ("", str(each), each.uid)]
 
     def clear(self, owner_uid: str) -> int:
         """Forget an owner's moves, or with an empty uid all; return how many owners had any."""
-        keys = [key for key in self._owners if owner_uid in ("", key[0])]
+        keys = [key for key, of in self._owners.items() if owner_uid in ("", of.owner.uid)]
         for key in keys:
             del self._owners[key]
             self._moves.forget(key)
@@ -430,7 +430,7 @@ class MoveMemory(EvictionParticipant):
             self._landings.clear()
             self._nodes.clear()
             self.arrivals.clear()
-        return len({uid for uid, _ in keys})
+        return len({owner_key for owner_key, _ in keys})
 
     def rows(self, now: float) -> Iterator[FutileRow]:
         """Yield each owner and plugin that is parked or rests."""
@@ -487,7 +487,7 @@ class MoveMemory(EvictionParticipant):
 
     def _add_futile(self, memory: _OwnerMemory, landing: _Landing, now: float) -> None:
         landing.is_futile = True
-        self._nodes.add_futile(landing.left, landing.plugin, memory.owner.uid, now)
+        self._nodes.add_futile(landing.left, landing.plugin, memory.owner.key, now)
         streak = memory.streaks.get(landing.plugin)
         if streak is None or now >= streak.last_at + MEMORY_S:
             memory.streaks[landing.plugin] = _Streak(landing.streak_before + 1, now)
@@ -506,7 +506,7 @@ class MoveMemory(EvictionParticipant):
 
 
 def _key_of(owner: MoveOwner, template_hash: str) -> _OwnerKey:
-    return owner.uid, template_hash
+    return owner.key, template_hash
 
 
 def _ranks_higher(finding: Finding, landing: _Landing) -> bool:

@@ -129,13 +129,13 @@ class NodeMemory:
 
     # --- the rules ---
 
-    def check(self, finding: Finding, owner_uid: str, now: float) -> Defer | Refuse | None:
+    def check(self, finding: Finding, owner_key: str, now: float) -> Defer | Refuse | None:
         """Block a pod that a plugin would move from a node that cools down or rests."""
         if finding.relieves_node:
             self._relieving.add(finding.plugin)
         if finding.targets is None:
             return None
-        return self._check_arrival(finding, now) or self._check_streak(finding, owner_uid, now)
+        return self._check_arrival(finding, now) or self._check_streak(finding, owner_key, now)
 
     def _check_arrival(self, finding: Finding, now: float) -> Defer | None:
         """Block a node for a plugin that chooses targets until pods that came have settled."""
@@ -151,7 +151,7 @@ class NodeMemory:
         end = WaitEnd("; that ends", until)
         return NODE_COOLING_DOWN.defer(finding, message, until, scope_exhausted="node", end=end)
 
-    def _check_streak(self, finding: Finding, owner_uid: str, now: float) -> Refuse | None:
+    def _check_streak(self, finding: Finding, owner_key: str, now: float) -> Refuse | None:
         """Leave a node alone that moves of several workloads in a row did not relieve.
 
         When it has rested, a workload whose pods came back rests as long again, so that another one
@@ -168,7 +168,7 @@ class NodeMemory:
         until, scope = self._rest_ends(streak), "node"
         if now >= until:
             others_first = streak.rests and self._last_change_at <= streak.last_at
-            if not others_first or owner_uid not in streak.owners:
+            if not others_first or owner_key not in streak.owners:
                 return None
             until, scope = until + (until - streak.last_at), ""
             if now >= until:
@@ -237,14 +237,14 @@ class NodeMemory:
         """Remember that a plugin moved a pod to a node."""
         _put(self._arrivals, (node, plugin), now)
 
-    def add_futile(self, node: str, plugin: str, owner_uid: str, now: float) -> None:
+    def add_futile(self, node: str, plugin: str, owner_key: str, now: float) -> None:
         """Remember a move of an owner's pod from a node that did not help."""
         streak = self._streaks.get((node, plugin))
         if streak is None or now >= streak.last_at + MEMORY_S:
             streak = _Streak(0, now)
         owners = streak.owners
         if len(owners) < MAX_OWNERS_OF_NODE:
-            owners |= {owner_uid}
+            owners |= {owner_key}
         rests = streak.rests + (len(owners) >= self._settings.futile_after)
         _put(self._streaks, (node, plugin), _Streak(streak.count + 1, now, owners, rests))
 

@@ -477,6 +477,16 @@ async def test_one_pod_of_an_owner_moves_after_the_other_was_replaced(golden: Go
     )
 
 
+async def test_pods_of_another_namespace_that_name_an_owner_do_not_count_for_its_own() -> None:
+    async with flow_of(limits(owner=1)).running() as flow:
+        claimed = pod("web-1", on="n1", namespace="tenant", owner="Rollout/web")
+        await evicted(flow, claimed)
+        flow.deliver(pod("web-2", on="n1", owner="Rollout/web"))
+        await anyio.sleep(5)
+
+    assert flow.evicted_names == ["web-1", "web-2"]
+
+
 @pytest.mark.parametrize(
     ("gone", "seconds"),
     [

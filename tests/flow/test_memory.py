@@ -77,6 +77,7 @@ class Returning(FakeEdgesController):
             gone = self.pods.pop(name)
             self.delete(gone)
             kept: dict[str, Any] = {"labels": gone.labels, "spec": gone.spec}
+            kept["namespace"] = gone.namespace
             kept["owner"] = str(gone.owners[0])
             self.create(f"{name}+", self.place, **kept)
 
@@ -114,6 +115,19 @@ async def test_after_a_futile_move_every_pod_of_the_owner_rests() -> None:
 
     assert flow.evicted_names == ["web-1", "db-1"]
     assert ("Defer", "web-2", "MoveMemory") in flow.observer.decisions
+
+
+async def test_futile_moves_of_another_namespace_that_name_an_owner_leave_its_own_pods_alone() -> (
+    None
+):
+    async with Returning(FUTILE).running() as flow:
+        flow.sync_and_resume(TAINTED, node("n2"), node("n3"))
+        flow.create("claimed", namespace="tenant", owner="Rollout/web")
+        await flow.let_pass(10)
+        flow.create("web-1", owner="Rollout/web")
+        await flow.let_pass(10)
+
+    assert flow.evicted_names == ["claimed", "web-1"]
 
 
 async def test_a_change_of_a_node_has_a_futile_owner_tried_once_more() -> None:

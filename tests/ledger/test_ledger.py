@@ -16,7 +16,7 @@ from reactive_desched.model.decisions import Evict
 from reactive_desched.model.evaluation import ChangeTrigger, Evaluation
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction, PastFollowUp
-from reactive_desched.model.moves import MOVED, MoveEnd
+from reactive_desched.model.moves import MOVED, MoveEnd, key_of_owner
 from reactive_desched.model.objects import OwnerReference, Pod, ReplicaSet
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, FAILED, NOT_FOUND, UNKNOWN, Outcome
 from reactive_desched.model.subjects import PodSubject
@@ -380,7 +380,7 @@ class Watched:
             self.ledger.decide(Finding(each, "Test", "why"), "night", now)
 
     def unseen(self, now: float) -> set[str]:
-        return {*self.ledger.unseen("d-web", "owner-new", now)}
+        return {*self.ledger.unseen(key_of_owner("default", "d-web"), "owner-new", now)}
 
 
 def test_pods_leave_unseen_until_the_watch_shows_it_or_for_two_minutes() -> None:
@@ -406,7 +406,8 @@ def test_a_pod_leaves_unseen_for_as_long_as_its_request_has_no_answer() -> None:
 
 def test_a_pod_that_an_earlier_process_evicted_leaves_unseen_as_well() -> None:
     cluster = Watched()
-    accepted, open_ = past("a", owner_uid="d-web"), past("b", None, owner_uid="d-web")
+    accepted = past("a", owner_uid="d-web", namespace="default")
+    open_ = past("b", None, owner_uid="d-web", namespace="default")
     cluster.ledger.restore([accepted, open_], 50.0, EPOCH)
 
     assert cluster.unseen(51.0) == {"a", "b"}
