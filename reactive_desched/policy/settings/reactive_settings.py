@@ -1,8 +1,8 @@
 """Our own settings: everything a DeschedulerPolicy does not say, with safe defaults."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from reactive_desched.api.args import (
     FieldError,
     Seconds,
     Section,
+    file_key,
     raise_field_errors,
 )
 from reactive_desched.api.rules import Rule
@@ -24,6 +25,12 @@ from reactive_desched.policy.settings.recorder import RecorderSettings
 from reactive_desched.policy.settings.recording import EventSettings, JournalSettings, SinkSettings
 from reactive_desched.policy.settings.server import ServerSettings
 from reactive_desched.policy.settings.unique_names import duplicate_names
+
+_OFF_BY_DEFAULT: Final[Mapping[str, str]] = {
+    "leader_election": "leader_elect",
+    "recording": "enabled",
+}
+"""The sections that do nothing until they are switched on, each with its switch."""
 
 RequestsPerSecond = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
@@ -130,6 +137,17 @@ class ReactiveSettings(ControllerSettings):
     def _check_drains(self) -> "ReactiveSettings":
         raise_field_errors(duplicate_names(self.drains, "rules", "drains"))
         return self
+
+    def warnings(self) -> Iterator[FieldError]:
+        """Name the sections that are written and do nothing, as their switch is off by default."""
+        for name, switch in _OFF_BY_DEFAULT.items():
+            section: Section = getattr(self, name)
+            if name in self.model_fields_set and switch not in section.model_fields_set:
+                key = file_key(switch)
+                hint = f"write {key}: true, or {key}: false to keep it off"
+                path = (file_key(name),)
+                message = f"has no effect: {key} is false by default"
+                yield FieldError(message, hint, path, rule=Rule.NO_EFFECT, at_key=True)
 
 
 @cache

@@ -7,12 +7,13 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from reactive_desched.api.rules import Rule
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.document import PolicyDocument
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.evictor import DefaultEvictorArgs
-from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.load import check_source, load_sources
 from reactive_desched.policy.settings.debounce import (
     DebounceSettings,
     PluginDebounceSettings,
@@ -20,7 +21,7 @@ from reactive_desched.policy.settings.debounce import (
 )
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings, default_settings
 from reactive_desched.policy.yaml.decode import fields_by_key
-from reactive_desched.policy.yaml.diagnostics import PolicyErrors
+from reactive_desched.policy.yaml.diagnostics import Diagnostic, PolicyErrors
 from reactive_desched.primitives.timers import DebounceConfig
 from tests.support.golden import Golden
 from tests.support.policy_lines import without_codes
@@ -37,6 +38,10 @@ def told(text: str) -> list[str]:
     with pytest.raises(PolicyErrors) as caught:
         settings(text)
     return without_codes(caught.value)
+
+
+def warnings_of(text: str) -> tuple[Diagnostic, ...]:
+    return check_source(SourceText(HEAD + text, "s.yaml"), plugin_registry()).warnings
 
 
 def test_without_a_word_everything_is_paced() -> None:
@@ -100,6 +105,36 @@ def test_null_switches_a_budget_off_and_a_part_keeps_the_rest_of_its_defaults() 
     assert budgets.namespace is not None
     assert (budgets.namespace.evictions, budgets.namespace.burst) == (12, 1)
     assert budgets.cluster is not None
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "switch"),
+    [
+        ("recording: {maxBytes: 1000000000}", "recording", "enabled"),
+        ("recording: {}", "recording", "enabled"),
+        ("leaderElection: {resourceName: other}", "leaderElection", "leaderElect"),
+    ],
+)
+def test_a_section_that_does_nothing_without_its_switch_is_named(
+    section: str, key: str, switch: str
+) -> None:
+    (warning,) = warnings_of(section)
+
+    assert (warning.rule, warning.path) == (Rule.NO_EFFECT, key)
+    assert f"{switch}: true" in warning.hint
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "recording: {enabled: false, maxBytes: 1000000000}",
+        "recording: {enabled: true}",
+        "leaderElection: {leaderElect: false, resourceName: other}",
+        "logging: {level: debug}",
+    ],
+)
+def test_one_whose_switch_is_written_is_not(section: str) -> None:
+    assert warnings_of(section) == ()
 
 
 def test_null_elsewhere_means_that_a_field_is_not_there() -> None:
