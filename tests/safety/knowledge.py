@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import anyio
 
-from reactive_desched.model.node_marks import CORDON
+from reactive_desched.model.node_marks import CONSOLIDATING, CORDON
 from reactive_desched.model.opt_outs import DO_NOT_DISRUPT, DO_NOT_EVICT, SAFE_TO_EVICT
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status, find_condition
@@ -17,6 +17,9 @@ from reactive_desched.sim.objects import Obj
 OPT_OUT: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 DRAIN: Final = "ToBeDeletedByClusterAutoscaler"
 ZONE: Final = "topology.kubernetes.io/zone"
+NO_REASON: Final = (CORDON, DRAIN, CONSOLIDATING)
+"""The taints for which no pod is evicted."""
+
 GANG: Final = "scheduling.x-k8s.io/pod-group"
 
 
@@ -149,7 +152,7 @@ class Knowledge:
         gone = (since for each, since in stood.items() if each not in taints)
         self.taints_gone[name] += ((now, now - since) for since in gone)
         self.taints_since[name] = {
-            each: stood.get(each, now) for each in taints if each[0] not in (CORDON, DRAIN)
+            each: stood.get(each, now) for each in taints if each[0] not in NO_REASON
         }
         _note(self.drained_since, name, now, holds=is_drained(node))
         if has_reason(node):
@@ -189,7 +192,7 @@ def opted_out_until(obj: Obj) -> float:
 
 def has_reason(node: Obj) -> bool:
     """Say whether a node has a taint for which its pods may be evicted."""
-    return any(taint["key"] not in (CORDON, DRAIN) for taint in _taints(node))
+    return any(taint["key"] not in NO_REASON for taint in _taints(node))
 
 
 def _taint(taint: Obj) -> tuple[str, str, str]:

@@ -12,9 +12,13 @@ from math import inf
 from typing import Any, Final, NamedTuple
 from unittest.mock import PropertyMock, patch
 
+import anyio
+import anyio.lowlevel
 import msgspec
 
 from reactive_desched.app import start_up
+from reactive_desched.app.consolidation import Consolidation
+from reactive_desched.app.rooms import Rooms
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.brakes.health import HealthBrake
 from reactive_desched.brakes.pause import ManualPause
@@ -31,6 +35,7 @@ from reactive_desched.eviction.recovery import InheritedEvictions
 from reactive_desched.gate import guards
 from reactive_desched.gate import policy_limits as policy_limits_module
 from reactive_desched.gate.in_flight import InFlightEvictions
+from reactive_desched.gate.move_sets import MoveSets
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
@@ -64,6 +69,10 @@ class Patch(NamedTuple):
 
 def _nothing(*_: Any, **__: Any) -> None:
     pass
+
+
+async def _does_nothing(*_: Any) -> None:
+    await anyio.lowlevel.checkpoint()
 
 
 def _no_items(*_: Any, **__: Any) -> Iterator[Any]:
@@ -206,6 +215,9 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "evicted over restarts": _forgotten_evictions,
     "inherited requests": lambda: _off(EvictionLedger, "inherit"),
     "open intents": _no_inherited,
+    "marks of sets": lambda: [Patch(MoveSets, "_has_begun", lambda *_: True)],
+    "end of emptied nodes": lambda: [Patch(Consolidation, "_follow", _does_nothing)],
+    "end of rooms": lambda: [Patch(Rooms, "_end", _does_nothing)],
 }
 """What each name switches off, as patches of the program."""
 

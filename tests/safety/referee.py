@@ -40,6 +40,7 @@ from tests.safety.restraint import (
     futile_moves,
     wrong_decisions,
 )
+from tests.safety.sets import Sets
 
 if TYPE_CHECKING:
     from tests.safety.world import Life, World
@@ -102,6 +103,7 @@ class Referee:
         self.ending: set[str] = set()
         self._storms = Storms(world)
         self._order = StatefulSetOrder(world)
+        self.sets = Sets(world)
         self._created: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._node_changed_at = 0.0
         self._are_all_unfit = False
@@ -136,6 +138,8 @@ class Referee:
         for rule in RULES:
             for violation in rule(asked):
                 self._violate(f"{request.name} was requested although {violation}")
+        for violation in self.sets.at_request(place.plugin, place.node):
+            self._violate(f"{request.name} was requested although {violation}")
         self._check_moving(request)
         self.sent[request.uid] = place
 
@@ -215,6 +219,7 @@ class Referee:
 
     def _observe(self, event: Event) -> None:
         """Remember what owners want, and when their pods were created that became Ready."""
+        self.sets.observe(event)
         meta = event.object["metadata"]
         if event.resource in ("deployments", "statefulsets"):
             wanted, replicas = self._wanted[meta["uid"]], int(event.object["spec"]["replicas"])
@@ -329,6 +334,11 @@ class Referee:
         """Raise Violation with all that was violated so far, if anything was."""
         if self.violations:
             raise Violation("\n".join(self.violations))
+
+    def check_calm(self) -> None:
+        """Check what holds of sets after a long calm."""
+        for violation in self.sets.in_calm():
+            self._violate(violation)
 
     def check_end(self) -> None:
         """Check what holds of a whole world, once its last life has ended; raises Violation."""

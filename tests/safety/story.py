@@ -24,6 +24,7 @@ from reactive_desched.sim.status import StatusError
 from tests.safety.knowledge import DRAIN, GANG, OPT_OUT, ZONE
 from tests.safety.referee import FOLLOWED_S
 from tests.safety.restraint import CLOSED_EVERY_MINUTES, CLOSED_MINUTES
+from tests.safety.sets import CALM_S, SETS_AT, SETS_IN, has_sets, with_sets
 from tests.safety.world import World, remove_quietly
 from tests.support.previewed import draw_limits
 from tests.support.sim_world import node, workload
@@ -94,7 +95,8 @@ budgets:
     text = text.replace("\nguards: {", guards)
     if "brakes" in layers and drawn % OWN_MOVES_IN == 0:
         text = text.replace("\nbrakes: {", f"\nbrakes: {{health: {OWN_MOVES}, ")
-    return text.replace(", }", "}")
+    text = text.replace(", }", "}")
+    return with_sets(text, drawn) if drawn % SETS_IN == SETS_AT else text
 
 
 def _guards(rng: Random, *, alone: bool) -> str:
@@ -243,6 +245,9 @@ class Story:
         self._note("calm")
         await self._end_troubles()
         await anyio.sleep(600)
+        if has_sets(self.world.config):
+            await anyio.sleep(CALM_S)
+            self.world.referee.check_calm()
 
     async def _end_troubles(self) -> None:
         world = self.world
@@ -338,6 +343,19 @@ class Story:
         }
         metadata = {"name": app, "namespace": namespace}
         self.world.store.create("poddisruptionbudgets", {"metadata": metadata, "spec": spec})
+
+    def want_room(self) -> None:
+        """Create pods of which each takes nearly a whole node: one, or a gang of two."""
+        gang = self.rng.random() < 0.4
+        spec = workload("big", 2 if gang else 1, cpu="3750m")
+        if gang:
+            spec["template"]["metadata"]["labels"][GANG] = "big"
+        with suppress(StatusError):
+            metadata = {"name": "big", "namespace": "jobs"}
+            self.world.store.create("deployments", {"metadata": metadata, "spec": spec})
+
+    def want_no_room(self) -> None:
+        remove_quietly(self.world.store, "deployments", "jobs", "big")
 
     # --- what brakes are for ---
 
@@ -699,6 +717,15 @@ ACTIONS: Final = (
 )
 """The steps of stories, as often as they are likely."""
 
+SET_ACTIONS: Final = (
+    *(each for each in ACTIONS if each not in ("taint_all_softly", "lose_all_nodes")),
+    *("want_room",) * 8,
+    *("want_no_room",) * 4,
+    *("long_wait",) * 4,
+    *("untaint", "uncordon") * 3,
+)
+"""The steps of stories in which pods move as sets, which need some calm for it."""
+
 UNBROKEN: Final = tuple(
     each
     for each in ACTIONS
@@ -770,6 +797,8 @@ def play_story(
     text = policy_text(rng)
     config = read_policy(text)
     task_order().seed(rng.randrange(1 << 30))
+    if actions is ACTIONS and has_sets(config):
+        actions = SET_ACTIONS
     log: list[str] = []
 
     async def tell(story: Story) -> None:

@@ -8,6 +8,8 @@ gang runs, no other single replica is moving, and neither it nor its node cools 
 scopes fewer pods are moving than may. Of all evictions of a world: no scope is above its rate or
 limit in any stretch of time, over all lives of the process, nor above a share of it after a start;
 none is repeated in vain for ever; each intent has one outcome, and each eviction one follow-up.
+In some stories pods also move as sets (`sets.py`): none leaves before its node has the taint, or a
+pod is nominated for it; after a calm no such mark is left behind, and no pod moves on and on.
 `make simulate SEEDS=10000` plays more stories; a failure names its seed.
 """
 
@@ -141,6 +143,8 @@ FOUND_BY = {
     "intent before request": 0,
     "inherited requests": 3,
     "open intents": 2,
+    "marks of sets": 10,
+    "end of emptied nodes": 10,
 }
 """A seed whose story shows that a rule is switched off."""
 
@@ -204,6 +208,10 @@ HELD_BY = {
     ),
     "evicted over restarts": (
         "gate/test_in_flight_restored.py::test_a_pod_evicted_within_a_minute_is_remembered"
+    ),
+    "end of rooms": (
+        "flow/test_making_room.py"
+        "::test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rests"
     ),
     "suspend": (
         "controller/test_controller_suspend.py"

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from math import ceil, floor
 from pathlib import Path
 from random import Random
@@ -24,10 +25,12 @@ from anyio.abc import TaskGroup
 from trio.testing import MockClock
 
 from reactive_desched.api.event import Uptime
+from reactive_desched.app.consolidation import Consolidation
 from reactive_desched.app.input_notes import InputNotes, NotedEvictionClient
 from reactive_desched.app.migration import MigrationRunner, build_migration
 from reactive_desched.app.recorder import run_recorder, standing_items
 from reactive_desched.app.recording import journal_config
+from reactive_desched.app.rooms import Rooms
 from reactive_desched.app.start_up import adopt_disruptions, end_startup_pause
 from reactive_desched.controller.asked_evaluations import EvaluationScope, select_pods
 from reactive_desched.controller.controller import Controller
@@ -48,6 +51,8 @@ from reactive_desched.journal.lock import DirectoryLock
 from reactive_desched.journal.recorder import JournalRecorder
 from reactive_desched.journal.segments import list_segments
 from reactive_desched.kube.client.evictor import found_pod
+from reactive_desched.kube.client.nodes import write_taint
+from reactive_desched.kube.client.nominations import nominate
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.model.approvals import ProposalAnswer
@@ -87,6 +92,7 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import WATCHED_KINDS
 from tests.safety.knowledge import Knowledge
 from tests.safety.referee import Referee
+from tests.safety.sets import has_sets
 from tests.support.store_requests import StoreRequests
 
 START_S: Final = 1_800_000_000.0
@@ -300,6 +306,12 @@ class Life:
                 tasks.start_soon(check_for_suspend, self.controller)
             if self.controller.migrations is not None:
                 tasks.start_soon(self._migration(self.controller.migrations).run)
+            if has_sets(world.config):
+                requests: Any = StoreRequests(world.store, world.jitter, lambda: world.is_down)
+                parts = self.pipeline, self._recorder
+                writes = partial(write_taint, requests), partial(nominate, requests)
+                tasks.start_soon(Consolidation(*parts, writes[0], world.log).run)
+                tasks.start_soon(Rooms(*parts, writes[1], world.log).run)
             if self.cluster_recorder is not None:
                 tasks.start_soon(run_recorder, self.cluster_recorder, self.pipeline, self.notes)
 

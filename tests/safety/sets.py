@@ -1,0 +1,133 @@
+"""Stories in which pods move as sets: what they have beside the others, and what must hold there.
+
+A node is emptied by ConsolidateNodes or KeepNodesFree, or room is made for pods that wait.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from reactive_desched.controller.controller import DECISION_TTL_S
+from reactive_desched.model.consolidation import EMPTY, EMPTYING
+from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.policy.configuration import Configuration
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.store import Event
+
+if TYPE_CHECKING:
+    from tests.safety.world import World
+
+SETS_IN, SETS_AT = 11, 5
+"""One of so many stories has sets; none of those that are named for a rule."""
+
+EMPTYING_PLUGINS: Final = ("ConsolidateNodes", "KeepNodesFree")
+ROOM_PLUGIN: Final = "MakeRoomForPending"
+
+CHOICES: Final = (
+    ("ConsolidateNodes", ROOM_PLUGIN),
+    ("KeepNodesFree", ROOM_PLUGIN),
+    (ROOM_PLUGIN,),
+)
+ARGS: Final = """\
+  - name: ConsolidateNodes
+    args: {minSaving: 0, headroom: {cpu: 10}}
+  - name: KeepNodesFree
+    args: {nodes: 1}
+  - name: MakeRoomForPending
+    args: {wait: 5s}
+"""
+MEMORY: Final = "cooldown: 300s\n  nodeCooldown: 60s\n  futileBackoff: 300s\n"
+
+MARKED_S: Final = 15.0
+"""A set goes on by memory for so long at least after its node or its pod lost the mark."""
+
+CALM_S: Final = 1800.0
+"""So long after the last trouble all sets have come to their end, and no pod moves in vain."""
+
+AT_REST_S: Final = 600.0
+MOST_AT_REST: Final = 4
+"""So many pods at most move as sets in so long a time of calm."""
+
+
+def with_sets(text: str, drawn: int) -> str:
+    """Return a policy in which pods move as sets, and moves are remembered."""
+    names = CHOICES[drawn // SETS_IN % len(CHOICES)]
+    text = text.replace("  plugins:\n", f"{ARGS}  plugins:\n")
+    head, _, rest = text.partition("    balance: {enabled: [")
+    text = f"{head}    balance: {{enabled: [{', '.join(names)}]{rest.partition(']')[2]}"
+    head, _, rest = text.partition("  cooldown: ")
+    after = rest.partition("  futileBackoff: ")[2].partition("\n")[2]
+    return f"{head}  {MEMORY}{after}"
+
+
+def has_sets(config: Configuration) -> bool:
+    """Say whether a policy has a plugin whose pods move as sets."""
+    return any(ROOM_PLUGIN in profile.balance for profile in config.policy.profiles)
+
+
+def value_of(node: Obj) -> str:
+    """Return the value of the taint of a set; empty where the node has none."""
+    taints: list[Obj] = node["spec"].get("taints") or []
+    return next((each.get("value", "") for each in taints if each["key"] == CONSOLIDATING), "")
+
+
+class Sets:
+    """Sees the marks of sets: the taint of a node, and the nomination of a pod that waits."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._emptying: dict[str, float] = {}
+        self._nominated: dict[str, float] = {}
+
+    def observe(self, event: Event) -> None:
+        """Remember when a node was last being emptied, or a pod nominated for it."""
+        if event.type == "DELETED":
+            return
+        now = anyio.current_time()
+        for obj in filter(None, (event.previous, event.object)):
+            if event.resource == "nodes" and value_of(obj) == EMPTYING:
+                self._emptying[obj["metadata"]["name"]] = now
+            if event.resource == "pods" and (node := _nominated(obj)):
+                self._nominated[node] = now
+
+    def at_request(self, plugin: str, node: str) -> Iterator[str]:
+        """Yield what is wrong with a request for a pod of a set: its mark comes first."""
+        now = anyio.current_time()
+        if plugin in EMPTYING_PLUGINS:
+            found = self._world.store.get("nodes", "", node)
+            is_marked = found is not None and value_of(found) == EMPTYING
+            if not is_marked and now - self._emptying.get(node, -inf) > DECISION_TTL_S:
+                yield f"node {node} has no taint as one that is emptied"
+        if plugin == ROOM_PLUGIN:
+            pods = self._world.store.list("pods")
+            is_marked = any(_nominated(pod) == node for pod in pods)
+            if not is_marked and now - self._nominated.get(node, -inf) > MARKED_S:
+                yield f"no pod is nominated for {node}"
+
+    def in_calm(self) -> Iterator[str]:
+        """Yield what sets have left behind after a long calm, and pods that they still move."""
+        life = self._world.life
+        assert life is not None, "it ends later"
+        pods = self._world.store.list("pods")
+        used = {pod["spec"].get("nodeName") for pod in pods}
+        for node in self._world.store.list("nodes"):
+            name, value = node["metadata"]["name"], value_of(node)
+            if value == EMPTY and name in used:
+                yield f"node {name} has the taint of an empty node, and is used"
+            if value == EMPTYING:
+                yield f"node {name} has the taint of one that is emptied"
+        for pod in pods:
+            if not pod["spec"].get("nodeName") and (at := _nominated(pod)):
+                yield f"{pod['metadata']['name']} is nominated for {at}, and nothing moves"
+        since = anyio.current_time() - AT_REST_S
+        plugins = (*EMPTYING_PLUGINS, ROOM_PLUGIN)
+        evictions = self._world.referee.evictions
+        late = [each.name for each in evictions if each.plugin in plugins and each.at > since]
+        if len(late) > MOST_AT_REST:
+            yield f"pods move on and on: {', '.join(late)}"
+
+
+def _nominated(pod: Obj) -> str:
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
