@@ -101,10 +101,13 @@ def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
 
 
 OF_AN_EXTRA = [
-    f"reactive_desched.sinks.otlp.{name} opentelemetry"
-    for name in ("lines", "messages", "points", "spans")
+    "reactive_desched.sinks.otlp.grpc_call grpclib",
+    *(
+        f"reactive_desched.sinks.otlp.{name} opentelemetry"
+        for name in ("lines", "messages", "points", "spans")
+    ),
 ]
-"""The modules that the image cannot import, and what it lacks."""
+"""The modules that the image cannot import, and what they need."""
 
 
 @pytest.fixture(scope="module")

@@ -28,11 +28,11 @@ METRIC = re.compile(r"     -> Name: (\S+)\n")
 LINE = re.compile(r"Body: Str\((.*)\)\n")
 
 
-def collector(folder: Path, port: int) -> ChildProcess:
+def collector(folder: Path, port: int, protocol: str = "http") -> ChildProcess:
     """Return a collector that is not started, which writes what it takes to its log."""
     program = json.loads(where_they_are())["otelcol"] or do_without(["otelcol"])
     config = {
-        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "receivers": {"otlp": {"protocols": {protocol: {"endpoint": f"127.0.0.1:{port}"}}}},
         "exporters": {"debug": {"verbosity": "detailed", "sampling_initial": 1_000_000}},
         "service": {
             "telemetry": {"metrics": {"level": "none"}},
@@ -70,13 +70,17 @@ def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away
             taking.kill()
 
 
-def test_metrics_and_log_lines_arrive_and_the_last_ones_at_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_metrics_and_log_lines_arrive_and_the_last_ones_at_the_end(
+    tmp_path: Path, protocol: str
+) -> None:
     port = free_port()
-    url = f"url: 'http://127.0.0.1:{port}/v1/"
-    settings = taint_settings(
-        f"telemetry: {{metrics: {{{url}metrics', interval: 1s}}, logs: {{{url}logs'}}}}"
-    )
-    taking = collector(tmp_path, port)
+    at = f"url: 'http://127.0.0.1:{port}"
+    metrics, logs = f"{at}/v1/metrics', interval: 1s", f"{at}/v1/logs'"
+    if protocol == "grpc":
+        metrics, logs = f"{at}', protocol: grpc, interval: 1s", f"{at}', protocol: grpc"
+    settings = taint_settings(f"telemetry: {{metrics: {{{metrics}}}, logs: {{{logs}}}}}")
+    taking = collector(tmp_path, port, protocol)
     with (
         simulator(tmp_path, 40) as cluster,
         ControllerProcess(tmp_path, cluster.kubeconfig, TAINT_POLICY, settings) as controller,

@@ -1,7 +1,7 @@
 """Settings of what is sent to a collector of OpenTelemetry: traces, metrics and log lines."""
 
 import re
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -41,6 +41,10 @@ class OtlpEndpoint(CertificateFiles):
     """What is sent there: the last part of its usual path, /v1/traces, /v1/metrics or /v1/logs."""
 
     url: str = Field(description="The collector's address.")
+    protocol: Literal["http/protobuf", "grpc"] = Field(
+        default="http/protobuf",
+        description="http/protobuf, port 4318 of most collectors, or grpc, port 4317.",
+    )
     insecure: bool = Field(
         default=False, description="Whether http is allowed to a host that is not this one."
     )
@@ -71,7 +75,8 @@ class OtlpEndpoint(CertificateFiles):
 
     @model_validator(mode="after")
     def _check_url(self) -> "OtlpEndpoint":
-        if (error := otlp_url_error(self.url, self.signal, insecure=self.insecure)) is not None:
+        path = "" if self.protocol == "grpc" else f"/v1/{self.signal}"
+        if (error := otlp_url_error(self.url, path, insecure=self.insecure)) is not None:
             raise FieldErrors([error])
         return self
 
@@ -82,8 +87,8 @@ class OtlpSettings(OtlpEndpoint):
     signal: ClassVar[str] = "traces"
 
     url: str = Field(
-        description="The address that takes traces, such as https://collector:4318/v1/traces; "
-        "https unless it is on loopback or `insecure`."
+        description="The address that takes traces, such as https://collector:4318/v1/traces, "
+        "or with grpc https://collector:4317; https unless it is on loopback or `insecure`."
     )
     sample_ratio: float = Field(
         default=1.0,
@@ -100,8 +105,8 @@ class OtlpMetricsSettings(OtlpEndpoint):
     signal: ClassVar[str] = "metrics"
 
     url: str = Field(
-        description="The address that takes metrics, such as https://collector:4318/v1/metrics; "
-        "https unless it is on loopback or `insecure`."
+        description="The address that takes metrics, such as https://collector:4318/v1/metrics, "
+        "or with grpc https://collector:4317; https unless it is on loopback or `insecure`."
     )
     interval_s: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
         default=60.0, description="How often they are sent, from 1s to 1h."
@@ -114,8 +119,8 @@ class OtlpLogsSettings(OtlpEndpoint):
     signal: ClassVar[str] = "logs"
 
     url: str = Field(
-        description="The address that takes logs, such as https://collector:4318/v1/logs; "
-        "https unless it is on loopback or `insecure`."
+        description="The address that takes logs, such as https://collector:4318/v1/logs, "
+        "or with grpc https://collector:4317; https unless it is on loopback or `insecure`."
     )
 
 

@@ -29,13 +29,19 @@ def webhook_url_error(url: str) -> FieldError | None:
     return None
 
 
-def otlp_url_error(url: str, signal: str, *, insecure: bool) -> FieldError | None:
-    """Say what is wrong with the address of a collector; never repeat it, as above."""
-    host, path, found = _read(url, f"https://HOST:4318/v1/{signal}", "secrets into headersFile")
-    if found is None and path in ("", "/"):
-        found = _error("the path is missing", f"collectors take {signal} at /v1/{signal}")
+def otlp_url_error(url: str, usual_path: str, *, insecure: bool) -> FieldError | None:
+    """Say what is wrong with the address of a collector; never repeat it, as above.
+
+    `usual_path` is that for HTTP, empty for gRPC, which has paths of its own.
+    """
+    example = f"https://HOST:4318{usual_path}" if usual_path else "https://HOST:4317"
+    host, path, found = _read(url, example, "secrets into headersFile")
+    if found is None and usual_path and path in ("", "/"):
+        found = _error("the path is missing", f"most collectors have {usual_path}")
+    if found is None and not usual_path and path not in ("", "/"):
+        found = _error("with grpc there is no path", f"write {example}, or protocol: http/protobuf")
     if found is None and host and not insecure:
-        message = f"http to {host} sends {signal} unencrypted"
+        message = f"http to {host} is not encrypted"
         found = _error(message, "write https://, or allow it by insecure: true")
     return None if found is None else replace(found, path=("url",))
 

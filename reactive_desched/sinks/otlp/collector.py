@@ -1,24 +1,48 @@
-"""Sends requests to a collector of OpenTelemetry, as OTLP's protobuf over HTTP."""
+"""Sends requests to a collector of OpenTelemetry: OTLP's protobuf, over HTTP or gRPC."""
 
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol
 
+from anyio import to_thread
 from msgspec import Struct
 from yarl import URL
 
-from reactive_desched.errors import SinkUnavailable
+from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.policy.settings.otlp import OtlpEndpoint
-from reactive_desched.sinks.webhook.client import WebhookAddress, WebhookClient
+from reactive_desched.sinks.webhook.client import WebhookAddress, WebhookClient, read_client_tls
 from reactive_desched.sinks.webhook.responses import classify_response
 from reactive_desched.sinks.webhook.signing import read_secret_file
+
+if TYPE_CHECKING:  # they import a package of an extra
+    from reactive_desched.sinks.otlp.grpc_call import GrpcCall, GrpcFailure
 
 MISSING_PACKAGE: Final = (
     " needs the package opentelemetry-proto: install reactive-desched[otlp], or build the"
     " image with REQUIREMENTS=otlp"
 )
+_MISSING_GRPC: Final = (
+    "protocol grpc needs the package grpclib: install reactive-desched[otlp], or build the"
+    " image with REQUIREMENTS=otlp"
+)
+HTTP_PORT, GRPC_PORT = 4318, 4317
+_REFUSED_STATUSES: Final = frozenset({"INVALID_ARGUMENT"})
+"""The answers of gRPC that are about this one request: it will never be taken."""
+
+_GRPC_REMEDIES: Final = {
+    "UNAUTHENTICATED": "look at headersFile",
+    "PERMISSION_DENIED": "look at headersFile",
+    "UNIMPLEMENTED": "it takes no {signal} at this address: look at url",
+}
 _CONTENT_TYPE: Final = "application/x-protobuf"
+_GRPC_CALL: Final = "reactive_desched.sinks.otlp.grpc_call"
+_METHODS: Final = {
+    "traces": "trace.v1.TraceService",
+    "metrics": "metrics.v1.MetricsService",
+    "logs": "logs.v1.LogsService",
+}
 
 
 class OtlpCollector(Protocol):
@@ -37,6 +61,8 @@ def open_collector(
     endpoint: OtlpEndpoint, wall: Callable[[], float], environ: Mapping[str, str] = os.environ
 ) -> OtlpCollector:
     """Return the collector, not connected yet; `wall` is the time of day in seconds."""
+    if endpoint.protocol == "grpc":
+        return GrpcCollector(endpoint)
     return HttpCollector(endpoint, wall, environ)
 
 
@@ -71,21 +97,18 @@ class HttpCollector:
     def __init__(
         self, endpoint: OtlpEndpoint, wall: Callable[[], float], environ: Mapping[str, str]
     ) -> None:
-        address = WebhookAddress(
-            URL(endpoint.url),
-            _CONTENT_TYPE,
-            endpoint.ca_file,
-            endpoint.timeout_s,
-            endpoint.cert_file,
-            endpoint.key_file,
-        )
-        self._client = WebhookClient(address, HeadersFile(endpoint.headers_file), wall, environ)
+        headers = HeadersFile(endpoint.headers_file)
+        self._client = WebhookClient(_address(endpoint), headers, wall, environ)
         self._wall = wall
         self._remedies = _remedies(endpoint.signal)
+        self._hint = _port_hint(endpoint)
 
     async def send(self, request: bytes) -> None:
         """Post a request; raises SinkUnavailable, or EventRejected where it is never taken."""
-        reply = await self._client.post("", request)
+        try:
+            reply = await self._client.post("", request)
+        except SinkUnavailable as error:
+            raise SinkUnavailable(f"{error}{self._hint}") from None
         error = classify_response(reply, self._client.origin, self._wall(), self._remedies)
         if error is not None:
             raise error
@@ -93,6 +116,78 @@ class HttpCollector:
     async def close(self) -> None:
         """Close the connection, and end the thread that reads files."""
         await self._client.close()
+
+
+class GrpcCollector:
+    """A collector that is sent protobuf over gRPC; no proxy is used."""
+
+    def __init__(self, endpoint: OtlpEndpoint) -> None:
+        self._endpoint = endpoint
+        self._url = URL(endpoint.url)
+        self._headers = HeadersFile(endpoint.headers_file)
+        self._call: GrpcCall | None = None
+
+    async def send(self, request: bytes) -> None:
+        """Call; raises SinkUnavailable, or EventRejected where the request is never taken."""
+        headers = await to_thread.run_sync(self._headers.headers, "", 0, b"")
+        call = await self._open()
+        failure = await call.send(request, headers)
+        if failure is not None:
+            await self.close()
+            raise self._error(failure)
+
+    async def close(self) -> None:
+        """Close the connection; the next one reads the files of certificates anew."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.close()
+
+    async def _open(self) -> "GrpcCall":
+        if self._call is None:
+            try:
+                await to_thread.run_sync(import_module, _GRPC_CALL)
+            except ModuleNotFoundError as error:
+                raise SinkUnavailable(_MISSING_GRPC) from error
+            from reactive_desched.sinks.otlp.grpc_call import GrpcCall
+
+            address = _address(self._endpoint)
+            tls = None
+            if self._url.scheme == "https":
+                tls = await to_thread.run_sync(read_client_tls, address)
+            method = f"/opentelemetry.proto.collector.{_METHODS[self._endpoint.signal]}/Export"
+            self._call = GrpcCall(self._url, method, tls, self._endpoint.timeout_s)
+        return self._call
+
+    def _error(self, failure: "GrpcFailure") -> SinkUnavailable | EventRejected:
+        """Return what to raise; what a person has to put right waits like an outage."""
+        text = f"{self._url.origin()}: {failure.text}"
+        if failure.is_too_large or failure.status in _REFUSED_STATUSES:
+            return EventRejected(text)
+        if not failure.status:
+            return SinkUnavailable(text + _port_hint(self._endpoint))
+        remedy = _GRPC_REMEDIES.get(failure.status, "").format(signal=self._endpoint.signal)
+        return SinkUnavailable(f"{text}: {remedy}" if remedy else text)
+
+
+def _address(endpoint: OtlpEndpoint) -> WebhookAddress:
+    return WebhookAddress(
+        URL(endpoint.url),
+        _CONTENT_TYPE,
+        endpoint.ca_file,
+        endpoint.timeout_s,
+        endpoint.cert_file,
+        endpoint.key_file,
+    )
+
+
+def _port_hint(endpoint: OtlpEndpoint) -> str:
+    """Return what to look at where the port is the usual one of the other protocol."""
+    port = URL(endpoint.url).port
+    if endpoint.protocol == "grpc" and port == HTTP_PORT:
+        return f"; {HTTP_PORT} is the port for HTTP of most collectors, {GRPC_PORT} that for gRPC"
+    if endpoint.protocol != "grpc" and port == GRPC_PORT:
+        return f"; {GRPC_PORT} is the port for gRPC of most collectors: set protocol: grpc"
+    return ""
 
 
 def _remedies(signal: str) -> Mapping[HTTPStatus, str]:
