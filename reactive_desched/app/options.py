@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from reactive_desched.api.event import MODE_DRY_RUN, MODE_LIVE
 from reactive_desched.app.config_reload import ConfigFiles, Fingerprint, fingerprint
+from reactive_desched.app.otel_environment import OtelEnvironment, read_otel_environment
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.errors import ConfigError
 from reactive_desched.journal.cluster import ClusterIdentity
@@ -109,7 +110,8 @@ def load_dependencies(options: Options) -> Dependencies:
     Raises ConfigError where something that was written is wrong.
     """
     paths = (options.policy, *([options.settings] if options.settings else []))
-    prepare = partial(_load_config, options, paths)
+    environment = read_otel_environment(os.environ)
+    prepare = partial(_load_config, options, paths, environment)
     reload = ReloadConfig(ConfigFiles(paths, prepare), fingerprint(paths))
     configuration = prepare()
     logging = configuration.settings.logging
@@ -121,15 +123,19 @@ def load_dependencies(options: Options) -> Dependencies:
     logs.configure(level=level, style=style, stream=sys.stderr, mode=mode, also=also)
     for notice in options.warnings:
         logs.logger("flags").warning(notice)
+    for notice in environment.notices:
+        logs.logger("environment").warning(notice)
     for warning in configuration.warnings:
         logs.logger("policy").warning(str(warning))
     return _build_dependencies(options, configuration, reload, lines)
 
 
-def _load_config(options: Options, paths: tuple[str, ...]) -> Configuration:
+def _load_config(
+    options: Options, paths: tuple[str, ...], environment: OtelEnvironment
+) -> Configuration:
     """Read and check files and flags; the same at the start and at every reload."""
     read = load_runnable(paths, plugin_registry(), lenient=options.lenient)
-    return options.overrides.apply_to(read)
+    return environment.apply_to(options.overrides.apply_to(read))
 
 
 def _build_dependencies(

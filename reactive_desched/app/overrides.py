@@ -13,8 +13,9 @@ from reactive_desched.model.labels import Selector
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.leader_election import LeaderElectionSettings
+from reactive_desched.policy.settings.otlp import OtlpSettings
 from reactive_desched.policy.settings.reactive_settings import ClientSettings, ReactiveSettings
-from reactive_desched.policy.settings.recording import JournalSettings
+from reactive_desched.policy.settings.recording import JournalSettings, SinkSettings
 from reactive_desched.policy.settings.server import ServerSettings
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 
@@ -22,9 +23,10 @@ from reactive_desched.policy.yaml.diagnostics import Diagnostic
 class FlagOverrides(Struct, frozen=True):
     """Flags beside the files; None says nothing.
 
-    `leader_election` has values by the fields of its settings. It, requests and burst count before
-    the files; the node selector, the address to listen on, the old names of metrics and the
-    journal's directory only where the files say nothing about them.
+    `leader_election` and `traces` have values by the fields of their settings. The first, requests
+    and burst count before the files; the collector of traces, the node selector, the address to
+    listen on, the old names of metrics and the journal's directory only where the files say nothing
+    about them.
     """
 
     node_selector: Selector | None = None
@@ -35,6 +37,7 @@ class FlagOverrides(Struct, frozen=True):
     default_journal_dir: str | None = None
     old_metric_names: bool = False
     leader_election: Mapping[str, object] = {}
+    traces: Mapping[str, object] = {}
 
     def apply_to(self, configuration: Configuration) -> Configuration:
         """Return what the files say with these flags beside it."""
@@ -63,6 +66,11 @@ class FlagOverrides(Struct, frozen=True):
             yield Diagnostic(
                 policy.source, 0, 0, "nodeSelector", message, hint, rule=Rule.FLAG_NOT_READ
             )
+        if self.traces and configuration.settings.sinks.otlp is not None:
+            message, hint = "counts, and the flags --otel-... do not", "take one of them away"
+            yield Diagnostic(
+                policy.source, 0, 0, "sinks.otlp", message, hint, rule=Rule.FLAG_NOT_READ
+            )
 
     def _settings(self, settings: ReactiveSettings) -> ReactiveSettings:
         updates: dict[str, object] = {
@@ -70,6 +78,7 @@ class FlagOverrides(Struct, frozen=True):
             "server": self._server(settings.server),
             "journal": self._journal(settings.journal),
             "leader_election": self._leader_election(settings.leader_election),
+            "sinks": self._sinks(settings.sinks),
         }
         return settings.model_copy(update=updates)
 
@@ -96,7 +105,19 @@ class FlagOverrides(Struct, frozen=True):
                 {**written.model_dump(), **self.leader_election}
             )
         except ValidationError as error:
-            raise ConfigError(_election_problems(error)) from error
+            problems = (f"leaderElection.{each}" for each in field_problems(error))
+            raise ConfigError("\n".join(problems)) from error
+
+    def _sinks(self, sinks: SinkSettings) -> SinkSettings:
+        """Name the collector of traces; raises ConfigError for an address that is none."""
+        if not self.traces or sinks.otlp is not None:
+            return sinks
+        try:
+            otlp = OtlpSettings.model_validate(self.traces)
+        except ValidationError as error:
+            problems = ", ".join(field_problems(error))
+            raise ConfigError(f"--otel-collector-endpoint and its like: {problems}") from error
+        return sinks.model_copy(update={"otlp": otlp})
 
     def _journal(self, journal: JournalSettings) -> JournalSettings:
         if self.default_journal_dir is None or journal.directory:
@@ -104,17 +125,14 @@ class FlagOverrides(Struct, frozen=True):
         return journal.model_copy(update={"directory": self.default_journal_dir})
 
 
-def _election_problems(error: ValidationError) -> str:
-    """Say on one line for each field of leader election what is wrong with it."""
-    lines = []
+def field_problems(error: ValidationError) -> Iterator[str]:
+    """Yield for each field of a section what is wrong with it."""
     for problem in error.errors():
         cause = problem.get("ctx", {}).get("error")
         field = ".".join(str(step) for step in problem["loc"])
         if isinstance(cause, FieldErrors):
-            lines += [
-                f"leaderElection.{'.'.join(map(str, each.path)) or file_key(field)}: {each.message}"
-                for each in cause.errors
-            ]
+            for each in cause.errors:
+                path = ".".join(map(str, each.path)) or file_key(field)
+                yield f"{path}: {each.message}"
         else:
-            lines.append(f"leaderElection.{file_key(field)}: {problem['msg']}")
-    return "\n".join(lines)
+            yield f"{file_key(field)}: {problem['msg']}"

@@ -93,6 +93,15 @@ def parse_rate(text: str) -> float | None:
     return number or None
 
 
+def parse_sample_rate(text: str) -> float:
+    """Read the share of traces that is sent; what is beyond 0 and 1 counts as these."""
+    try:
+        rate = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not a number") from None
+    return min(max(rate, 0.0), 1.0)
+
+
 def parse_burst(text: str) -> int | None:
     """Read how many requests may go at once; 0 says nothing."""
     return parse_whole_number(text, 0, _MAX_BURST) or None

@@ -125,4 +125,5 @@ def _overrides(arguments: argparse.Namespace, upstream: "UpstreamOptions") -> "F
         default_journal_dir=upstream.default_journal_dir,
         old_metric_names=upstream.old_metric_names,
         leader_election=upstream.leader_election,
+        traces=upstream.traces,
     )

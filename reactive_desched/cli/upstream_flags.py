@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from reactive_desched.cli import flag_values as read
 
-ELECTION_FAMILY = "leader election"
+ELECTION_FAMILY, TRACES_FAMILY = "leader election", "traces"
 GROUP_TITLE = "flags of the SIG descheduler"
+DEFAULT_SERVICE = "descheduler"
 DEFAULT_HOST, DEFAULT_PORT = "0.0.0.0", 10258  # noqa: S104 -- where the SIG descheduler listens
 
 
@@ -70,7 +71,7 @@ SUPPORTED_FLAGS = (
     UpstreamFlag(
         "descheduling-interval",
         "DURATION",
-        "0 means `--once`; anything longer is not needed, as changes are acted on as they come",
+        "0 means `--once`; others are not needed: changes are acted on as they come",
         read.parse_interval,
         dest="interval",
     ),
@@ -166,6 +167,49 @@ SUPPORTED_FLAGS = (
         family=ELECTION_FAMILY,
     ),
     UpstreamFlag(
+        "otel-collector-endpoint",
+        "HOST:PORT",
+        "`sinks.otlp` over gRPC, if the settings have none",
+        dest="otel_endpoint",
+    ),
+    UpstreamFlag(
+        "otel-transport-ca-cert",
+        "FILE",
+        "its `caFile`; without it nothing is encrypted",
+        dest="otel_ca_file",
+        family=TRACES_FAMILY,
+    ),
+    UpstreamFlag(
+        "otel-service-name",
+        "NAME",
+        f"its `serviceName`, {DEFAULT_SERVICE} if it is not given",
+        dest="otel_service",
+        family=TRACES_FAMILY,
+    ),
+    UpstreamFlag(
+        "otel-trace-namespace",
+        "NAME",
+        "the attribute `service.namespace` of its `resourceAttributes`",
+        dest="otel_namespace",
+        family=TRACES_FAMILY,
+    ),
+    UpstreamFlag(
+        "otel-sample-rate",
+        "RATE",
+        "its `sampleRatio`; 1 and more is all, 0 and less sends nothing",
+        read.parse_sample_rate,
+        dest="otel_sample_rate",
+        family=TRACES_FAMILY,
+    ),
+    UpstreamFlag(
+        "otel-fallback-no-op-on-error",
+        "",
+        "nothing more: no controller ends because of a collector",
+        read.parse_bool,
+        dest="otel_fallback",
+        family=TRACES_FAMILY,
+    ),
+    UpstreamFlag(
         "logging-format",
         "FORMAT",
         "`text` is `--log-format console`, `json` is `--log-format json`",
@@ -201,15 +245,6 @@ IGNORED_FLAGS = (
         "--feature-gates",
         "there are no feature gates; what EvictionsInBackground does is always on",
         valued=["feature-gates"],
-    ),
-    IgnoredFlags(
-        "--otel-…",
-        "traces are sent where sinks.otlp of the settings names a collector, over HTTP",
-        ["otel-fallback-no-op-on-error"],
-        [
-            *("otel-collector-endpoint", "otel-transport-ca-cert", "otel-service-name"),
-            *("otel-trace-namespace", "otel-sample-rate"),
-        ],
     ),
     IgnoredFlags(
         "--vmodule, --log-… and klog's own",
@@ -285,14 +320,15 @@ def rows() -> Iterator[tuple[str, str]]:
 def _description() -> str:
     return (
         "A command line that begins with a flag is read as the SIG descheduler reads it: without an"
-        " interval it means --once. Underscores may stand for hyphens. Also taken, though they do"
-        f" nothing but warn at start: {', '.join(idle.family for idle in IGNORED_FLAGS)}."
-        f" The rest of {ELECTION_FAMILY}: {', '.join(as_typed(each.name) for each in _family())}."
+        " interval it means --once. Underscores may stand for hyphens. Taken"
+        f" to no effect, with a warning: {', '.join(idle.family for idle in IGNORED_FLAGS)}."
+        f" Of {ELECTION_FAMILY}: {_family(ELECTION_FAMILY)}; of {TRACES_FAMILY}:"
+        f" {_family(TRACES_FAMILY)}."
     )
 
 
-def _family() -> Iterator[UpstreamFlag]:
-    return (flag for flag in SUPPORTED_FLAGS if flag.family == ELECTION_FAMILY)
+def _family(name: str) -> str:
+    return ", ".join(as_typed(flag.name) for flag in SUPPORTED_FLAGS if flag.family == name)
 
 
 def _names(name: str) -> tuple[str, ...]:

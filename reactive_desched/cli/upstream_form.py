@@ -9,6 +9,7 @@ from typing import NamedTuple
 from reactive_desched.cli.upstream_flags import (
     DEFAULT_HOST,
     DEFAULT_PORT,
+    DEFAULT_SERVICE,
     LEADER_ELECTION_FLAGS,
     ignored_flag_notices,
 )
@@ -26,12 +27,15 @@ class UpstreamOptions(NamedTuple):
     default_journal_dir: str | None
     old_metric_names: bool
     leader_election: Mapping[str, object]
+    traces: Mapping[str, object]
     notices: tuple[str, ...]
 
 
 def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:
     """Work out what the flags come to; the environment says where the journal could go."""
     spare, once = _fallback_journal(arguments, os.environ), _once(arguments)
+    traces = _traces(arguments)
+    lacking = _lacking_package() if traces else ""
     return UpstreamOptions(
         once=once,
         listen=arguments.listen or _listen(arguments),
@@ -39,7 +43,12 @@ def read_upstream_options(arguments: argparse.Namespace) -> UpstreamOptions:
         default_journal_dir=spare,
         old_metric_names=once or arguments.bare,
         leader_election=_leader_election(arguments),
-        notices=(*ignored_flag_notices(arguments.idle), *_notices(arguments, spare)),
+        traces={} if lacking else traces,
+        notices=(
+            *ignored_flag_notices(arguments.idle),
+            *_notices(arguments, spare),
+            *([_lacking_notice(lacking)] if lacking else []),
+        ),
     )
 
 
@@ -53,6 +62,37 @@ def _leader_election(arguments: argparse.Namespace) -> dict[str, object]:
     """Return what the flags of leader election say, by the fields of its settings."""
     values = {name: getattr(arguments, name) for name in LEADER_ELECTION_FLAGS}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _traces(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return what the flags of traces say, by the fields of the sink; nothing without traces."""
+    endpoint, ca_file = arguments.otel_endpoint, arguments.otel_ca_file or ""
+    rate = 1.0 if arguments.otel_sample_rate is None else arguments.otel_sample_rate
+    if not endpoint or rate == 0:
+        return {}
+    namespace = arguments.otel_namespace
+    return {
+        "url": f"{'https' if ca_file else 'http'}://{endpoint}",
+        "protocol": "grpc",
+        "insecure": True,  # so the SIG descheduler takes a collector without a certificate
+        "ca_file": ca_file,
+        "service_name": arguments.otel_service or DEFAULT_SERVICE,
+        "resource_attributes": {"service.namespace": namespace} if namespace else {},
+        "sample_ratio": rate,
+    }
+
+
+def _lacking_package() -> str:
+    from reactive_desched.app.otel_environment import lacking_package
+
+    return lacking_package("grpc")
+
+
+def _lacking_notice(package: str) -> str:
+    return (
+        f"--otel-collector-endpoint does nothing without the package {package}: install"
+        " reactive-desched[otlp], or build the image with REQUIREMENTS=otlp"
+    )
 
 
 def _listen(arguments: argparse.Namespace) -> str | None:

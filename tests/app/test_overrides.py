@@ -10,6 +10,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
+from reactive_desched.policy.settings.otlp import OtlpSettings
 from tests.support.golden import Golden
 
 BLUE = parse_selector("pool=blue")
@@ -160,3 +161,25 @@ def test_the_settings_of_an_election_that_is_off_are_not_weighed_against_each_ot
 def test_settings_in_which_two_could_act_are_refused_with_their_place() -> None:
     with pytest.raises(ConfigError, match=r"leaderElection\.leaseDuration"):
         files(settings="leaderElection: {leaderElect: true, leaseDuration: 5s}")
+
+
+TRACES = {"url": "http://collector:4317", "protocol": "grpc", "insecure": True}
+
+
+def test_a_collector_of_flags_counts_where_the_settings_have_none(golden: Golden) -> None:
+    found = FlagOverrides(traces=TRACES).apply_to(files())
+    assert found.settings.sinks.otlp == OtlpSettings.model_validate(TRACES)
+    assert found.warnings == files().warnings
+
+    written = files(settings="sinks: {otlp: {url: 'https://ours/v1/traces'}}")
+    found = FlagOverrides(traces=TRACES).apply_to(written)
+    assert found.settings.sinks == written.settings.sinks
+    [warning] = found.warnings[len(written.warnings) :]
+    assert str(warning) == golden()
+
+
+def test_a_collector_of_flags_that_has_no_address_is_refused(golden: Golden) -> None:
+    overrides = FlagOverrides(traces={**TRACES, "url": "http://http://collector:4317"})
+    with pytest.raises(ConfigError) as caught:
+        overrides.apply_to(files())
+    assert str(caught.value) == golden()

@@ -64,7 +64,14 @@ def test_the_migration_page_has_the_table() -> None:
 
 @pytest.mark.parametrize("flag", upstream_flags.SUPPORTED_FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_with_a_meaning_is_taken(flag: upstream_flags.UpstreamFlag) -> None:
-    values = {"DURATION": "5m", "N": "1", "PORT": "1", "FORMAT": "text", "LABELS": "a=b"}
+    values = {
+        "DURATION": "5m",
+        "N": "1",
+        "PORT": "1",
+        "FORMAT": "text",
+        "LABELS": "a=b",
+        "RATE": "0.5",
+    }
     value = values.get(flag.metavar, "x") if flag.metavar else "true"
 
     parser().parse_args([*RUN, f"{upstream_flags.as_typed(flag.name)}={value}"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_desched.app import otel_environment
 from reactive_desched.app.options import Options
 from reactive_desched.app.overrides import FlagOverrides
 from reactive_desched.cli import commands, main, parser, upstream_form
@@ -135,6 +136,49 @@ def test_what_is_not_quite_the_same_is_reported(
 @pytest.mark.parametrize("words", [RUN, (*RUN, "--once"), (*RUN, "--descheduling-interval=0")])
 def test_our_own_flags_need_no_note(asked: Asked, words: tuple[str, ...]) -> None:
     assert asked(*words).warnings == ()
+
+
+COLLECTOR = "--otel-collector-endpoint=collector:4317"
+
+
+def test_the_flags_of_traces_name_a_collector_over_grpc(asked: Asked) -> None:
+    words = ("--otel-trace-namespace=infra", "--otel-service-name=mine", "--otel-sample-rate=0.1")
+    options = asked(*BARE, COLLECTOR, *words, "--otel-fallback-no-op-on-error")
+    assert options.overrides.traces == {
+        "url": "http://collector:4317",
+        "protocol": "grpc",
+        "insecure": True,
+        "ca_file": "",
+        "service_name": "mine",
+        "resource_attributes": {"service.namespace": "infra"},
+        "sample_ratio": 0.1,
+    }
+
+
+def test_traces_are_encrypted_where_an_authority_is_named(asked: Asked) -> None:
+    traces = asked(*RUN, COLLECTOR, "--otel-transport-ca-cert=ca.pem").overrides.traces
+    assert (traces["url"], traces["ca_file"]) == ("https://collector:4317", "ca.pem")
+    assert (traces["service_name"], traces["sample_ratio"]) == ("descheduler", 1.0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--otel-service-name=mine",), (COLLECTOR, "--otel-sample-rate=0")],
+    ids=["no collector", "no share"],
+)
+def test_without_a_collector_or_a_share_nothing_is_traced(
+    asked: Asked, words: tuple[str, ...]
+) -> None:
+    assert asked(*RUN, *words).overrides.traces == {}
+
+
+def test_without_the_extra_a_notice_says_that_nothing_is_traced(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    monkeypatch.setattr(otel_environment, "lacking_package", lambda protocol: f"of {protocol}")
+    options = asked(*RUN, COLLECTOR)
+    assert options.overrides.traces == {}
+    assert options.warnings == (golden(),)
 
 
 class TestThePlaceOfTheJournal:

@@ -72,6 +72,30 @@ async def test_traces_go_to_the_method_of_traces_with_the_headers_of_the_file(
     assert grpc.metadata[0]["x-scope-orgid"] == "shop"
 
 
+async def test_headers_stand_in_no_log_line(
+    grpc: GrpcReceiver, collectors: Collectors, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    environ = {"OTLP_HEADERS": "api-key=canary%20one, team = shop"}
+    settings = OtlpLogsSettings(url=grpc.url, protocol="grpc", headers_variable="OTLP_HEADERS")
+    client = open_collector(settings, lambda: 0.0, environ)
+    try:
+        await client.send(b"")
+    finally:
+        await client.close()
+    [metadata] = grpc.metadata
+    assert (metadata["api-key"], metadata["team"]) == ("canary one", "shop")
+    assert "canary" not in caplog.text
+
+
+async def test_a_variable_without_headers_is_named_and_not_shown(
+    grpc: GrpcReceiver, golden: Golden
+) -> None:
+    settings = OtlpLogsSettings(url=grpc.url, protocol="grpc", headers_variable="OTLP_HEADERS")
+    client = open_collector(settings, lambda: 0.0, {"OTLP_HEADERS": "canary"})
+    assert str(await failure(client)) == golden()
+
+
 async def test_requests_share_a_connection(grpc: GrpcReceiver, collectors: Collectors) -> None:
     client = collectors(grpc.url)
     for _ in range(3):

@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 __all__ = ["GrpcReceiver"]
 
-METHODS = {
+METHODS: Mapping[str, tuple[Any, Any]] = {
     "trace.v1.TraceService": (ExportTraceServiceRequest, ExportTraceServiceResponse),
     "metrics.v1.MetricsService": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
     "logs.v1.LogsService": (ExportLogsServiceRequest, ExportLogsServiceResponse),
@@ -55,8 +55,8 @@ class GrpcReceiver:
         """Serve on loopback, at `url`."""
         server = Server([self])
         await server.start("127.0.0.1", port, ssl=tls)
-        assert server._server is not None
-        port = server._server.sockets[0].getsockname()[1]
+        listening: Any = server._server  # it says the port nowhere else
+        port = listening.sockets[0].getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
         try:
             yield self
@@ -79,7 +79,7 @@ class GrpcReceiver:
         status, text = self.script.pop(0) if self.script else (Status.OK, "")
         if status is not Status.OK:
             raise GRPCError(status, text)
-        await stream.send_message(stream._send_type())  # type: ignore[misc]
+        await stream.send_message(stream._send_type())
         if self.hangs_up:
             transport = stream._stream._transport
             asyncio.get_running_loop().call_later(0.01, transport.close)

@@ -59,6 +59,11 @@ class OtlpEndpoint(CertificateFiles):
         default="",
         description="File with more headers, a line `name: value` for each, such as a token.",
     )
+    headers_variable: str = Field(
+        default="",
+        description="Environment variable with more headers, as `name=value,name=value`; those of "
+        "the file count before them.",
+    )
     service_name: str = Field(
         default="reactive-desched",
         min_length=1,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote
 
 from anyio import to_thread
 from msgspec import Struct
@@ -62,18 +63,36 @@ def open_collector(
 ) -> OtlpCollector:
     """Return the collector, not connected yet; `wall` is the time of day in seconds."""
     if endpoint.protocol == "grpc":
-        return GrpcCollector(endpoint)
+        return GrpcCollector(endpoint, environ)
     return HttpCollector(endpoint, wall, environ)
 
 
-class HeadersFile(Struct, frozen=True):
-    """A file with headers, a line for each; it is read for each request, so a new one counts."""
+class Headers(Struct, frozen=True):
+    """The headers of a variable and of a file, which is read for each request: a new one counts."""
 
     path: str
+    variable: str
+    environ: Mapping[str, str]
 
     def headers(self, id_: str, sent_at: int, body: bytes) -> Mapping[str, str]:
-        """Return the headers of the file; blocks. Raises SinkUnavailable, without their values."""
+        """Return the headers; blocks. Raises SinkUnavailable, without their values."""
         del id_, sent_at, body
+        return {**self._of_variable(), **self._of_file()}
+
+    def _of_variable(self) -> Mapping[str, str]:
+        """Return the headers that OpenTelemetry writes `name=value,name=value`."""
+        pairs = filter(None, self.environ.get(self.variable, "").split(","))
+        found = {}
+        for pair in pairs:
+            name, equals, value = (unquote(part.strip()) for part in pair.partition("="))
+            if not (equals and _is_header(name, value)):
+                raise SinkUnavailable(
+                    f"variable {self.variable} holds what is no header, write NAME=VALUE,NAME=VALUE"
+                )
+            found[name] = value
+        return found
+
+    def _of_file(self) -> Mapping[str, str]:
         if not self.path:
             return {}
         raw = read_secret_file("headersFile", self.path)
@@ -84,11 +103,16 @@ class HeadersFile(Struct, frozen=True):
 
     def _header(self, number: int, line: str) -> tuple[str, str]:
         name, colon, value = (part.strip() for part in line.partition(":"))
-        if not (colon and name and value and line.isascii() and line.strip().isprintable()):
+        if not (colon and _is_header(name, value)):
             raise SinkUnavailable(
                 f"headersFile {self.path}: line {number} is no header, write NAME: VALUE"
             )
         return name, value
+
+
+def _is_header(name: str, value: str) -> bool:
+    text = name + value
+    return bool(name and value and text.isascii() and text.isprintable())
 
 
 class HttpCollector:
@@ -97,7 +121,7 @@ class HttpCollector:
     def __init__(
         self, endpoint: OtlpEndpoint, wall: Callable[[], float], environ: Mapping[str, str]
     ) -> None:
-        headers = HeadersFile(endpoint.headers_file)
+        headers = _headers(endpoint, environ)
         self._client = WebhookClient(_address(endpoint), headers, wall, environ)
         self._wall = wall
         self._remedies = _remedies(endpoint.signal)
@@ -107,8 +131,8 @@ class HttpCollector:
         """Post a request; raises SinkUnavailable, or EventRejected where it is never taken."""
         try:
             reply = await self._client.post("", request)
-        except SinkUnavailable as error:
-            raise SinkUnavailable(f"{error}{self._hint}") from None
+        except SinkUnavailable as unavailable:
+            raise SinkUnavailable(f"{unavailable}{self._hint}") from None
         error = classify_response(reply, self._client.origin, self._wall(), self._remedies)
         if error is not None:
             raise error
@@ -121,10 +145,10 @@ class HttpCollector:
 class GrpcCollector:
     """A collector that is sent protobuf over gRPC; no proxy is used."""
 
-    def __init__(self, endpoint: OtlpEndpoint) -> None:
+    def __init__(self, endpoint: OtlpEndpoint, environ: Mapping[str, str]) -> None:
         self._endpoint = endpoint
         self._url = URL(endpoint.url)
-        self._headers = HeadersFile(endpoint.headers_file)
+        self._headers = _headers(endpoint, environ)
         self._call: GrpcCall | None = None
 
     async def send(self, request: bytes) -> None:
@@ -137,7 +161,7 @@ class GrpcCollector:
             raise self._error(failure)
 
     async def close(self) -> None:
-        """Close the connection; the next one reads the files of certificates anew."""
+        """Close the connection; for the next one files of certificates are read again."""
         call, self._call = self._call, None
         if call is not None:
             call.close()
@@ -167,6 +191,10 @@ class GrpcCollector:
             return SinkUnavailable(text + _port_hint(self._endpoint))
         remedy = _GRPC_REMEDIES.get(failure.status, "").format(signal=self._endpoint.signal)
         return SinkUnavailable(f"{text}: {remedy}" if remedy else text)
+
+
+def _headers(endpoint: OtlpEndpoint, environ: Mapping[str, str]) -> Headers:
+    return Headers(endpoint.headers_file, endpoint.headers_variable, environ)
 
 
 def _address(endpoint: OtlpEndpoint) -> WebhookAddress:

@@ -4,6 +4,7 @@ A request is bytes already, so that no stubs are needed. The texts of answers ar
 may repeat what was sent.
 """
 
+import logging
 import ssl
 from collections.abc import Mapping
 from typing import Final
@@ -52,6 +53,8 @@ class GrpcCall:
     """One method at one address; `tls` is None in the clear."""
 
     def __init__(self, url: URL, method: str, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+        # At level debug it logs the headers that it packs: those of the file are secrets.
+        logging.getLogger("hpack").setLevel(logging.WARNING)
         if tls is not None:
             tls.set_alpn_protocols(["h2"])
         self._channel = Channel(url.host, url.port, ssl=tls, codec=_Bytes())
