@@ -32,6 +32,11 @@ HTTP_PORT, GRPC_PORT = 4318, 4317
 _REFUSED_STATUSES: Final = frozenset({"INVALID_ARGUMENT"})
 """The answers of gRPC that are about this one request: it will never be taken."""
 
+_TOO_LARGE: Final = "RESOURCE_EXHAUSTED"
+MAX_GRPC_BYTES: Final = 4 * 1024 * 1024
+"""A server of gRPC takes no more at once where it is not set otherwise; it answers such a request
+as one beyond a quota, which passes."""
+
 _GRPC_REMEDIES: Final = {
     "UNAUTHENTICATED": "look at headersFile",
     "PERMISSION_DENIED": "look at headersFile",
@@ -158,7 +163,7 @@ class GrpcCollector:
         failure = await call.send(request, headers)
         if failure is not None:
             await self.close()
-            raise self._error(failure)
+            raise self._error(failure, len(request))
 
     async def close(self) -> None:
         """Close the connection; for the next one files of certificates are read again."""
@@ -182,10 +187,11 @@ class GrpcCollector:
             self._call = GrpcCall(self._url, method, tls, self._endpoint.timeout_s)
         return self._call
 
-    def _error(self, failure: "GrpcFailure") -> SinkUnavailable | EventRejected:
+    def _error(self, failure: "GrpcFailure", size: int) -> SinkUnavailable | EventRejected:
         """Return what to raise; what a person has to put right waits like an outage."""
         text = f"{self._url.origin()}: {failure.text}"
-        if failure.is_too_large or failure.status in _REFUSED_STATUSES:
+        is_too_large = failure.status == _TOO_LARGE and size > MAX_GRPC_BYTES
+        if is_too_large or failure.status in _REFUSED_STATUSES:
             return EventRejected(text)
         if not failure.status:
             return SinkUnavailable(text + _port_hint(self._endpoint))

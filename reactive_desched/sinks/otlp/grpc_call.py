@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 from grpclib.client import Channel
-from grpclib.const import Cardinality, Status
+from grpclib.const import Cardinality
 from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import H2Error
@@ -19,9 +19,6 @@ from msgspec import Struct
 from yarl import URL
 
 CONNECTION_CLOSED: Final = "it closed the connection without an answer"
-_TOO_LARGE: Final = "larger than max"
-"""What servers in Go say of a message that is too large, under a status that they also have for
-others."""
 
 
 class _Bytes(CodecBase):
@@ -46,7 +43,6 @@ class GrpcFailure(Struct, frozen=True):
 
     status: str
     text: str
-    is_too_large: bool = False
 
 
 class GrpcCall:
@@ -72,7 +68,7 @@ class GrpcCall:
                     await stream.send_message(request, end=True)
                     await stream.recv_message()
         except GRPCError as error:
-            return _answered(error)
+            return GrpcFailure(error.status.name, f"it answered {error.status.name}")
         except (StreamTerminatedError, H2Error):
             return GrpcFailure("", CONNECTION_CLOSED)
         except TimeoutError:
@@ -88,8 +84,3 @@ class GrpcCall:
     def close(self) -> None:
         """Close the connection."""
         self._channel.close()
-
-
-def _answered(error: GRPCError) -> GrpcFailure:
-    is_too_large = error.status is Status.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.message or "")
-    return GrpcFailure(error.status.name, f"it answered {error.status.name}", is_too_large)
