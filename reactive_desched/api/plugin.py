@@ -330,6 +330,17 @@ class Plugin(ABC, Generic[SubjectT, ArgsT]):
     def evaluate(self, subject: SubjectT, view: View) -> Opinions:
         """Return the plugin's opinions on a subject; what drives it sends back each decision."""
 
+    def still_found(self, finding: Finding, subject: SubjectT, view: View) -> Finding | None:
+        """Return a finding as it is now, None where what was wrong is so no more.
+
+        It is asked when the eviction of the pod has been decided, just before it is requested: the
+        pod is on its node as it was, `view.is_leaving` says that it leaves, and what was reserved
+        for its replacement counts. It takes no longer than a look at one node. The default goes by
+        the decision.
+        """
+        del subject, view
+        return finding
+
 
 class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
     """A condition of single pods, whatever is decided about others."""
@@ -344,6 +355,13 @@ class DeschedulePlugin(Plugin[SubjectT, ArgsT]):
         """Judge the whole subject before the first decision, which may change what is iterated."""
         for opinion in self._judge_all(subject, view):  # noqa: UP028 -- a list takes no decision
             yield opinion
+
+    def still_found(self, finding: Finding, subject: SubjectT, view: View) -> Finding | None:
+        """Judge the subject again; return what it finds of the same pod."""
+        for opinion in self._judge_all(subject, view):
+            if isinstance(opinion, Finding) and opinion.pod.uid == finding.pod_found:
+                return opinion
+        return None
 
     def sweep(self, view: View) -> Iterator[list[Finding]]:
         """Yield the findings of a full pass in portions, each filtered before its first eviction.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from reactive_desched.controller.asked_evaluations import (
     AskedEvaluation,
     AskedEvaluations,
@@ -36,6 +38,7 @@ from reactive_desched.gate.eviction_controls import (
     ChangeFollowers,
     EvictionControls,
 )
+from reactive_desched.ledger.eviction import Eviction
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.changes import Change, EvaluationAsked, ProposalAnswered, Resynced
@@ -48,7 +51,7 @@ from reactive_desched.model.evaluation import (
     EvictionResult,
     Intent,
 )
-from reactive_desched.model.findings import MoveSet
+from reactive_desched.model.findings import Finding, MoveSet
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.modes import ACT, PROPOSE
 from reactive_desched.model.objects import Node, Pod, PodKey
@@ -416,14 +419,19 @@ class Controller(IntentOwner):
         """Return the outcome of a decided eviction that must not be sent; None when it may."""
         eviction = self._ledger_of(intent).decided_here(intent.pod.uid)
         assert eviction is not None, "it has no outcome yet"
+        if (outcome := self._why_cancelled(intent, eviction)) is not None:
+            eviction.withhold()
+        return outcome
+
+    def _why_cancelled(self, intent: Intent, eviction: Eviction) -> Outcome | None:
         if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
         if pause := self.pauses.check() or self.gates.brakes.reason_to_keep(intent):
             return EVICTIONS_PAUSED.outcome(pause)
-        return self._outdated(intent, eviction.decided_at)
+        return self._outdated(intent, eviction)
 
-    def _outdated(self, intent: Intent, decided_at: float) -> Outcome | None:
-        """Return the outcome of a decision that waited too long, or whose pod differs by now."""
+    def _outdated(self, intent: Intent, eviction: Eviction) -> Outcome | None:
+        """Return the outcome of a decision that waited too long, or whose reason is gone by now."""
         decided = intent.pod
         pod = self.view.pod(decided.uid)
         if pod is None or pod.is_terminating or pod.node != decided.node:
@@ -431,14 +439,36 @@ class Controller(IntentOwner):
         if pod is not decided and _differs(pod, decided):
             return DECISION_OUTDATED.outcome("the pod has changed since the decision")
         controls = (self.observed if intent.is_observed else None) or self.gates
-        if kept := controls.opt_out(intent.context.finding):
-            return DECISION_OUTDATED.outcome(f"since the decision {kept}")
         if lost := controls.node_fit.lost_place(pod):
             return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
-        waited_s = self._clock() - decided_at
-        if waited_s > DECISION_TTL_S:
+        now = self._clock()
+        if (waited_s := now - eviction.decided_at) > DECISION_TTL_S:
             return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
+        finding = intent.context.finding
+        if (found := self._still_found(eviction, finding, controls.ledger, now)) is None:
+            message = f"what was found holds no more: {finding.message}"
+            return DECISION_OUTDATED.outcome(message)
+        if held := controls.held_since(found, now):
+            return DECISION_OUTDATED.outcome(f"since the decision {held}")
         return None
+
+    def _still_found(
+        self, eviction: Eviction, finding: Finding, ledger: EvictionLedger, now: float
+    ) -> Finding | None:
+        """Return a finding that was decided on as its plugin has it now, if at all.
+
+        Once one pod of a gang was asked to leave, the others follow it.
+        """
+        if finding.gang is not None:
+            others = (ledger.latest(uid) for uid in finding.gang.pods if uid != finding.pod.uid)
+            if any(each is not None and each.was_sent for each in others):
+                return finding
+        assert eviction.evaluation is not None, "it has no outcome yet"
+        found = self.evaluator.still_found(eviction.evaluation, now)
+        self._report_faults()
+        return found and replace(
+            finding, counts_from_s=found.counts_from_s, conflicts_with=found.conflicts_with
+        )
 
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next."""

@@ -42,7 +42,7 @@ from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, Resynced, TimePassed
-from reactive_desched.model.checked_opinions import Opinion, checked_opinion
+from reactive_desched.model.checked_opinions import Opinion, checked_finding, checked_opinion
 from reactive_desched.model.decisions import (
     DISRUPTION_BUDGET,
     Decision,
@@ -314,6 +314,29 @@ class Evaluator:
                 due = now + max(0.0, due_s - view.now_s)
                 earliest = due if earliest is None else min(earliest, due)
         return earliest
+
+    @calls_foreign_code
+    def still_found(self, evaluation: Evaluation, now: float) -> Finding | None:
+        """Return what the plugin finds now of a pod that is to be evicted, if anything.
+
+        A plugin that fails at that finds nothing: its subject is evaluated again later.
+        """
+        instance, subject = evaluation.instance, evaluation.subject
+        if not isinstance(instance, PluginInstance) or not self._is_in_force(instance):
+            return None
+        began = self._plugin_clock()
+        try:
+            decided = evaluation.finding
+            found = instance.plugin.still_found(decided, subject, instance.view)
+            is_checked = found is None or found is decided
+            return found if is_checked else checked_finding(found, _author(instance))
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            self._failed((instance, subject), error, now)
+            return None
+        finally:
+            self._time_call((instance, subject), began)
 
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Evaluate a pod again later whose eviction did not happen."""
@@ -664,8 +687,7 @@ class Evaluator:
         began = self._plugin_clock()
         try:
             opinion = next_opinion(under_way.opinions, under_way.decision)
-            instance = under_way.key[0]
-            named = None if instance.finds_for_others else instance.name
+            named = _author(under_way.key[0])
             return None if opinion is None else checked_opinion(opinion, named)
         except BaseException as error:
             if not is_fault(error):
@@ -703,6 +725,11 @@ class Evaluator:
             instance=instance,
             mode=instance.mode,
         )
+
+
+def _author(instance: PluginInstance) -> str | None:
+    """Return the name that the findings of an instance have; None where it may be any."""
+    return None if instance.finds_for_others else instance.name
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:

@@ -270,6 +270,12 @@ class DrainingPlugin(BalancePlugin[str, ArgsT]):
         del now_s
         return pod.node in cluster.index(NodeUtilization, self.rule).sources()
 
+    def still_found(self, finding: Finding, subject: str, view: View) -> Finding | None:
+        """Return the finding while the pod's node gives pods away."""
+        del subject
+        is_source = finding.pod.node in view.index(NodeUtilization, self.rule).sources()
+        return finding if is_source else None
+
     # --- the plan ---
 
     def balance(self, subject: str, view: View) -> Plan:

@@ -141,6 +141,7 @@ class EvictionControls:
             config.policy.balancing_plugins,
             self.node_fit,
         )
+        self._partners = ConflictPartnersLeaving(view, self.in_flight)
         self._policy_revision = config.policy.revision
         self._view = view
         self.ledger.add_participants(*self._participants())
@@ -190,9 +191,15 @@ class EvictionControls:
         """Build what asks a person of a profile's evictions."""
         return Approval(self.answers, self.annotated_answers, profile)
 
-    def opt_out(self, finding: Finding) -> str:
-        """Say which annotation keeps the pod of a finding now; empty for none."""
-        return self._guards.opt_out(finding)
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say why a finding that was decided on is no reason to evict its pod any more.
+
+        Empty where it is one still. The finding is as its plugin has it now.
+        """
+        if held := self._guards.held_since(finding) or self.move_sets.lapsed(finding):
+            return held
+        partners = self._partners.check(finding, now)
+        return "" if partners is None else partners.message
 
     def protections(self, evictor: DefaultEvictor, profile: str) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""
@@ -202,7 +209,7 @@ class EvictionControls:
             evictor.filters,
             self._guards,
             MinReadyNodes(self._view),
-            ConflictPartnersLeaving(self._view, self.in_flight),
+            self._partners,
             *evictor.namespace_filters,
             *self.brakes.filters_of(profile),
             UnlessCleanUp(self.memory),

@@ -534,6 +534,11 @@ GUARDS: Final = (
 """Every guard, in the order in which they are asked."""
 
 
+_ASKED_AGAIN: Final = frozenset(
+    {GuardName.STANDING_TIME, GuardName.DO_NOT_EVICT, GuardName.DO_NOT_DISRUPT}
+)
+
+
 class Guards:
     """Asks every guard that the settings leave on for the finding's plugin."""
 
@@ -577,15 +582,17 @@ class Guards:
                 return refusal.ending(end)
         return None
 
-    def opt_out(self, finding: Finding) -> str:
-        """Say which annotation keeps the pod of a finding now; empty where none does.
+    def held_since(self, finding: Finding) -> str:
+        """Say what holds the pod of a finding that all guards let go before; empty for nothing.
 
-        It is asked once more before the request: a watch may have brought the annotation late.
+        It is asked before the request, of the guards that read neither the pod's own eviction nor
+        those of its workload.
         """
         for guard in self._active(finding.plugin):
-            if guard.name is GuardName.DO_NOT_EVICT:
+            if guard.name in _ASKED_AGAIN:
                 hold = guard.check(finding, self._inputs)
-                return "" if hold is None else hold.message
+                if hold is not None:
+                    return hold.message
         return ""
 
     def remark(self, finding: Finding) -> str:

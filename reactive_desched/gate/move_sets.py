@@ -260,6 +260,18 @@ class MoveSets:
             return waiting
         return self._begin(finding, moved, now)
 
+    def lapsed(self, finding: Finding) -> str:
+        """Say why the pod of a set that has begun need not leave any more; empty where it has to.
+
+        Its node lost the taint of the set, or the pod waits no more that room was made for.
+        """
+        if (moved := finding.move_set) is None:
+            return ""
+        if moved.rooms:
+            return "" if self._waits(moved) else f"{self._named(moved)} waits for room no more"
+        has_taint = not self._marks or moved.node in self._view.index(ConsolidatedNodes).names
+        return "" if has_taint else f"node {moved.node} has lost the taint {CONSOLIDATING}"
+
     def explain(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Return what keeps a pod of a set, as far as that is so without another look at all."""
         if not self.asks_for_all(finding, now):

@@ -168,6 +168,7 @@ class Eviction:
     __slots__ = (
         "_is_inherited",
         "_is_taken_over",
+        "_is_withheld",
         "controller_uid",
         "decided_at",
         "decided_s",
@@ -247,7 +248,7 @@ class Eviction:
         self.followed_up_at: float | None = None
         self.finding_holds = False
         self.passed_over: tuple[PodKey, ...] = ()
-        self._is_inherited = self._is_taken_over = False
+        self._is_inherited = self._is_taken_over = self._is_withheld = False
 
     # --- what it is about ---
 
@@ -325,6 +326,16 @@ class Eviction:
         """Note which record has its request, when that was sent, and by which evictor."""
         self.request_id, self.evictor = request_id, evictor
         self.requested_at = sent_at
+
+    def withhold(self) -> None:
+        """Note that the request is not sent, also where its record was written."""
+        self._is_withheld = True
+
+    @property
+    def was_sent(self) -> bool:
+        """Say whether the pod was asked to leave, and the request did not fail."""
+        was_requested = self.requested_at is not None and not self._is_withheld
+        return was_requested and (self.outcome is None or self.leaves)
 
     def end(self, outcome: Outcome, now: float) -> None:
         """Note its outcome."""

@@ -101,9 +101,14 @@ class Finding(Struct, frozen=True, gc=False):
     gang: GangMove | None = None
 
     @property
+    def pod_found(self) -> PodKey:
+        """The pod that the plugin found: the first one of a gang, else the finding's own."""
+        return self.pod.uid if self.gang is None else self.gang.pods[0]
+
+    @property
     def is_companion(self) -> bool:
         """Say whether the pod leaves because another one of its gang was found."""
-        return self.gang is not None and self.gang.pods[0] != self.pod.uid
+        return self.pod_found != self.pod.uid
 
 
 class RequeueAfter(Struct, frozen=True, gc=False):

@@ -260,6 +260,13 @@ class CustomPriorityPlugin(BalancePlugin[str, CustomPriorityArgs]):
         for pod in self._pods_on(subject, view):
             yield self._finding(pod, level, targets)
 
+    def still_found(self, finding: Finding, subject: str, view: View) -> Finding | None:
+        """Return the finding while the pod's node is of its level, and there are cheaper ones."""
+        del subject
+        levels, level = self._levels(view), finding.place_rank
+        is_of_level = level is not None and levels.level_of(finding.pod.node) == level
+        return finding if level is not None and is_of_level and levels.below(level) else None
+
     def sweep(self, view: View) -> Plan:
         """Go through the levels, and evict from each node as koordinator does."""
         levels = self._levels(view)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from pydantic import Field
 
 from reactive_desched.api.balance_plugin import BalancePlugin, Plan, SweepFilters
-from reactive_desched.api.plugin import View
+from reactive_desched.api.plugin import View, next_opinion
 from reactive_desched.api.possible_names import OwnerKindNames
 from reactive_desched.api.scope import NamespacedArgs
 from reactive_desched.draining.obstacles import (
@@ -22,7 +22,7 @@ from reactive_desched.draining.obstacles import (
     protected_by,
 )
 from reactive_desched.model.changes import Change, PodChange, PodEvictabilityChanged, Resynced
-from reactive_desched.model.decisions import Decision
+from reactive_desched.model.decisions import Decision, Evict
 from reactive_desched.model.findings import AllNodesBut, Finding, RequeueAfter
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.subjects import NodeSubject
@@ -112,6 +112,18 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
             replicas.total -= surplus
             yield RequeueAfter(_LOOK_AGAIN_S)
         yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).names)
+
+    def still_found(self, finding: Finding, subject: ReplicaGroup, view: View) -> Finding | None:
+        """Plan the group again: of each node it finds those pods first that leave already."""
+        plan, decision = self.balance(subject, view), None
+        while (opinion := next_opinion(plan, decision)) is not None:
+            if not isinstance(opinion, Finding):
+                decision = None
+            elif opinion.pod.uid == finding.pod.uid:
+                return opinion
+            else:
+                decision = Evict(opinion)
+        return None
 
     def describe(self, pod: Pod, view: View) -> str:
         """Say for each owner how many of its pods are on the node, of how many."""

@@ -203,6 +203,17 @@ class FragmentationAwarePlugin(BalancePlugin[str, FragmentationAwareArgs]):
             if (yield self._finding(each, targets)).pod_leaves:
                 return
 
+    def still_found(self, finding: Finding, subject: str, view: View) -> Finding | None:
+        """Return the finding while the shares are more equal without the pod, as far as they may.
+
+        Other pods that leave do not count.
+        """
+        uid = finding.pod.uid
+        found = self._candidates(
+            subject, view, lambda pod: pod.uid == uid or not view.is_leaving(pod)
+        )
+        return finding if any(each.pod.uid == uid for each in at_once(found)) else None
+
     def sweep(self, view: View) -> Plan:
         """Evict the best pod that fits elsewhere from every node, as koordinator does."""
         names = self._names(view)

@@ -109,6 +109,12 @@ class LowNodeLoadPlugin(BalancePlugin[str, LowNodeLoadArgs]):
         asked = [ask for pool in self._pools for ask in self._obstacles(pool, look).of_pod()]
         return lambda pod: next(filter(None, (ask(pod) for ask in asked)), "")
 
+    def still_found(self, finding: Finding, subject: str, view: View) -> Finding | None:
+        """Return the finding while a pool has the pod's node for one on which too much is used."""
+        del subject
+        node, loads = finding.pod.node, (view.index(NodeLoads, each.rule) for each in self._pools)
+        return finding if any(each.is_source(node) for each in loads) else None
+
     def is_misplaced(self, pod: Pod, cluster: Cluster, now_s: float) -> bool:
         """Say whether the pod's node was measured to be loaded too much, for pods like it."""
         fresh_after_s = now_s - self.args.node_metric_expiration_seconds

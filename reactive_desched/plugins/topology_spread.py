@@ -170,6 +170,13 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
             yield RequeueAfter(min(wait_s for _, wait_s, _ in absent))
         yield from _propose(moves)
 
+    def still_found(self, finding: Finding, subject: SpreadGroup, view: View) -> Finding | None:
+        """Return the finding while the skew of the constraint exceeds its maxSkew.
+
+        Pods that leave count until they are gone, and their replacements once they are there.
+        """
+        return finding if self._counts(view).is_skewed(subject) else None
+
     def describe(self, pod: Pod, view: View) -> str:
         """Say for each constraint in which the pod counts how even its domains are."""
         index = view.index(SpreadGroups)

@@ -195,6 +195,21 @@ async def test_a_dear_node_of_which_one_pod_is_kept_gives_none_and_is_not_closed
     assert (controller.evicted_names, controller.writes) == ([], [])
 
 
+async def test_a_set_whose_taint_a_person_takes_off_ends_before_its_next_request() -> None:
+    rests = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 600.0})
+    controller = Consolidating(max_concurrent=1, moves=rests)
+    controller.evictor.slow_s = 1.0
+    controller.sync_and_resume(*NODES, A, B, C)
+    async with controller.running(), anyio.create_task_group() as group:
+        group.start_soon(controller.consolidation.run)
+        await controller.evictor.called.wait()
+        closed = controller.node("n1")
+        controller.deliver(replace(closed, taints=(), resource_version=99))
+        await anyio.sleep(60)
+        assert len(controller.evicted_names) == 1
+        group.cancel_scope.cancel()
+
+
 async def test_a_taint_is_taken_off_where_no_plugin_closes_nodes_any_more() -> None:
     controller = Consolidating(by_levels(autoCordon=False))
     controller.sync_and_resume(small("n1", EMPTYING), small("n2", cpu="1"), A, B, C)

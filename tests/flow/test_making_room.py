@@ -146,6 +146,19 @@ async def test_a_place_that_is_kept_for_no_one_ends_and_the_pod_that_waits_gets_
     assert sorted(controller.evicted_names) == ["a", "b", "m"]
 
 
+async def test_no_further_pod_moves_for_one_that_waits_no_more() -> None:
+    controller = MakingRoom(max_concurrent=1)
+    controller.evictor.slow_s = 1.0
+    controller.sync_and_resume(*CLUSTER, waits())
+    async with controller.running(), anyio.create_task_group() as group:
+        group.start_soon(controller.rooms.run)
+        await controller.evictor.called.wait()
+        controller.update("big", node="n2")
+        await anyio.sleep(60)
+        assert len(controller.evicted_names) == 1
+        group.cancel_scope.cancel()
+
+
 async def test_the_pod_is_nominated_before_the_first_one_leaves_and_until_it_is_bound() -> None:
     controller = MakingRoom()
     controller.sync_and_resume(*CLUSTER, waits())

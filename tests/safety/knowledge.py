@@ -30,8 +30,7 @@ class Knowledge:
     the StatefulSets with fewer Ready pods than they want, and `ready_since` the Ready pods.
     `unfit_until` is until when a node had a taint that is a reason to evict, `inf` where it has
     one, and `changed_at` when its labels or taints changed last. `taints_since` has the taints of
-    each node as they are, since when, and `taints_gone` of those that were taken off when that was
-    and for how long they had stood. `drained_since` are the nodes that an autoscaler empties, and
+    each node as they are, since when. `drained_since` are the nodes that an autoscaler empties, and
     `bound_at` is when pods were first seen on their node.
     """
 
@@ -44,7 +43,6 @@ class Knowledge:
         self.unfit_until: dict[str, float] = {}
         self.changed_at: dict[str, float] = {}
         self.taints_since: dict[str, dict[tuple[str, str, str], float]] = {}
-        self.taints_gone: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
         self.drained_since: dict[str, float] = {}
         self.bound_at: dict[str, float] = {}
 
@@ -149,8 +147,6 @@ class Knowledge:
         if before is None or features(before) != features(node):
             self.changed_at[name] = now
         stood, taints = self.taints_since.get(name, {}), [_taint(t) for t in _taints(node)]
-        gone = (since for each, since in stood.items() if each not in taints)
-        self.taints_gone[name] += ((now, now - since) for since in gone)
         self.taints_since[name] = {
             each: stood.get(each, now) for each in taints if each[0] not in NO_REASON
         }

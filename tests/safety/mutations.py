@@ -143,6 +143,10 @@ def _terminating_is_evicted() -> list[Patch]:
     return [Patch(executor_module, "outcome_from_lookup", outcome)]
 
 
+def _not_judged_again() -> list[Patch]:
+    return [Patch(Controller, "_still_found", lambda _self, _eviction, finding, *_: finding)]
+
+
 def _not_told_of_brakes() -> list[Patch]:
     return [Patch(Brakes, "reason_to_keep", lambda *_: "")]
 
@@ -208,6 +212,7 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "lost watches": lambda: _off(ResourceEventHandler, "mark_stale"),
     "cancelling": lambda: _off(Controller, "cancelled"),
     "outdated decisions": lambda: _off(Controller, "_outdated"),
+    "findings before sending": _not_judged_again,
     "age of decisions": lambda: [Patch(controller_module, "DECISION_TTL_S", inf)],
     "intent before request": _sent_before_written,
     "who ended a terminating pod": _terminating_is_evicted,

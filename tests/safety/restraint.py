@@ -188,23 +188,20 @@ def opt_outs(asked: Asked) -> Iterator[str]:
 
 
 def reasons(asked: Asked) -> Iterator[str]:
-    """A node has a taint that counts; that of a cordon does not."""
+    """A node has a taint that counts now; that of a cordon does not."""
     if asked.place.plugin != TAINTS_PLUGIN:
         return
-    if asked.told.unfit_until.get(asked.place.node, -inf) < asked.now - OLD_S:
+    if asked.told.unfit_until.get(asked.place.node, -inf) < asked.now:
         yield f"node {asked.place.node} has no taint to leave it for"
 
 
 def standing_times(asked: Asked) -> Iterator[str]:
-    """A taint of the node has stood for its time, in the eyes of this process."""
+    """A taint that the node has now has stood for its time, in the eyes of this process."""
     if asked.place.plugin != TAINTS_PLUGIN or not asked.is_on(GuardName.STANDING_TIME):
         return
     node, told = asked.place.node, asked.told
     wanted_s = asked.world.config.settings.guards.standing_times.other_taints_s
     stood = [asked.now - since for since in told.taints_since.get(node, {}).values()]
-    stood += (
-        stood_s for gone_at, stood_s in told.taints_gone[node] if asked.now - gone_at <= OLD_S
-    )
     if stood and max(stood) < wanted_s - SLACK:
         yield f"no taint of node {node} has stood for {wanted_s:g} s"
 

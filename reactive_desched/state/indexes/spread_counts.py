@@ -171,6 +171,14 @@ class SpreadCounts(Index):
             tally.complete()
             self._update_skewed(group)
 
+    def is_skewed(self, group: SpreadGroup) -> bool:
+        """Say whether the counted pods of a group differ by more than its maxSkew.
+
+        They may, where not all have been counted yet.
+        """
+        tally = self._tallies.get(group)
+        return group in self._skewed or (tally is not None and not tally.is_complete)
+
     def recount(self, pod: Pod) -> list[SpreadGroup]:
         """Ask again whether a pod counts; return the groups that it alters, as announced.
 
