@@ -532,8 +532,8 @@ class DisruptionObserved(
         str,
         _described(
             "The reason of the pod's condition DisruptionTarget, as Kubernetes has it; without "
-            "that condition NamespaceGone, OwnerGone, ScaledDown, RolledOut or Deleted (nothing "
-            "says by whom)."
+            "that condition NamespaceGone, OwnerGone, JobEnded, ScaledDown, RolledOut or Deleted "
+            "(nothing says by whom)."
         ),
     ]
     message: Annotated[str, _described("The same for people, with what else is known.")] = ""

@@ -14,13 +14,15 @@ from reactive_desched.model.changes import WorkloadChanged
 from reactive_desched.model.disruptions import (
     CAUSES,
     DELETED,
+    JOB_ENDED,
     NAMESPACE_GONE,
     OWNER_GONE,
     ROLLED_OUT,
     SCALED_DOWN,
     EndedPod,
 )
-from reactive_desched.model.objects import Namespace, OwnerReference, Pod, ReplicaSet
+from reactive_desched.model.job_tries import SUSPENDED
+from reactive_desched.model.objects import Job, Namespace, OwnerReference, Pod, ReplicaSet
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.state.indexes.workload_pods import WorkloadPods
@@ -32,7 +34,7 @@ ROLLOUT_KEPT_S: Final = 5.0
 MAX_ROLLOUTS: Final = 10_000
 """So many rollouts are kept, of one workload each; then the oldest is forgotten."""
 
-CAUSES_READ: Final = ("deployments", "statefulsets", "replicasets", "namespaces")
+CAUSES_READ: Final = ("deployments", "statefulsets", "replicasets", "jobs", "namespaces")
 """The resources whose objects explain deletions."""
 
 _UNDER_WAY: Final = float("inf")
@@ -119,6 +121,8 @@ class DeletionCauses:
         for each in deletion.owners:
             if self._is_owner_gone(each):
                 return deletion.ended(OWNER_GONE, each.named(pod.namespace))
+            if why := self._why_job_gave_up(each):
+                return deletion.ended(JOB_ENDED, f"{each.named(pod.namespace)}: {why}")
         uid = deletion.owners[-1].uid
         workload = self._view.workload(uid)
         if workload is None or len(deletion.owners) > _KNOWN_DEPTH:
@@ -136,7 +140,17 @@ class DeletionCauses:
         rollout, until = self._rollouts.get(uid, ("", 0.0))
         return rollout if now <= until else ""
 
+    def _why_job_gave_up(self, owner: OwnerReference) -> str:
+        job = self._view.store(Job).get(owner.uid) if owner.is_batch_job else None
+        if job is None or job.tries is None:
+            return ""
+        if job.tries.is_over:
+            return "it has ended"
+        return SUSPENDED if job.tries.makes_no_pod == SUSPENDED else ""
+
     def _is_owner_gone(self, owner: OwnerReference) -> bool:
+        if owner.is_batch_job:
+            return self._view.is_readable("jobs") and self._view.store(Job).get(owner.uid) is None
         if (resource := _RESOURCES.get(owner.kind)) is None or not self._view.is_readable(resource):
             return False
         if owner.kind == _REPLICA_SET:

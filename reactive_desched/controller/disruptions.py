@@ -22,6 +22,7 @@ from reactive_desched.model.changes import (
 )
 from reactive_desched.model.disruptions import (
     CAUSES,
+    DELETED,
     OWNER_GONE,
     EndedPod,
     RememberedEnd,
@@ -264,7 +265,8 @@ class Disruptions:
         """Record a deletion that is explained; have any other wait for its explanation."""
         now, deletion = self._clock(), self._causes.first_seen(pod)
         ended = self._causes.explain(deletion, now)
-        if ended.is_explained and ended.cause != OWNER_GONE:  # or its owner is not seen yet
+        # An owner that is gone may not be seen yet, and what ends a Job comes after its pods.
+        if ended.is_explained and ended.cause not in (OWNER_GONE, DELETED):
             self._record(ended, deletion.seen_s)
             return
         if not self._unexplained:

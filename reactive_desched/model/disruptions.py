@@ -13,6 +13,7 @@ OWNER_GONE: Final = "OwnerGone"
 NAMESPACE_GONE: Final = "NamespaceGone"
 SCALED_DOWN: Final = "ScaledDown"
 ROLLED_OUT: Final = "RolledOut"
+JOB_ENDED: Final = "JobEnded"
 
 CAUSES: Final = {
     "PreemptionByScheduler": "the scheduler preempts it for a pod of higher priority",
@@ -25,6 +26,7 @@ CAUSES: Final = {
     NAMESPACE_GONE: "its namespace is being deleted",
     SCALED_DOWN: "its owner wants fewer pods",
     ROLLED_OUT: "its owner replaces it in a rollout",
+    JOB_ENDED: "its Job has ended or is suspended",
     DELETED: "it was deleted, and nothing says by whom",
 }
 """What each cause means; those of the condition DisruptionTarget are Kubernetes' own, and open."""

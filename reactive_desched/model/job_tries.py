@@ -8,6 +8,10 @@ UNLIMITED: Final = 2**31 - 1
 """The backoffLimit of a Job that has one for each index, and names none for the whole."""
 
 
+SUSPENDED: Final = "it is suspended"
+"""What `JobTries.makes_no_pod` says of a Job whose pods are deleted until it goes on."""
+
+
 class FailureRule(Struct, frozen=True, gc=False):
     """A rule of a podFailurePolicy: what it does, and about which pods.
 

@@ -14,8 +14,10 @@ from reactive_desched.controller import disruptions as disruptions_module
 from reactive_desched.controller.deletion_causes import ROLLOUT_KEPT_S
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.history import PastEviction
+from reactive_desched.model.job_tries import SUSPENDED, JobTries
 from reactive_desched.model.objects import (
     Deployment,
+    Job,
     Namespace,
     OwnerReference,
     Pod,
@@ -176,12 +178,20 @@ async def test_a_deletion_has_the_cause_that_its_owner_shows(
     assert (ended.cause, ended.is_explained, ended.is_marked) == (cause, is_explained, False)
 
 
+def batch_job(**tries: Any) -> Job:
+    return Job("owner-batch", tries=JobTries(**tries))
+
+
 @pytest.mark.parametrize(
     ("owner", "of_state", "cause", "is_explained"),
     [
         (None, (), "Deleted", False),
         ("DaemonSet/agent", (), "Deleted", True),
-        ("Job/batch", (), "Deleted", True),
+        ("Job/batch", (), "OwnerGone", True),
+        ("Job/batch", (batch_job(),), "Deleted", True),
+        ("Job/batch", (batch_job(is_over=True),), "JobEnded", True),
+        ("Job/batch", (batch_job(makes_no_pod=SUSPENDED),), "JobEnded", True),
+        ("Job/batch", (batch_job(makes_no_pod="another manages it"),), "Deleted", True),
         ("StatefulSet/db", (), "OwnerGone", True),
         ("StatefulSet/db", (StatefulSet("default", "db", "owner-db"),), "Deleted", False),
         (
@@ -204,6 +214,18 @@ async def test_a_deletion_is_unexplained_only_where_the_owner_would_know(
 
 
 # --- watches of several resources, of which one is later than another ---
+
+
+async def test_the_end_of_a_job_may_arrive_a_moment_after_its_pods_are_deleted() -> None:
+    work = pod("work", on="n2", owner="Job/batch")
+    async with following(batch_job(), work) as flow:
+        flow.deliver(leaving(work))
+        await anyio.sleep(disruptions_module.UNEXPLAINED_S - 0.1)
+        assert causes(flow) == [], "it may still be explained"
+        flow.deliver(batch_job(is_over=True))
+        await anyio.sleep(0.2)
+
+    assert causes(flow) == [("work", "JobEnded")]
 
 
 def rolled_out_and_done(flow: FakeEdgesController) -> None:

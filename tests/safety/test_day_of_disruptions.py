@@ -13,7 +13,7 @@ from reactive_desched.api.event import DISRUPTION_OBSERVED, EVICTION_SUCCEEDED
 from reactive_desched.journal.events import read_events
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.eviction import evict
-from reactive_desched.sim.node_switch import ANNOTATION, SHUTDOWN
+from reactive_desched.sim.node_switch import ANNOTATION, DOWN, SHUTDOWN
 from reactive_desched.sim.objects import Obj, labels_of
 from reactive_desched.sim.pods import is_active, node_of
 from reactive_desched.sim.profiles import Pace
@@ -49,13 +49,25 @@ EXPECTED = {
     "orphaned": "OwnerGone",
     "homeless": "NamespaceGone",
     "deleted": "Deleted",
+    "drained": "EvictionByEvictionAPI",
+    "unreachable": "DeletionByTaintManager",
+    "autoscaled": "ScaledDown",
+    "set-scaled": "ScaledDown",
+    "set-rolled": "RolledOut",
+    "job-failed": "JobEnded",
+    "job-suspended": "JobEnded",
+    "job-late": "JobEnded",
+    "job-gone": "OwnerGone",
     "ours": OURS,
 }
-"""The cause of the end of the pods of each workload, which runs on a node of its own."""
+"""The cause of the end of the pods of each workload, which runs on a node of its own.
+
+One whose name begins with `set` is a StatefulSet, with `job` a Job of two pods, else a Deployment.
+"""
 
 
 class Day(Story):
-    """Twelve workloads on as many nodes; every hour something ends the pods of one."""
+    """Workloads on a node each; every hour something ends a pod of one, or all of them."""
 
     def prepare(self) -> None:
         """Create a node and a workload for each cause, and one node for what comes after it."""
@@ -66,16 +78,8 @@ class Day(Story):
         store.create("nodes", node("spare", cpu="64", labels={"spare": "true"}))
         for app in EXPECTED:
             store.create("nodes", node(app, labels={"for": app}))
-            stays = app == "preempted"
-            spec = workload(
-                app,
-                1,
-                cpu="3",
-                priorityClassName="low",
-                affinity=_on(app, is_only=stays),
-            )
             meta = {"name": app, "namespace": "home" if app == "homeless" else "default"}
-            store.create("deployments", {"metadata": meta, "spec": spec})
+            store.create(_resource(app), {"metadata": meta, "spec": _spec(app)})
 
     async def play_day(self) -> None:
         """End the pods of each workload in its way, one an hour."""
@@ -134,13 +138,68 @@ class Day(Story):
         """Delete the pod."""
         self.world.store.delete("pods", "default", self._pod("deleted")["metadata"]["name"])
 
+    def end_drained(self) -> None:
+        """Drain the node as `kubectl drain` does: cordon it, and evict its pod."""
+        store = self.world.store
+        store.modify(
+            "nodes", "", "drained", lambda it: {**it, "spec": {**it["spec"], "unschedulable": True}}
+        )
+        evict(store, "default", self._pod("drained")["metadata"]["name"], DeleteOptions())
+
+    def end_unreachable(self) -> None:
+        """Switch the node's kubelet off for ten minutes."""
+        self._set_annotations("nodes", {"name": "unreachable"}, {ANNOTATION: DOWN})
+
+    def end_autoscaled(self) -> None:
+        """Scale by a measure of which the pods use next to nothing; the lost node is back."""
+        self._set_annotations("nodes", {"name": "unreachable"}, {})
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "autoscaled"}
+        limit = {"type": "Utilization", "averageUtilization": 80}
+        metric = {"type": "Resource", "resource": {"name": "cpu", "target": limit}}
+        spec = {"scaleTargetRef": target, "maxReplicas": 2, "metrics": [metric]}
+        meta = {"name": "autoscaled", "namespace": "default"}
+        self.world.store.create("horizontalpodautoscalers", {"metadata": meta, "spec": spec})
+
+    def end_set_scaled(self) -> None:
+        """Want no pod of a StatefulSet any more."""
+        self._edit("set-scaled", replicas=0)
+
+    def end_set_rolled(self) -> None:
+        """Want another template of a StatefulSet."""
+        self._edit("set-rolled", template=workload("set-rolled", 1, cpu="2")["template"])
+
+    def end_job_failed(self) -> None:
+        """Have one of its pods fail, which ends the Job and its other pod."""
+        pod, *_ = self._pods("job-failed")
+        name = pod["metadata"]["name"]
+
+        def fail(current: Obj) -> Obj:
+            return {**current, "status": {**current["status"], "phase": "Failed"}}
+
+        self.world.store.modify("pods", "default", name, fail, subresource="status")
+
+    def end_job_suspended(self) -> None:
+        """Suspend the Job."""
+        self._edit("job-suspended", suspend=True)
+
+    def end_job_late(self) -> None:
+        """Give the Job a deadline that has passed."""
+        self._edit("job-late", activeDeadlineSeconds=60)
+
+    def end_job_gone(self) -> None:
+        """Delete the Job."""
+        self.world.store.delete("jobs", "default", "job-gone")
+
     def end_ours(self) -> None:
         """Give the node a taint that the policy is about."""
         self._taint_node("ours", "gpu:NoSchedule")
 
     def _pod(self, app: str) -> Obj:
-        (pod,) = (each for each in self.world.store.list("pods") if _is_of(each, app))
+        (pod,) = self._pods(app)
         return pod
+
+    def _pods(self, app: str) -> list[Obj]:
+        return [each for each in self.world.store.list("pods") if _is_of(each, app)]
 
     def _annotate_pod(self, app: str, annotations: Mapping[str, str]) -> None:
         meta = self._pod(app)["metadata"]
@@ -148,8 +207,28 @@ class Day(Story):
 
     def _edit(self, app: str, **fields: Any) -> None:
         self.world.store.modify(
-            "deployments", "default", app, lambda it: {**it, "spec": {**it["spec"], **fields}}
+            _resource(app), "default", app, lambda it: {**it, "spec": {**it["spec"], **fields}}
         )
+
+
+def _resource(app: str) -> str:
+    kinds = {"set": "statefulsets", "job": "jobs"}
+    return kinds.get(app.partition("-")[0], "deployments")
+
+
+def _spec(app: str) -> Obj:
+    """Return the spec of a workload, whose pods are one or two."""
+    resource = _resource(app)
+    has_two = resource == "jobs" or app == "autoscaled"
+    fields: Obj = {"priorityClassName": "low", "affinity": _on(app, is_only=app == "preempted")}
+    if resource == "jobs":
+        fields["restartPolicy"] = "Never"
+    annotations = {"sim.reactive-desched/profile": "steady", "sim.reactive-desched/usage-cpu": "1m"}
+    cpu = "1" if has_two else "3"
+    spec = workload(app, 2 if has_two else 1, cpu=cpu, annotations=annotations, **fields)
+    if resource != "jobs":
+        return spec
+    return {"template": spec["template"], "parallelism": 2, "completions": 2, "backoffLimit": 0}
 
 
 def _is_of(pod: Obj, app: str) -> bool:
@@ -197,4 +276,5 @@ def test_the_record_names_the_cause_of_the_end_of_every_pod_of_a_day(tmp_path: P
             causes.setdefault(apps[event.data.who.uid], []).append(event.data.cause)
         elif event.type == EVICTION_SUCCEEDED:
             causes.setdefault(apps[event.data.who.uid], []).append(OURS)
-    assert causes == {app: [cause] for app, cause in EXPECTED.items()}
+    pairs = ("job-suspended", "job-late", "job-gone")
+    assert causes == {app: [cause] * (1 + (app in pairs)) for app, cause in EXPECTED.items()}

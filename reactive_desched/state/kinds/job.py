@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import field
 
 from reactive_desched.model.changes import WorkloadChanged
-from reactive_desched.model.job_tries import UNLIMITED, FailureRule, JobTries
+from reactive_desched.model.job_tries import SUSPENDED, UNLIMITED, FailureRule, JobTries
 from reactive_desched.model.objects import Job
 from reactive_desched.state.kinds.interning import (
     InternTables,
@@ -164,7 +164,7 @@ def _why_no_pod(spec: BatchJobSpec, status: BatchJobStatus) -> str:
     if spec.managed_by not in (None, "", _OURS):
         return f"{spec.managed_by} manages it, whose rules are not known here"
     if spec.suspend:
-        return "it is suspended"
+        return SUSPENDED
     if spec.completions is None and status.succeeded:
         return "it has no completions, and begins no pod once one has succeeded"
     return ""
