@@ -5,8 +5,14 @@ from collections.abc import Callable, Iterable
 from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.resources import RESOURCES, Resource
 from reactive_desched.sim.status import bad_request, cause, forbidden, not_found
+from reactive_desched.sim.storage_classes import default_class
 
-__all__ = ["admit_namespace", "admit_priority", "admit_service_account"]
+__all__ = [
+    "admit_namespace",
+    "admit_priority",
+    "admit_service_account",
+    "admit_storage_class",
+]
 
 _DEFAULT_ACCOUNT = "default"
 _DEFAULT_POLICY = "PreemptLowerPriority"
@@ -44,6 +50,12 @@ def admit_service_account(pod: Obj, find: Callable[[str, str], Obj | None]) -> N
             f' "{name}" not found'
         )
         raise forbidden(RESOURCES["pods"], name_of(pod), text)
+
+
+def admit_storage_class(claim: Obj, classes: Iterable[Obj]) -> None:
+    """Give a claim that names no class the default one, where there is one."""
+    if claim["spec"].get("storageClassName") is None and (name := default_class(classes)):
+        claim["spec"]["storageClassName"] = name
 
 
 def admit_priority(pod: Obj, classes: Iterable[Obj]) -> None:

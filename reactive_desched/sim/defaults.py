@@ -13,11 +13,13 @@ from reactive_desched.sim.pod_defaults import (
 )
 from reactive_desched.sim.resources import Resource
 
-__all__ = ["IN_USE", "apply_create_defaults", "apply_defaults"]
+__all__ = ["BOUND", "IN_USE", "apply_create_defaults", "apply_defaults"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 IN_USE = "kubernetes.io/pvc-protection"
 """The finalizer that keeps a claim while a pod uses it."""
+BOUND = "kubernetes.io/pv-protection"
+"""The finalizer that keeps a volume while a claim has it."""
 _NO_LIMIT = 2**31 - 1
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _FIRST_COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -144,6 +146,9 @@ def _replication_controller(obj: Obj) -> None:
 def _stateful_set(obj: Obj) -> None:
     spec = _template(obj)
     _fill(spec, replicas=1, podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
+    for claim in spec.get("volumeClaimTemplates") or ():
+        _claim(claim)
+        _fill(claim, apiVersion="v1", kind="PersistentVolumeClaim", status={"phase": "Pending"})
     retained = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     _fill(retained, whenDeleted="Retain", whenScaled="Retain")
     strategy = spec.setdefault("updateStrategy", {})
@@ -241,6 +246,23 @@ def _claim(obj: Obj) -> None:
     _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
 
 
+def _volume(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    _fill(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+    if not spec.get("storageClassName"):
+        spec.pop("storageClassName", None)
+    if spec.get("hostPath"):
+        _fill(spec["hostPath"], type="")
+
+
+def _new_volume(obj: Obj) -> None:
+    obj["status"] = {
+        "phase": "Pending",
+        "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"],
+    }
+    obj["metadata"]["finalizers"] = [*obj["metadata"].get("finalizers", ()), BOUND]
+
+
 def _new_claim(obj: Obj) -> None:
     obj["status"] = {"phase": "Pending"}
     finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -317,6 +339,7 @@ _EVERY_WRITE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "services": _service,
         "horizontalpodautoscalers": _autoscaler,
         "persistentvolumeclaims": _claim,
+        "persistentvolumes": _volume,
         "limitranges": _limit_range,
         "priorityclasses": _priority_class,
         "secrets": _secret,
@@ -336,5 +359,6 @@ _ON_CREATE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "services": _new_service,
         "horizontalpodautoscalers": _new_autoscaler,
         "persistentvolumeclaims": _new_claim,
+        "persistentvolumes": _new_volume,
     }
 )

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.storage_classes import DEFAULT_CLASS
 from reactive_desched.sim.store import Store
 
 __all__ = ["seed"]
@@ -53,8 +54,18 @@ _ROLES: Mapping[str, tuple[str, list[Obj]]] = MappingProxyType(
 """Roles that every cluster has, the group that each is bound to, and what it allows."""
 
 
+_STORAGE: Obj = {
+    "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
+    "provisioner": "sim.reactive-desched/disk",
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""The storage class of claims that name none, as the one of kind: with the first pod of a claim."""
+
+
 def seed(store: Store) -> None:
-    """Create what every cluster has: namespaces, system priority classes, the first roles."""
+    """Create what every cluster has: namespaces, classes of priority and storage, first roles."""
+    store.create("storageclasses", _STORAGE)
     for name in _NAMESPACES:
         store.create("namespaces", {"metadata": {"name": name}})
         store.create("serviceaccounts", {"metadata": {"name": "default", "namespace": name}})

@@ -108,6 +108,7 @@ class Store:
             apply_limit_ranges(new, self.list("limitranges", namespace_of(new)))
             new["status"]["qosClass"] = qos_class(new["spec"])
         if resource == "persistentvolumeclaims":
+            admission.admit_storage_class(new, self.list("storageclasses"))
             check_claim(new, self.list("limitranges", namespace_of(new)))
         validation.check_create(kind, new)
         if self.get(resource, namespace_of(new), name_of(new)) is not None:

@@ -20,9 +20,7 @@ from tests.support.two_planes import Plane, Planes
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 
-KNOWN = {
-    "parallel_stateful_set": "the simulator has a volume for every claim, whatever its class",
-}
+KNOWN: dict[str, str] = {}
 """Programs that show a difference of docs/explain/known-flaws.md."""
 
 
@@ -37,9 +35,9 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         wait_until(lambda: "ready:" in process.tail(5), within_s=60, what="the simulator")
         (url, *_) = re.findall(r"http://\S+", process.tail(5))
-        # A cluster of its own has no PriorityClass that holds for all pods.
-        classes = "apis/scheduling.k8s.io/v1/priorityclasses"
-        Plane("simulated", url, "").send("DELETE", f"{classes}/standard")
+        # A cluster of its own has no PriorityClass for all pods, and no class for all claims.
+        for classes in ("scheduling.k8s.io/v1/priorityclasses", "storage.k8s.io/v1/storageclasses"):
+            Plane("simulated", url, "").send("DELETE", f"apis/{classes}/standard")
         yield url
         assert "Traceback" not in process.tail(1000)
     finally:

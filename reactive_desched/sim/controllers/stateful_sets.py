@@ -7,7 +7,7 @@ from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
 from reactive_desched.sim.index import PodIndex
-from reactive_desched.sim.objects import Obj, clone, labels_of, name_of, namespace_of
+from reactive_desched.sim.objects import Obj, clone, labels_of, merged, name_of, namespace_of
 from reactive_desched.sim.pods import (
     Key,
     controller_of,
@@ -19,11 +19,13 @@ from reactive_desched.sim.pods import (
     is_terminating,
     key_of,
     ready_since,
+    reference_to,
 )
 from reactive_desched.sim.store import Event, Store
 
 __all__ = ["StatefulSets", "stateful_pod"]
 
+_DELETE: Final = "Delete"
 _REVISION: Final = "controller-revision-hash"
 
 
@@ -69,8 +71,37 @@ class StatefulSets(Reconciler):
     def _advance(self, view: "_View") -> None:
         """Fill the places in order, then shrink from the end, then update from the end."""
         self._wake_when_available(view)
+        self._retain_claims(view)
         if self._fill(view) and self._shrink(view):
             self._update(view)
+
+    def _retain_claims(self, view: "_View") -> None:
+        """Have claims belong to the set, or to a pod too many, where they go with these."""
+        policy = view.owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        if _DELETE not in policy.values():
+            return
+        namespace, own_uid = namespace_of(view.owner), view.owner["metadata"]["uid"]
+        for ordinal, pod in view.pods.items():
+            owner = view.owner if policy.get("whenDeleted") == _DELETE else None
+            if ordinal not in view.places and policy.get("whenScaled") == _DELETE:
+                owner = pod
+            for template in view.owner["spec"].get("volumeClaimTemplates") or ():
+                name = f"{template['metadata']['name']}-{name_of(pod)}"
+                claim = self.store.get("persistentvolumeclaims", namespace, name)
+                if claim is not None:
+                    self._own_claim(claim, owner, own_uid, pod)
+
+    def _own_claim(self, claim: Obj, owner: Obj | None, set_uid: str, pod: Obj) -> None:
+        """Give a claim this owner of the two, or neither."""
+        before = claim["metadata"].get("ownerReferences") or []
+        ours = (set_uid, pod["metadata"]["uid"])
+        after = [each for each in before if each["uid"] not in ours]
+        after += [] if owner is None else [reference_to(owner)]
+        if after != before:
+            meta = merged(claim["metadata"], ownerReferences=after or None)
+            self.store.modify(
+                "persistentvolumeclaims", *key_of(claim), lambda now: {**now, "metadata": meta}
+            )
 
     def _fill(self, view: "_View") -> bool:
         """Make what is missing; False when an earlier pod must become ready first."""

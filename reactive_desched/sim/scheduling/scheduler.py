@@ -60,6 +60,7 @@ from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom, SchedulerC
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED, best_of
 from reactive_desched.sim.scheduling.spread import pod_topology_spread
 from reactive_desched.sim.scheduling.volumes import VolumeBook
+from reactive_desched.sim.storage_classes import SELECTED_NODE
 from reactive_desched.sim.store import Event, Store
 
 __all__ = ["FILTERS", "NAME", "Scheduler", "nodes_to_find"]
@@ -98,7 +99,7 @@ class Scheduler:
     watches = frozenset(
         {
             *("pods", "nodes", "namespaces", "persistentvolumeclaims", "persistentvolumes"),
-            "reservations",
+            *("storageclasses", "reservations"),
         }
     )
 
@@ -143,6 +144,9 @@ class Scheduler:
                 self._room_changed = True
             case "namespaces":
                 self.picture.see_namespace(event.object, gone=gone)
+            case "storageclasses":
+                self.volumes.see_class(event.object, gone=gone)
+                self._room_changed = True
             case "persistentvolumeclaims":
                 self.volumes.see_claim(event.object, gone=gone)
                 self._room_changed = True
@@ -308,7 +312,12 @@ class Scheduler:
         if len(rooms) > 1:
             best = best_of(candidate, rooms, self.picture, self._scoring)
         names = [room.name for room in best]
-        self._bind(pod, self._choose(names, namespace_of(pod), name_of(pod)))
+        node = self._choose(names, namespace_of(pod), name_of(pod))
+        if waiting := self.volumes.waiting(candidate):
+            self._ask_for_volumes(waiting, node)
+            self._backlog.put_off(key_of(pod), now, heeds_neighbours=False)  # until it has them
+        else:
+            self._bind(pod, node)
 
     def _preempt(
         self, pod: Obj, candidate: Candidate, reasons: Mapping[str, Sequence[str]], now: float
@@ -382,6 +391,15 @@ class Scheduler:
         bind(self._store, namespace, name, node, {} if place is None else place.annotations)
         note = f"Successfully assigned {namespace}/{name} to {node}"
         self._recorder.normal(pod, "Scheduled", "Binding", note)
+
+    def _ask_for_volumes(self, claims: Iterable[Obj], node: str) -> None:
+        def selected(current: Obj) -> Obj:
+            meta = current["metadata"]
+            annotations = {**(meta.get("annotations") or {}), SELECTED_NODE: node}
+            return {**current, "metadata": {**meta, "annotations": annotations}}
+
+        for claim in claims:
+            self._store.modify("persistentvolumeclaims", *key_of(claim), selected)
 
     def _summary(self, failures: Mapping[str, Sequence[str]]) -> str:
         """Count the reasons against nodes; those not looked at do not match by their name."""

@@ -1,4 +1,4 @@
-"""The least a scheduler must know of storage: where a bound volume can be reached from."""
+"""Keeps what a scheduler asks of storage: where volumes are reached, which claims wait for it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -11,6 +11,7 @@ from reactive_desched.sim.objects import Obj, labels_of, name_of
 from reactive_desched.sim.pods import Key, key_of
 from reactive_desched.sim.scheduling.filters import Candidate, Check, Unresolvable
 from reactive_desched.sim.scheduling.scheduler_cache import NodeRoom
+from reactive_desched.sim.storage_classes import is_waiting_for_pod
 
 __all__ = ["VolumeBook"]
 
@@ -41,15 +42,36 @@ class VolumeBook:
     """Claims and volumes as they are now; bounded by what exists."""
 
     def __init__(self) -> None:
-        self._bound_to: dict[Key, str] = {}
+        self._claims: dict[Key, Obj] = {}
+        self._classes: dict[str, Obj] = {}
         self._volumes: dict[str, _Volume] = {}
 
     def see_claim(self, claim: Obj, *, gone: bool = False) -> None:
         """Take note of a claim."""
         if gone:
-            self._bound_to.pop(key_of(claim), None)
+            self._claims.pop(key_of(claim), None)
         else:
-            self._bound_to[key_of(claim)] = str(claim.get("spec", {}).get("volumeName") or "")
+            self._claims[key_of(claim)] = claim
+
+    def see_class(self, storage_class: Obj, *, gone: bool = False) -> None:
+        """Take note of a storage class."""
+        if gone:
+            self._classes.pop(name_of(storage_class), None)
+        else:
+            self._classes[name_of(storage_class)] = storage_class
+
+    def waiting(self, pod: Candidate) -> list[Obj]:
+        """Return the claims of a pod that get their volume when it has a node."""
+        found = (self._claims.get((pod.namespace, name)) for name in pod.needs.claims)
+        return [claim for claim in found if claim is not None and self._waits(claim)]
+
+    def _waits(self, claim: Obj) -> bool:
+        spec = claim["spec"]
+        storage_class = self._classes.get(spec.get("storageClassName", ""))
+        is_bound = bool(spec.get("volumeName"))
+        return (
+            not is_bound and storage_class is not None and is_waiting_for_pod(storage_class, claim)
+        )
 
     def see_volume(self, volume: Obj, *, gone: bool = False) -> None:
         """Take note of a volume."""
@@ -64,10 +86,12 @@ class VolumeBook:
             return None
         volumes: list[_Volume] = []
         for claim in pod.needs.claims:
-            bound_to = self._bound_to.get((pod.namespace, claim))
-            if bound_to is None:
+            found = self._claims.get((pod.namespace, claim))
+            if found is None:
                 return _always((Unresolvable(f'persistentvolumeclaim "{claim}" not found'),))
-            volume = self._volumes.get(bound_to)
+            if self._waits(found):
+                continue
+            volume = self._volumes.get(found.get("spec", {}).get("volumeName") or "")
             if volume is None:
                 return _always(_UNBOUND)
             volumes.append(volume)

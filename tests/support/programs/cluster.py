@@ -490,7 +490,63 @@ def collected_pods(planes: Planes) -> None:
     planes.agree("both run", lambda plane: as_seen(pods_of(plane)))
 
 
+def claims_and_volumes(planes: Planes) -> None:
+    """Bind claims to volumes that somebody made: by name, by size, by class; and let them go."""
+    claims, volumes = core(planes, "persistentvolumeclaims"), "api/v1/persistentvolumes"
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+    def claim(name: str, **spec: object) -> Object:
+        return {"metadata": {"name": name}, "spec": {**asked, **spec}}
+
+    def volume(name: str, size: str, **spec: object) -> None:
+        path = {"hostPath": {"path": "/tmp/x"}, "storageClassName": planes.namespace}
+        fields = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"]}
+        meta = {"name": f"{planes.namespace}-{name}"}
+        planes.send("POST", volumes, {"metadata": meta, "spec": {**fields, **path, **spec}})
+
+    def look(plane: Plane) -> object:
+        own = (v for v in plane.items(volumes) if v["metadata"]["name"].startswith(plane.namespace))
+        there = [[v["metadata"]["name"], _bound(v), v["spec"].get("claimRef")] for v in own]
+        return there, [[c["metadata"]["name"], _bound(c), c["spec"]] for c in plane.items(claims)]
+
+    planes.send("POST", claims, claim("first", storageClassName=planes.namespace))
+    planes.agree("no volume", look)
+    volume("small", "1Mi")
+    volume("shared", "1Gi", accessModes=["ReadOnlyMany"])
+    volume("other", "1Gi", storageClassName="")
+    planes.agree("none that suits", look)
+    volume("large", "9Gi")
+    planes.agree("one that suits", look)
+    volume("third", "3Gi", persistentVolumeReclaimPolicy="Retain")
+    volume("second", "2Gi")
+    planes.agree("two more", look)
+    planes.send("POST", claims, claim("next", storageClassName=planes.namespace))
+    planes.agree("the smallest", look)
+    third = {"storageClassName": planes.namespace, "volumeName": f"{planes.namespace}-third"}
+    planes.send("POST", claims, claim("named", **third))
+    planes.send("POST", claims, claim("lost", **{**third, "volumeName": "no-such-volume"}))
+    planes.agree("by its name", look)
+    planes.send("DELETE", f"{claims}/named")
+    planes.agree("released", look)
+    planes.send("POST", claims, claim("again", storageClassName=planes.namespace))
+    planes.agree("a released one is not taken", look)
+    for each in ("small", "shared", "other", "large", "third", "second"):
+        planes.send("DELETE", f"{volumes}/{planes.namespace}-{each}", only=_kind)
+
+
+def _kind(body: Object) -> object:
+    return body["kind"]
+
+
+def _bound(obj: Object) -> list[object]:
+    """Return what says whether a claim or a volume is bound."""
+    status, meta = obj["status"], obj["metadata"]
+    annotations = sorted((meta.get("annotations") or {}).items())
+    return [status.get("phase"), status.get("capacity"), status.get("accessModes"), annotations]
+
+
 CLUSTER = (
+    claims_and_volumes,
     disruption_budgets,
     budgets_of_workloads,
     quotas,
