@@ -33,7 +33,7 @@ def is_waiting_for_pod(storage_class: Obj, claim: Obj) -> bool:
 
 
 def makes_volumes(storage_class: Obj) -> bool:
-    """Say whether a volume is made for each claim; if not, somebody makes them beforehand."""
+    """Say whether a volume is made for each claim; if not, a person does."""
     return storage_class.get("provisioner") != _NO_PROVISIONER
 
 

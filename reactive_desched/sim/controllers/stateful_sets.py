@@ -76,7 +76,7 @@ class StatefulSets(Reconciler):
             self._update(view)
 
     def _retain_claims(self, view: "_View") -> None:
-        """Have claims belong to the set, or to a pod too many, where they go with these."""
+        """Give claims the owner with which they go: the set, or a pod that is too many."""
         policy = view.owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         if _DELETE not in policy.values():
             return
