@@ -48,11 +48,15 @@ class EvictionExecutor:
     async def execute(self, intent: Intent, owner: IntentOwner) -> EvictionResult:
         """Journal the intent, send the eviction request, and journal the outcome.
 
-        Its `owner` is asked before each of the first two steps whether it is cancelled, the first
-        time when the state shows what happened before the decision.
+        Its `owner` is asked before each of the first two steps whether it is cancelled: the first
+        time when the state shows what happened before the decision, which is not waited for where
+        it is cancelled already. Else those that waited for their turn too long would hold up all
+        behind them until those have, too.
         """
-        await self._evictor.caught_up()
-        if (outcome := owner.cancelled(intent)) is not None:
+        if (outcome := owner.cancelled(intent)) is None:
+            await self._evictor.caught_up()
+            outcome = owner.cancelled(intent)
+        if outcome is not None:
             return EvictionResult(intent, outcome, self._clock())
         try:
             intent_id = await self._recorder.record_intent(intent)

@@ -133,6 +133,22 @@ async def test_what_shows_only_when_the_state_has_caught_up_keeps_the_pod() -> N
     assert [name for _, name, _ in bench.ledger.lines] == ["other", "other"]
 
 
+async def test_evictions_that_waited_too_long_hold_up_none_behind_them() -> None:
+    class SlowServer(FakeEvictor):
+        async def caught_up(self) -> None:
+            await anyio.sleep(3)
+
+    old = [f"old-{number}" for number in range(20)]
+    async with Bench(max_concurrent=1, server=SlowServer()).running() as bench:
+        bench.submit("first", *old, "new")
+        await anyio.sleep(1)
+        bench.superseded |= dict.fromkeys(old, "the decision waited 6 s for its turn")
+        await anyio.sleep(6)
+
+    assert bench.asked == ["first", "new"]
+    assert [name for name, result in bench.results if result == "cancelled"] == old
+
+
 async def test_a_request_is_known_while_the_server_has_not_answered_it() -> None:
     async with Bench().running() as bench:
         bench.server.slow_s = 30
