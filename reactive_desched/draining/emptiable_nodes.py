@@ -93,7 +93,7 @@ class EmptiableNodes:
 
     def count(self) -> Generator[None, None, None]:
         """Look at every node that is eligible, one in each step."""
-        for name in list(self._view.node_names()):
+        for name in self._view.node_names():
             found = self._view.pods_of(NodeSubject(name))
             number = self._number_of(name)
             if found is not None and number is not None:
@@ -138,8 +138,12 @@ class EmptiableNodes:
                 yield self._giver(each)
             else:
                 yield None
+        yield from self.drop()
+
+    def drop(self) -> Generator[None, None, None]:
+        """Drop the nodes that were counted, in steps: thousands at once would take milliseconds."""
         while self._cheapest:
-            del self._cheapest[-_DROPPED:]  # thousands at once would take milliseconds
+            del self._cheapest[-_DROPPED:]
             yield None
 
     def leaving(self, name: str) -> int:

@@ -94,6 +94,7 @@ class NodeEmptyingPlugin(BalancePlugin[str, ArgsT]):
         nodes = EmptiableNodes(view, self.rules, trial.number_of)
         yield from with_pauses(nodes.count(), every=1)
         if (enough := self.enough(nodes, view)) <= 0:
+            yield from with_pauses(nodes.drop(), every=1)
             return
         givers: list[Giver[Pod]] = []
         for giver in nodes.givers():

@@ -70,7 +70,7 @@ class PendingRooms:
     def begin(self) -> Generator[None, None, None]:
         """Look at every node that is eligible; pods that leave already count no more."""
         takers: list[int] = []
-        for name in list(self._view.node_names()):
+        for name in self._view.node_names():
             yield
             found = self._view.pods_of(NodeSubject(name))
             number = self._trial.number_of(name)

@@ -56,7 +56,7 @@ class TriedMoves:
             yield
         sums = dict.fromkeys(_COMPARED, 0.0)
         nodes = 0
-        for number, slot in enumerate(list(self._nodes.slots()), 1):
+        for number, slot in enumerate(self._nodes.slots(), 1):
             if (node := self._nodes.node(slot)) is not None:
                 nodes += 1
                 for resource in _COMPARED:

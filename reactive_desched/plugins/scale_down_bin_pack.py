@@ -198,7 +198,7 @@ class ScaleDownBinPackPlugin(BalancePlugin[str, ScaleDownBinPackArgs]):
     def _nodes(self, view: View) -> Generator[None, None, list[RankedNode]]:
         """List the nodes meant, each with its pods, one in each step."""
         nodes: list[RankedNode] = []
-        for name in list(view.node_names()):
+        for name in view.node_names():
             found = view.pods_of(NodeSubject(name))
             if found is not None and self.args.selects(found[0]):
                 nodes.append(self._node(*found, view))

@@ -1,18 +1,21 @@
 """No step of a plan looks at every node: what holds the event loop is counted in Python calls."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from inspect import getgeneratorlocals
 from typing import Any
 
 import pytest
 
 from reactive_desched.api.balance_plugin import BalancePlugin
 from reactive_desched.draining.load_args import LowNodeLoadArgs
+from reactive_desched.draining.pending_rooms import PendingRooms
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.decisions import TOTAL_LIMIT_REACHED
-from reactive_desched.model.findings import Finding
+from reactive_desched.model.findings import LOOKS_PER_SLICE, Finding
 from reactive_desched.model.objects import HOSTNAME_LABEL, ClusterObject
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
+from reactive_desched.plugins.consolidate_nodes import ConsolidateNodesArgs, ConsolidateNodesPlugin
 from reactive_desched.plugins.fragmentation_aware import (
     FragmentationAwareArgs,
     FragmentationAwarePlugin,
@@ -21,14 +24,21 @@ from reactive_desched.plugins.high_node_utilization import (
     HighNodeUtilizationArgs,
     HighNodeUtilizationPlugin,
 )
+from reactive_desched.plugins.keep_nodes_free import KeepNodesFreeArgs, KeepNodesFreePlugin
 from reactive_desched.plugins.low_node_load import LowNodeLoadPlugin
 from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
+from reactive_desched.plugins.make_room_for_pending import MakeRoomForPendingArgs
+from reactive_desched.plugins.scale_down_bin_pack import (
+    ScaleDownBinPackArgs,
+    ScaleDownBinPackPlugin,
+)
 from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
-from reactive_desched.primitives.long_answers import PORTION
-from reactive_desched.state.cluster import ClusterState
+from reactive_desched.primitives import bits
+from reactive_desched.primitives.long_answers import PORTION, at_once
+from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.indexes.node_loads import NodeLoads
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import build_view, plugin_from_policy
@@ -193,6 +203,71 @@ def test_the_nodes_of_a_pool_are_classed_and_ordered_in_steps() -> None:
     assert len(steps) >= NODES
     assert len(list(found)) >= NODES / PORTION
     assert [each.load.name for each in classes.of(*classes.by_class)] == sorted(loads.selected)
+
+
+def keep_free(view: Any) -> Any:  # a generator
+    plugin = plugin_from_policy(KeepNodesFreePlugin, KeepNodesFreeArgs, nodes=1)
+    return plugin.balance(next(iter(plugin.subjects(Resynced(), view))), view)
+
+
+def consolidate(view: Any) -> Iterator[object]:
+    plugin = plugin_from_policy(ConsolidateNodesPlugin, ConsolidateNodesArgs)
+    return plugin.balance(next(iter(plugin.subjects(Resynced(), view))), view)
+
+
+def make_room(view: Any) -> Iterator[object]:
+    return PendingRooms(view, MakeRoomForPendingArgs().rules, at_once(view.try_moves())).begin()
+
+
+def rank(view: Any) -> Iterator[object]:
+    return plugin_from_policy(ScaleDownBinPackPlugin, ScaleDownBinPackArgs).deletion_costs(view)
+
+
+@pytest.mark.parametrize("begin", [keep_free, consolidate, make_room, rank])
+def test_no_step_lists_every_node(
+    begin: Callable[[Any], Iterator[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, looked = ClusterState(), [0]
+    for number in range(3 * LOOKS_PER_SLICE):
+        state.upsert(node(f"n{number:04}"))
+        state.upsert(pod(f"p{number:04}", on=f"n{number:04}", owner="ReplicaSet/web"))
+    state.upsert(node("free"))
+    view = build_view(state, wall_clock=lambda: 1.0)
+
+    def counted(items: Iterable[Any]) -> Iterator[Any]:
+        for each in items:
+            looked[-1] += 1
+            yield each
+
+    names, slots_in = ClusterView.node_names, bits.slots_in
+    monkeypatch.setattr(ClusterView, "node_names", lambda self: counted(names(self)))
+    monkeypatch.setattr(bits, "slots_in", lambda found: counted(slots_in(found)))
+
+    steps = begin(view)
+    looked[:] = [0]
+    for opinion in steps:
+        looked.append(0)
+        if isinstance(opinion, Finding):
+            break
+
+    assert sum(looked) >= 3 * LOOKS_PER_SLICE
+    assert max(looked) <= LOOKS_PER_SLICE + 1
+
+
+def test_no_step_of_a_plan_frees_every_node_that_it_counted() -> None:
+    state = ClusterState()
+    for number in range(NODES):
+        state.upsert(node(f"n{number:04}"))
+        state.upsert(pod(f"p{number:04}", on=f"n{number:04}", owner="ReplicaSet/web"))
+    state.upsert(node("free"))
+    view = build_view(state, wall_clock=lambda: 1.0)
+    plan, left = keep_free(view), list[int]()
+    for _ in plan:
+        if (counted := getgeneratorlocals(plan).get("nodes")) is not None:
+            left.append(len(counted._cheapest))
+
+    assert max(left) == NODES
+    assert left[-1] < NODES / 2
 
 
 def test_no_step_of_a_plan_of_a_spread_looks_closely_at_every_domain() -> None:

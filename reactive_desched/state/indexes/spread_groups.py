@@ -33,13 +33,13 @@ class IncludedNodes:
         self._uncounted: dict[str, None] | None = None
 
     def count(self, cluster: Cluster) -> Iterator[None]:
-        """Count the nodes, one in each step, unless they are counted already.
+        """List the nodes, then count them, one in each step, unless they are counted already.
 
         The cluster may change between two steps, and others may take steps meanwhile.
         """
         if self._uncounted is None:
-            names = [info.name for info in cluster.node_infos()]
-            self._uncounted = dict.fromkeys(reversed(names))
+            self._uncounted = {info.name: None for info in cluster.node_infos()}
+            yield
         while self._uncounted:
             name, _ = self._uncounted.popitem()
             info = cluster.node_info(name)
