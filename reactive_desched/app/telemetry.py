@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from reactive_desched.app.options import Dependencies
@@ -40,22 +40,19 @@ async def open_telemetry(deps: Dependencies) -> AsyncIterator[Telemetry]:
     if settings.metrics is None and settings.logs is None:
         yield Telemetry()
         return
-    from reactive_desched.sinks.otlp.exporters import Origin
+    from reactive_desched.sinks.otlp.exporters import Origin, running
 
     origin = Origin(socket.gethostname())
-    async with AsyncExitStack() as stack:
-        exports = []
-        for export, content in _exports(deps, settings, origin):
-            deps.metrics.register(export)
-            await stack.enter_async_context(export.running(content))
-            exports.append(export)
-        yield Telemetry(origin, *exports)
+    exports = [*_exports(deps, settings, origin)]
+    deps.metrics.register(*(export for export, _ in exports))
+    async with running(*exports):
+        yield Telemetry(origin, *(export for export, _ in exports))
 
 
 def _exports(
     deps: Dependencies, settings: TelemetrySettings, origin: "Origin"
 ) -> "Iterator[tuple[Export, Content]]":
-    """Yield each signal with its content; lines come first, so that they are closed last."""
+    """Yield each signal with its content."""
     from reactive_desched.sinks.otlp.collector import open_collector
     from reactive_desched.sinks.otlp.exporters import Export, LinesContent, MetricsContent
 

@@ -2,6 +2,10 @@
 
 import json
 import re
+import socket
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -47,15 +51,27 @@ def collector(folder: Path, port: int, protocol: str = "http") -> ChildProcess:
     return ChildProcess("otelcol", (program, "--config", str(file)), folder / "collector.log")
 
 
+@pytest.mark.parametrize("by", ["settings", "flags", "environment"])
 def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away(
-    tmp_path: Path,
+    tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
-    settings = taint_settings(f"sinks: {{otlp: {{url: 'http://127.0.0.1:{port}/v1/traces'}}}}")
-    taking = collector(tmp_path, port)
+    settings = taint_settings()
+    options: tuple[str, ...] = ()
+    if by == "settings":
+        url = f"http://127.0.0.1:{port}/v1/traces"
+        settings = taint_settings(f"sinks: {{otlp: {{url: '{url}'}}}}")
+    elif by == "flags":
+        options = (f"--otel-collector-endpoint=127.0.0.1:{port}",)
+    else:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    taking = collector(tmp_path, port, "http" if by == "settings" else "grpc")
     with (
         simulator(tmp_path, 40) as cluster,
-        ControllerProcess(tmp_path, cluster.kubeconfig, TAINT_POLICY, settings) as controller,
+        ControllerProcess(
+            tmp_path, cluster.kubeconfig, TAINT_POLICY, settings, options
+        ) as controller,
     ):
         cluster.set_taints("node-1", "gpu")
         wait_until(lambda: events(controller), within_s=120, what="replacements are Ready")
@@ -98,6 +114,57 @@ def test_metrics_and_log_lines_arrive_and_the_last_ones_at_the_end(
             assert {"the controller is stopping", "evicted"} <= taken(taking, LINE)
         finally:
             taking.kill()
+
+
+def test_a_sweep_sends_its_metrics_and_lines_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    (policy := tmp_path / "policy.yaml").write_text(TAINT_POLICY)
+    argv = [sys.executable, "-m", "reactive_desched", "run", "--once", "--policy", str(policy)]
+    taking = collector(tmp_path, port)
+    with simulator(tmp_path, 40) as cluster:
+        options = ["--kubeconfig", str(cluster.kubeconfig), "--journal", str(tmp_path / "journal")]
+        taking.start()
+        try:
+            wait_until(lambda: answers(port), within_s=60, what="the collector answers")
+            subprocess.run([*argv, *options, "--listen=127.0.0.1:0"], check=True, timeout=120)
+            wait_until(
+                lambda: (
+                    "the sweep is complete" in taken(taking, LINE)
+                    and "descheduler_loop_duration_seconds" in taken(taking, METRIC)
+                ),
+                within_s=30,
+                what="the collector has the last line and metrics of the sweep",
+            )
+        finally:
+            taking.kill()
+
+
+def test_a_collector_that_does_not_answer_holds_the_end_for_no_whole_request(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{{url: 'http://127.0.0.1:{silent.getsockname()[1]}/v1/all', timeout: 1m}}"
+        settings = taint_settings(
+            f"telemetry: {{metrics: {url}, logs: {url}}}", f"sinks: {{otlp: {url}}}"
+        )
+        with (
+            simulator(tmp_path, 40) as cluster,
+            ControllerProcess(tmp_path, cluster.kubeconfig, TAINT_POLICY, settings) as controller,
+        ):
+            cluster.set_taints("node-1", "gpu")
+            wait_until(lambda: events(controller), within_s=120, what="replacements are Ready")
+            began = time.monotonic()
+            assert controller.stop() == 0
+            assert time.monotonic() - began < 20  # a request may take a minute
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def metric_names(controller: ControllerProcess) -> set[str]:

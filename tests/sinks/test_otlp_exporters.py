@@ -23,7 +23,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from reactive_desched.policy.settings.otlp import OtlpLogsSettings, OtlpMetricsSettings
 from reactive_desched.sinks.otlp import exporters, points
 from reactive_desched.sinks.otlp.collector import open_collector
-from reactive_desched.sinks.otlp.exporters import Export, LinesContent, MetricsContent, Origin
+from reactive_desched.sinks.otlp.exporters import (
+    Export,
+    LinesContent,
+    MetricsContent,
+    Origin,
+    running,
+)
 from reactive_desched.telemetry import line_queue, logs
 from reactive_desched.telemetry.line_queue import LineQueue
 from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
@@ -251,7 +257,7 @@ async def test_metrics_that_failed_are_sent_anew_soon_and_with_one_warning(
     receiver.answer(503, 503)
     async with (
         exporting(settings, log) as export,
-        export.running(metrics_of(settings, registry(DEPTH.value(1.0)))),
+        running((export, metrics_of(settings, registry(DEPTH.value(1.0))))),
     ):
         await until(lambda: len(receiver.posts) == 3 and export.is_up)
         assert export.error == ""
@@ -340,7 +346,7 @@ async def test_what_is_logged_while_lines_are_sent_is_not_sent(
 
     posts: list[bytes] = []
     export = Export(settings, Chatty(), RecordedLog())
-    async with export.running(LinesContent(settings, queue, ORIGIN)):
+    async with running((export, LinesContent(settings, queue, ORIGIN))):
         logs.logger("controller").info("one line")
         await anyio.sleep(0.5)
     assert len(posts) == 1
@@ -358,7 +364,7 @@ async def test_lines_wait_for_a_collector_that_is_away_and_are_then_sent_in_orde
         queue.put({"event": f"line {number}"})
     async with (
         exporting(settings, log) as export,
-        export.running(LinesContent(settings, queue, ORIGIN)),
+        running((export, LinesContent(settings, queue, ORIGIN))),
     ):
         await until(lambda: len(receiver.posts) == 4)
     _, *taken = receiver.posts
@@ -400,7 +406,10 @@ async def test_lines_that_are_refused_are_counted_and_not_sent_again(
 
 async def test_at_the_end_what_is_left_is_sent(receiver: WebhookReceiver) -> None:
     queue, settings = LineQueue(), OtlpLogsSettings(url=receiver.url)
-    async with exporting(settings) as export, export.running(LinesContent(settings, queue, ORIGIN)):
+    async with (
+        exporting(settings) as export,
+        running((export, LinesContent(settings, queue, ORIGIN))),
+    ):
         queue.put({"event": "the last line"})
 
     assert [line.body.string_value for line in sent_lines(*receiver.posts)] == ["the last line"]
@@ -415,7 +424,7 @@ async def test_a_collector_that_does_not_answer_holds_the_end_for_a_moment_at_mo
     with anyio.fail_after(5):
         async with (
             exporting(settings) as export,
-            export.running(LinesContent(settings, queue, ORIGIN)),
+            running((export, LinesContent(settings, queue, ORIGIN))),
         ):
             queue.put({"event": "the last line"})
     assert len(receiver.posts) == 1
@@ -429,7 +438,10 @@ async def test_a_collector_that_was_away_is_not_waited_for_at_the_end(
     receiver.script += [never_answer] * 3
     queue, settings = LineQueue(), OtlpLogsSettings(url=receiver.url)
     queue.put({"event": "a line"})
-    async with exporting(settings) as export, export.running(LinesContent(settings, queue, ORIGIN)):
+    async with (
+        exporting(settings) as export,
+        running((export, LinesContent(settings, queue, ORIGIN))),
+    ):
         await until(lambda: bool(export.error))
     assert len(receiver.posts) == 1
 
@@ -443,7 +455,7 @@ async def test_without_the_library_a_warning_says_how_to_get_it(
     queue.put({"event": "a line"})
     async with (
         exporting(settings, log) as export,
-        export.running(LinesContent(settings, queue, ORIGIN)),
+        running((export, LinesContent(settings, queue, ORIGIN))),
     ):
         await until(lambda: bool(export.error))
     assert export.error == golden()

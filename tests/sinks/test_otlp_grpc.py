@@ -13,7 +13,7 @@ from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.policy.settings.otlp import OtlpLogsSettings, OtlpSettings
 from reactive_desched.sinks.otlp import collector
 from reactive_desched.sinks.otlp.collector import OtlpCollector, open_collector
-from reactive_desched.sinks.otlp.exporters import Export, LinesContent, Origin
+from reactive_desched.sinks.otlp.exporters import Export, LinesContent, Origin, running
 from reactive_desched.sinks.otlp.sink import OtlpSink
 from reactive_desched.telemetry import logs
 from reactive_desched.telemetry.line_queue import LineQueue
@@ -228,7 +228,7 @@ async def test_log_lines_arrive_over_grpc_and_those_of_its_libraries_do_not_foll
     queue = LineQueue()
     settings = OtlpLogsSettings(url=grpc.url, protocol="grpc")
     export = Export(settings, collectors(grpc.url), logs.logger("test"))
-    async with export.running(LinesContent(settings, queue, Origin("pod"))):
+    async with running((export, LinesContent(settings, queue, Origin("pod")))):
         queue.put({"event": "a line", "level": "info"})
         with anyio.fail_after(20):
             while not export.is_up:  # noqa: ASYNC110 -- what is waited for has no event

@@ -121,17 +121,7 @@ class Export:
         """Log an error when that is due, and wait before the next request."""
         await self._backoff.wait(str(error), getattr(error, "retry_after_s", None))
 
-    @asynccontextmanager
-    async def running(self, content: Content) -> AsyncIterator[None]:
-        """Send the content while the block lasts, and what is left after it."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._run, content)
-            try:
-                yield
-            finally:
-                tasks.cancel_scope.cancel()
-
-    async def _run(self, content: Content) -> None:
+    async def run(self, content: Content) -> None:
         """Send until it is cancelled; then once more, where the collector took the last one."""
         with lines_are_not_queued():
             try:
@@ -163,6 +153,18 @@ class Export:
         """Yield what became of the requests."""
         yield SENT.by_labels({(self.signal, result): n for result, n in self.counts.items()})
         yield UP.by_label({self.signal: self.is_up})
+
+
+@asynccontextmanager
+async def running(*exports: tuple[Export, Content]) -> AsyncIterator[None]:
+    """Send while the block lasts; after it what is left is sent, of all at the same time."""
+    async with anyio.create_task_group() as tasks:
+        for export, content in exports:
+            tasks.start_soon(export.run, content)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
 
 
 class MetricsContent:
@@ -221,7 +223,7 @@ class LinesContent:
             from reactive_desched.sinks.otlp.lines import request
 
             self._batch = self._batch or self._queue.take(min(left, MAX_LINES_AT_ONCE))
-            if not await send(request(self._batch, source, self._wall_ns())):
+            if not await send(await request(self._batch, source, self._wall_ns())):
                 self._refused += len(self._batch)
             left -= len(self._batch)
             self._batch = ()

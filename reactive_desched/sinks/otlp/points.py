@@ -28,11 +28,11 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from reactive_desched.sinks.otlp.messages import SCOPE, attributes
 from reactive_desched.telemetry.metrics import ExposedMetric, Histogram
 
-MAX_POINTS: Final = 4_000
-"""So many series are in one request: some 2 MiB, while collectors take 4 MiB over gRPC."""
+MAX_POINTS: Final = 2_000
+"""So many series are in one request: at most some 1 MiB, while collectors take 4 MiB over gRPC."""
 
-POINTS_AT_ONCE: Final = 100
-"""So many are written in one turn of the event loop: a millisecond."""
+POINTS_AT_ONCE: Final = 40
+"""So many are written in one turn of the event loop: half a millisecond."""
 
 Samples = Mapping[tuple[str, ...], float | Histogram]
 
@@ -41,7 +41,7 @@ async def requests(
     metrics: Iterable[ExposedMetric], source: Resource, began_ns: int, now_ns: int
 ) -> AsyncIterator[bytes]:
     """Yield the requests that export the metrics; their counters began at `began_ns`."""
-    scope, count = ScopeMetrics(scope=SCOPE), 0
+    message, scope, count = *_empty(source), 0
     for metric in metrics:
         samples = iter(metric.samples.items())
         while portion := dict(islice(samples, POINTS_AT_ONCE)):
@@ -49,16 +49,20 @@ async def requests(
             count += len(portion)
             await checkpoint()
             if count >= MAX_POINTS:
-                yield _request(source, scope)
-                scope, count = ScopeMetrics(scope=SCOPE), 0
+                yield message.SerializeToString()
+                message, scope, count = *_empty(source), 0
     if count:
-        yield _request(source, scope)
+        yield message.SerializeToString()
 
 
-def _request(source: Resource, scope: ScopeMetrics) -> bytes:
-    of_resource = ResourceMetrics(resource=source, scope_metrics=[scope])
-    request: bytes = ExportMetricsServiceRequest(resource_metrics=[of_resource]).SerializeToString()
-    return request
+def _empty(source: Resource) -> tuple[ExportMetricsServiceRequest, ScopeMetrics]:
+    """Return a request, and the place in it where metrics are added: to copy them would last."""
+    message = ExportMetricsServiceRequest(
+        resource_metrics=[
+            ResourceMetrics(resource=source, scope_metrics=[ScopeMetrics(scope=SCOPE)])
+        ]
+    )
+    return message, message.resource_metrics[0].scope_metrics[0]
 
 
 def _message(metric: ExposedMetric, samples: Samples, began_ns: int, now_ns: int) -> Metric:

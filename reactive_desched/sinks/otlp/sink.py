@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.api.event import Event
@@ -18,6 +20,7 @@ from reactive_desched.sinks.otlp.collector import MISSING_PACKAGE, open_collecto
 if TYPE_CHECKING:
     from reactive_desched.sinks.otlp.spans import CaseSpans
 
+_SPANS: Final = "reactive_desched.sinks.otlp.spans"
 MAX_BATCH_RECORDS: Final = 256
 """So many records at most are sent with one request."""
 
@@ -55,15 +58,15 @@ class OtlpSink:
         Where the collector refuses several, the first is sent alone: it alone is refused for good.
         """
         await checkpoint()
-        spans = self._open_spans()
+        spans = await self._open_spans()
         readable = _readable(entries[:MAX_BATCH_RECORDS])
         try:
-            await self._send(spans.request(readable))
+            await self._send(await spans.request(readable))
         except EventRejected:
             if len(readable) == 1:
                 raise
             readable = readable[:1]
-            await self._send(spans.request(readable))
+            await self._send(await spans.request(readable))
         spans.remember(readable)
         return len(readable)
 
@@ -71,13 +74,15 @@ class OtlpSink:
         """Close the connection, and end the thread that reads files."""
         await self._collector.close()
 
-    def _open_spans(self) -> "CaseSpans":
-        """Import the library when the first record comes, as it is an extra."""
+    async def _open_spans(self) -> "CaseSpans":
+        """Import the library when the first record comes, as it is an extra; in another thread."""
         if self._spans is None:
             try:
-                from reactive_desched.sinks.otlp.spans import CaseSpans
+                await to_thread.run_sync(import_module, _SPANS)
             except ModuleNotFoundError as error:
                 raise SinkUnavailable(f"sinks.otlp{MISSING_PACKAGE}") from error
+            from reactive_desched.sinks.otlp.spans import CaseSpans
+
             self._spans = CaseSpans(self._settings)
         return self._spans
 
