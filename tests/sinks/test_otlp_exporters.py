@@ -4,7 +4,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,8 +20,13 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as Sent
 from prometheus_client.parser import text_string_to_metric_families
 
-from reactive_desched.policy.settings.otlp import OtlpLogsSettings, OtlpMetricsSettings
-from reactive_desched.sinks.otlp import exporters, points
+from reactive_desched.journal.events import decode_event
+from reactive_desched.policy.settings.otlp import (
+    OtlpLogsSettings,
+    OtlpMetricsSettings,
+    OtlpSettings,
+)
+from reactive_desched.sinks.otlp import exporters, lines, points, spans
 from reactive_desched.sinks.otlp.collector import open_collector
 from reactive_desched.sinks.otlp.exporters import (
     Export,
@@ -30,11 +35,20 @@ from reactive_desched.sinks.otlp.exporters import (
     Origin,
     running,
 )
+from reactive_desched.sinks.otlp.messages import resource
 from reactive_desched.telemetry import line_queue, logs
 from reactive_desched.telemetry.line_queue import LineQueue
-from reactive_desched.telemetry.metrics import Histogram, Metric, counter, gauge, histogram
+from reactive_desched.telemetry.metrics import (
+    ExposedMetric,
+    Histogram,
+    Metric,
+    counter,
+    gauge,
+    histogram,
+)
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod as build_pod
+from tests.support.entries import eviction_entries
 from tests.support.golden import Golden
 from tests.support.receiver import ReceivedPost, WebhookReceiver, never_answer
 
@@ -226,28 +240,53 @@ async def test_what_sends_is_named_as_the_settings_name_it(receiver: WebhookRece
     }
 
 
-async def test_thousands_of_series_go_in_several_requests_with_turns_in_between(
+async def test_thousands_of_series_go_in_several_requests(
     receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(points, "MAX_POINTS", 1_000)
     series = {str(number): float(number) for number in range(2_500)}
+    found = await post_metrics(receiver, registry(FOUND.by_label(series)))
+
+    counted = found["reactive_desched_things_total"].sum.data_points
+    assert {said(point)["kind"]: point.as_double for point in counted} == series
+    assert len(receiver.posts) == 3
+
+
+async def turns_during(work: Awaitable[object]) -> int:
+    """Return how many turns the event loop had for others meanwhile."""
     turns = 0
 
-    async def count_turns() -> None:
+    async def count() -> None:
         nonlocal turns
         while True:
             await anyio.lowlevel.checkpoint()
             turns += 1
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(count_turns)
-        found = await post_metrics(receiver, registry(FOUND.by_label(series)))
+        tasks.start_soon(count)
+        await work
         tasks.cancel_scope.cancel()
+    return turns
 
-    counted = found["reactive_desched_things_total"].sum.data_points
-    assert {said(point)["kind"]: point.as_double for point in counted} == series
-    assert len(receiver.posts) == 3
-    assert turns >= 25
+
+async def test_what_is_written_leaves_turns_to_others() -> None:
+    source = resource(OtlpLogsSettings(url="https://collector/v1/logs"), "pod", "prod")
+    series: dict[tuple[str, ...], float] = {
+        (str(number),): 1.0 for number in range(points.POINTS_AT_ONCE * 10)
+    }
+    metric = ExposedMetric("things_total", "counter", "Things.", ("kind",), series)
+
+    async def write_points() -> None:
+        assert [request async for request in points.requests([metric], source, 0, 0)]
+
+    assert await turns_during(write_points()) >= 8
+    logged = [{"event": "a line"}] * (lines.LINES_AT_ONCE * 10)
+    assert await turns_during(lines.request(logged, source, 0)) >= 8
+    settings = OtlpSettings(url="https://collector/v1/traces")
+    records = eviction_entries(spans.SPANS_AT_ONCE * 10)
+    events = [decode_event(json.loads(each.raw)["type"], each.raw) for each in records]
+    writing = spans.CaseSpans(settings).request(event for event in events if event is not None)
+    assert await turns_during(writing) >= 8
 
 
 async def test_metrics_that_failed_are_sent_anew_soon_and_with_one_warning(
@@ -284,11 +323,12 @@ async def post_lines(receiver: WebhookReceiver, queue: LineQueue) -> list[LogRec
     return sent_lines(*receiver.posts)
 
 
+@pytest.mark.parametrize("style", logs.FORMATS)
 async def test_log_lines_are_sent_as_they_are_written(
-    receiver: WebhookReceiver, stream: io.StringIO
+    receiver: WebhookReceiver, stream: io.StringIO, style: str
 ) -> None:
     queue = LineQueue()
-    logs.configure("info", "json", stream, mode="dry_run", also=queue.put)
+    logs.configure("info", style, stream, mode="dry_run", also=queue.put)
     logs.logger("controller").warning(
         "a pod stays", pod="shop/web-1", tries=3, token="canary", by={"gates": ["Rate"]}
     )
@@ -320,8 +360,9 @@ async def test_log_lines_are_sent_as_they_are_written(
     assert said(third)["path"] == r"\udcff"
     assert third.time_unix_nano == 1_790_000_000_000_123_000
     assert third.observed_time_unix_nano == NOW_NS
-    written = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
-    assert written[:3] == ["a pod stays", "it broke", "later"]
+    written = stream.getvalue().splitlines()[:3]
+    for line, event in zip(written, ("a pod stays", "it broke", "later"), strict=True):
+        assert event in line
 
 
 async def test_what_is_logged_while_lines_are_sent_is_not_sent(
@@ -368,8 +409,8 @@ async def test_lines_wait_for_a_collector_that_is_away_and_are_then_sent_in_orde
     ):
         await until(lambda: len(receiver.posts) == 4)
     _, *taken = receiver.posts
-    lines = [line.body.string_value for line in sent_lines(*taken)]
-    assert lines == [f"line {number}" for number in range(5)]
+    found = [line.body.string_value for line in sent_lines(*taken)]
+    assert found == [f"line {number}" for number in range(5)]
 
 
 async def test_of_too_many_lines_the_oldest_go_and_are_counted(
@@ -382,8 +423,8 @@ async def test_of_too_many_lines_the_oldest_go_and_are_counted(
 
     content = LinesContent(OtlpLogsSettings(url=receiver.url), queue, ORIGIN)
     assert [metric.samples for metric in content.collect()] == [{(): 2}]
-    lines = await post_lines(receiver, queue)
-    assert [line.body.string_value for line in lines] == ["line 2", "line 3", "line 4"]
+    found = await post_lines(receiver, queue)
+    assert [line.body.string_value for line in found] == ["line 2", "line 3", "line 4"]
 
 
 async def test_lines_that_are_refused_are_counted_and_not_sent_again(
