@@ -96,7 +96,7 @@ def round_ms(in_flight: int, waiting: int) -> tuple[float, float]:
     for _ in range(ROUNDS):
         jobs, longest = Jobs(in_flight, waiting), 0.0
         began = last = time.process_time()
-        for _ in jobs.migrations.rounds.findings(()):
+        for _ in jobs.migrations.rounds.findings({}):
             now = time.process_time()
             last, longest = now, max(longest, now - last)
         best, hold = min(best, last - began), min(hold, longest)

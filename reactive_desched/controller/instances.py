@@ -72,7 +72,7 @@ def plugin_instances(
     if migrations is not None:
         from reactive_desched.controller.job_instances import job_plugin
 
-        jobs, job_gate, view = job_plugin(config, state, gates, wall_clock, migrations)
+        jobs, job_gate, view = job_plugin(state, gates, wall_clock, migrations, tuple(instances))
         of_jobs = _instance(MIGRATION_PROFILE, jobs, job_gate, view, config)
         instances.append(replace(of_jobs, finds_for_others=True))
         indexes += ((kind, None) for kind in migrations.indexes)

@@ -3,8 +3,11 @@
 Loaded where the settings have migration jobs, and nowhere else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
+from reactive_desched.api.plugin import DeschedulePlugin
+from reactive_desched.controller.subscriptions import PluginInstance
 from reactive_desched.gate.eviction_controls import EvictionControls
 from reactive_desched.gate.evictor import DefaultEvictor
 from reactive_desched.gate.gate import Gate
@@ -14,7 +17,10 @@ from reactive_desched.migration.job_gate import JobGate, JobRules
 from reactive_desched.migration.migrations import Migrations
 from reactive_desched.migration.placeholder_filter import PlaceholderFilter
 from reactive_desched.migration.plugin import MigrationJobs
-from reactive_desched.policy.configuration import Configuration
+from reactive_desched.model.changes import PodBound
+from reactive_desched.model.findings import Finding
+from reactive_desched.model.objects import Pod
+from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.state.cluster import ClusterState
 
@@ -49,16 +55,38 @@ def making_gate(
 
 
 def job_plugin(
-    config: Configuration,
     state: ClusterState,
     gates: EvictionControls,
     wall_clock: Callable[[], float],
     migrations: Migrations,
+    instances: Iterable[PluginInstance],
 ) -> tuple[MigrationJobs, Gate, ProfileView]:
-    """Build the plugin of the jobs, with its gate and its view."""
-    names = {each.name for profile in config.policy.profiles for each in profile.plugins}
+    """Build the plugin of the jobs, with its gate and its view; `instances` are the others."""
+    by_name: dict[str, list[PluginInstance]] = {}
+    for each in instances:
+        by_name.setdefault(each.name, []).append(each)
+    finders = {name: partial(_is_found, of) for name, of in by_name.items()}
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
     kept_place = PlaceholderFilter(view, migrations.modes, migrations.places, gates.node_fit)
     gate = gates.job_gate(migrations.rounds, kept_place, migrations.limits)
-    return MigrationJobs(migrations.rounds, names), gate, view
+    return MigrationJobs(migrations.rounds, finders), gate, view
+
+
+def _is_found(instances: Iterable[PluginInstance], pod: Pod) -> bool:
+    """Say whether one of these instances of a plugin finds a pod now, as if it came just then."""
+    return any(_finds(each, pod) for each in instances)
+
+
+def _finds(instance: PluginInstance, pod: Pod) -> bool:
+    """Ask a plugin that judges pods; one that balances, or fails, stands by what it found."""
+    plugin, view, came = instance.plugin, instance.view, PodBound(pod)
+    if not isinstance(plugin, DeschedulePlugin) or PodBound not in plugin.reacts_to:
+        return True
+
+    def ask() -> bool:
+        asked = Finding(pod, plugin.name, "")
+        found = (plugin.still_found(asked, each, view) for each in plugin.subjects(came, view))
+        return any(each is not None and each.counts_from_s <= view.now_s for each in found)
+
+    return ask_plugin(ask, otherwise=lambda _: True)

@@ -81,7 +81,8 @@ class JobState(Struct, frozen=True, gc=False):
     `failed_attempt` is the last one to keep a place, where that failed. `is_surplus` says that too
     many ended jobs are younger than this one, `reach` where the pod's volumes can be used.
     `is_requested` says that the pod's eviction is under way, and `is_evicted` that the API server
-    accepted it; `forbidden` is why arbitration forbids the move. `wait` is what arbitration, or the
+    accepted it; `forbidden` is why arbitration forbids the move, and `lapsed` why the pod need not
+    leave any more. `wait` is what arbitration, or the
     gates, let the job wait for.
     """
 
@@ -97,6 +98,7 @@ class JobState(Struct, frozen=True, gc=False):
     is_requested: bool = False
     is_evicted: bool = False
     forbidden: str = ""
+    lapsed: str = ""
     wait: Wait | None = None
     may_begin: bool = False
     is_surplus: bool = False

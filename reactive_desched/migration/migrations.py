@@ -322,6 +322,7 @@ class Migrations(EvictionParticipant):
             is_requested=self._is_decided(job.pod.uid),
             is_evicted=self._is_evicted(job.pod.uid),
             forbidden=self.rounds.forbidden(job.name),
+            lapsed=self.rounds.lapsed(job.name),
             wait=self.rounds.wait_of(job.name),
             may_begin=self._arbitrator.has_admitted(job.name),
             is_surplus=self._cleanup.is_surplus(job.name),

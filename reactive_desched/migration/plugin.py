@@ -1,6 +1,6 @@
 """The migration jobs as a plugin: what they ask for passes the same gates as any finding."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from msgspec import Struct
@@ -8,8 +8,9 @@ from msgspec import Struct
 from reactive_desched.api.args import PluginArgs
 from reactive_desched.api.plugin import Opinions, Plugin, View
 from reactive_desched.migration.migrations import Migrations
-from reactive_desched.migration.rounds import PLUGIN, JobRounds
+from reactive_desched.migration.rounds import PLUGIN, Finders, JobRounds
 from reactive_desched.model.changes import Change, MigrationJobChanged
+from reactive_desched.model.findings import Finding
 
 
 class AllJobs(Struct, frozen=True, gc=False):
@@ -28,7 +29,7 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
     indexes = Migrations.indexes
     judges_completed_pods = True
 
-    def __init__(self, rounds: JobRounds, plugins: Collection[str]) -> None:
+    def __init__(self, rounds: JobRounds, plugins: Finders) -> None:
         """`plugins` are those of the policy: the findings of jobs that they had made are theirs."""
         super().__init__(PluginArgs())
         self._rounds = rounds
@@ -43,3 +44,8 @@ class MigrationJobs(Plugin[AllJobs, PluginArgs]):
         """Run a round; what comes of the findings is for the gates."""
         del subject, view
         yield from self._rounds.findings(self._plugins)
+
+    def still_found(self, finding: Finding, subject: AllJobs, view: View) -> Finding | None:
+        """Ask the plugin that had the job made."""
+        del subject, view
+        return finding if self._rounds.is_still_found(finding, self._plugins) else None

@@ -36,6 +36,10 @@ JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
 
 
+Finders = Mapping[str, Callable[[Pod], bool]]
+"""The plugins of the policy, each with what says whether it finds a pod now."""
+
+
 def job_of(finding: Finding, view: ClusterView) -> MigrationJob | None:
     """Return the job that a finding is about; None for another finding."""
     return view.store(MigrationJob).get(_job_name(finding))
@@ -76,6 +80,7 @@ class JobRounds(EvictionParticipant):
         self._rejections: Final[dict[str, tuple[Rejection, bool]]] = {}
         self._waits: Final[dict[str, Wait]] = {}
         self._to_evict: Final[dict[str, None]] = {}
+        self._lapsed: Final[dict[str, str]] = {}
 
     # --- the jobs that there are ---
 
@@ -96,6 +101,11 @@ class JobRounds(EvictionParticipant):
         self._to_evict.pop(name, None)
         self._waits.pop(name, None)
         self._rejections.pop(name, None)
+        self._lapsed.pop(name, None)
+
+    def lapsed(self, name: str) -> str:
+        """Return why the pod of a job need not leave any more; empty where it has to."""
+        return self._lapsed.get(name, "")
 
     def forbidden(self, name: str) -> str:
         """Return why a round forbade for good to move the pod of a job; empty where none did."""
@@ -118,17 +128,23 @@ class JobRounds(EvictionParticipant):
         """
         return not isinstance(change, MigrationJobChanged) or self._may_wait(change.name)
 
-    def findings(self, plugins: Collection[str]) -> Iterator[Finding | YieldPoint]:
+    def findings(self, plugins: Finders) -> Iterator[Finding | YieldPoint]:
         """Run a round of arbitration, and yield the pods that are to be evicted or must wait.
 
-        First come those of jobs that run: the gates alone let them wait. The finding of a job that
+        First come those of jobs that run: the gates alone let them wait. A job of ours ends here
+        whose plugin finds its pod no more. The finding of a job that
         one of `plugins` had made is that plugin's: its rates count, and what is remembered of its
         moves.
         """
         for name in tuple(self._to_evict):
             job = self._view.store(MigrationJob).get(name)
-            if job is not None and (pod := self._view.index(JobPods).pod_of(job)) is not None:
+            if job is None or (pod := self._view.index(JobPods).pod_of(job)) is None:
+                continue
+            if _is_found(job, pod, plugins):
                 yield self._finding(job, pod, plugins)
+            else:
+                self._lapsed[name] = f"{job.trigger} finds its pod no more: {job.cause}"
+                self._queue.add(name)
         for result in self._arbitrator.run_round():
             match result:
                 case YieldPoint():
@@ -142,6 +158,11 @@ class JobRounds(EvictionParticipant):
                     self._rejections[job.name] = rejection, True
                     self._queue.add(job.name)
                     yield self._finding(job, pod, plugins)
+
+    def is_still_found(self, finding: Finding, plugins: Finders) -> bool:
+        """Say whether what a job of ours was made for is so still."""
+        job = job_of(finding, self._view)
+        return job is None or _is_found(job, finding.pod, plugins)
 
     def _finding(self, job: MigrationJob, pod: Pod, plugins: Collection[str]) -> Finding:
         why = f" ({job.trigger}: {job.cause})" if job.trigger else ""
@@ -184,3 +205,9 @@ class JobRounds(EvictionParticipant):
         if (pod := eviction.pod) is not None and eviction.profile == MIGRATION_PROFILE:
             for job in self._view.index(JobPods).jobs_of(pod):
                 self._waits.pop(job.name, None)
+
+
+def _is_found(job: MigrationJob, pod: Pod, plugins: Finders) -> bool:
+    """Say whether the plugin that had a job made finds the pod still."""
+    is_ours, finds = job.name.startswith(f"{pod.uid}-"), plugins.get(job.trigger)
+    return not is_ours or finds is None or finds(pod)

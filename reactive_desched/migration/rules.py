@@ -59,6 +59,11 @@ def person_aborts(state: JobState) -> str | None:
     return None
 
 
+def finding_has_ended(state: JobState) -> str | None:
+    """Say that what the job was made for is so no more."""
+    return state.lapsed if state.lapsed and not state.is_evicting else None
+
+
 def time_is_over(state: JobState) -> str | None:
     """Say that the job has not ended within its time to live."""
     if state.now_s < times_out_at(state.job):

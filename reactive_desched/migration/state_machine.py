@@ -67,6 +67,7 @@ FAILED_CREATE: Final = "FailedCreateReservation"
 TRANSITIONS: Final = (
     # Whatever it does:
     Transition((PENDING, *BEFORE), ABORTED, "AbortedByPerson", when.person_aborts),
+    Transition(BEFORE, ABORTED, "FindingEnded", when.finding_has_ended),
     Transition(OPEN, FAILED, "Timeout", when.time_is_over),
     # It waits for arbitration.
     Transition((PENDING, *BEFORE), FAILED, "InvalidPodRef", when.names_no_pod),

@@ -26,7 +26,7 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.objects import Pod, PodCondition, PodDisruptionBudget, PodStatus
+from reactive_desched.model.objects import Node, Pod, PodCondition, PodDisruptionBudget, PodStatus
 from reactive_desched.model.outcomes import EVICTED, DryRun, LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
@@ -672,6 +672,30 @@ async def test_a_finding_makes_a_job_and_the_job_evicts_the_pod() -> None:
         ]
 
 
+OTHERS = pod("other", on="n2"), pod("third", on="n3")
+
+
+async def test_a_job_whose_taint_goes_while_its_intent_is_written_ends_without_a_request() -> None:
+    server = served(*ON_N1[:1], *OTHERS)
+    async with MigratingController(server, None, taints()).running(*TAINTED) as process:
+        process.fed.intent_store.slow_s = 2.0
+        while not process.fed.intent_store.begun:  # noqa: ASYNC110  the store notifies of nothing
+            await anyio.sleep(0.1)
+        process.fed.deliver(node("n1"))
+        await anyio.sleep(60)
+        [job] = server.jobs.values()
+        assert server.evictions == []
+        assert ending(server, job.name) == (Phase.ABORTED, "FindingEnded")
+
+
+async def test_the_job_of_another_program_is_not_asked_what_plugins_of_ours_find() -> None:
+    server = served(*ON_N1[:1], *OTHERS)
+    async with MigratingController(server, None, taints()).running(*NODES) as process:
+        await process.make(replace(job_on(ON_N1[0]), trigger="RemovePodsViolatingNodeTaints"))
+        await anyio.sleep(60)
+        assert server.evictions == ["web-0"]
+
+
 async def test_a_dry_run_shows_the_evictions_of_the_jobs_that_it_does_not_make() -> None:
     lone = pod("lone", on="n1", owner="ReplicaSet/lone")
     fed = FakeEdgesController(
@@ -1102,3 +1126,30 @@ async def test_a_pod_for_which_no_placeholder_can_stand_in_stays(fields: dict[st
 
         assert ending(server, "web-0") == (Phase.FAILED, "ForbiddenMigratePod")
         assert (server.evictions, server.placeholders) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("then", "evicted"),
+    [
+        pytest.param(node("n1"), [], id="taken off"),
+        pytest.param(TAINTED[0], ["web-0"], id="there still"),
+    ],
+)
+async def test_a_job_whose_taint_is_off_when_its_place_is_there_ends_and_its_pod_stays(
+    then: Node, evicted: list[str]
+) -> None:
+    server = served(*ON_N1[:1], *OTHERS)
+    server.has_room = False
+    async with MigratingController(server, RESERVING, taints()).running(*TAINTED) as process:
+        await anyio.sleep(10)
+        [job] = server.jobs.values()
+        assert (job.phase, server.evictions) == (Phase.RUNNING, [])
+        process.fed.deliver(then)
+        server.has_room = True
+        await anyio.sleep(20)
+
+        assert server.evictions == evicted
+        is_ended = ending(server, job.name) == (Phase.ABORTED, "FindingEnded")
+        assert is_ended is not bool(evicted)
+        if is_ended:
+            assert not any(name.startswith("placeholder") for name in server.pods)

@@ -72,7 +72,7 @@ def restrictions(migrations: Migrations, there: list[Pod]) -> object:
 
 def run_round(migrations: Migrations) -> object:
     """Return the findings of a round, why each waits, and which jobs have passed after it."""
-    round_ = (each for each in migrations.rounds.findings(()) if not isinstance(each, YieldPoint))
+    round_ = (each for each in migrations.rounds.findings({}) if not isinstance(each, YieldPoint))
     found = [(each.message, migrations.rounds.check(each, NOW_S)) for each in round_]
     return found, {job.name: job.has_passed for job in migrations.jobs}
 

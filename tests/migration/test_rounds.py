@@ -55,7 +55,7 @@ class Cluster:
 
     def found(self) -> list[Finding]:
         """Run a round, and return its findings."""
-        return [each for each in self.rounds.findings(()) if isinstance(each, Finding)]
+        return [each for each in self.rounds.findings({}) if isinstance(each, Finding)]
 
 
 def _job(of: Pod) -> MigrationJob:

@@ -130,6 +130,7 @@ ABORT = {"is_to_be_aborted": True}
 ANOTHER = PodReference("shop", "web-2")
 TAKEN_TRANSITIONS = [
     *((sight(job(each, **ABORT), DIRECTLY), "AbortedByPerson") for each in (PENDING, *BEFORE)),
+    *((sight(job(each), DIRECTLY, lapsed="its taint is off"), "FindingEnded") for each in BEFORE),
     *((sight(job(each, ttl_s=60.0), DIRECTLY), "Timeout") for each in (PENDING, *CONDITIONS)),
     (sight(job(PENDING, pod=PodReference("shop")), DIRECTLY), "InvalidPodRef"),
     *((sight(job(each, pod=ANOTHER), DIRECTLY), "InvalidPodRef") for each in BEFORE),
