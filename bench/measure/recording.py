@@ -76,8 +76,7 @@ def _recorder(running: RunningController, folder: Path) -> ClusterRecorder:
         folder,
         _BOUNDS,
         lambda _: iter(()),
-        clock=time.monotonic,
-        wall_clock=time.time,
+        moment=running.controller.clocks.moment,
         log=logs.logger("bench"),
     )
 

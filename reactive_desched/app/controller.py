@@ -209,6 +209,11 @@ async def _open_term(
         with slot.filled(recording.recorder), status.recording_open(recording, recorder):
             # intents -> outcomes -> controller.settle
             await tasks.start(pipeline.evictions.run)
+            # cluster state -> recording, before anything is evaluated
+            if recorder is not None:
+                from reactive_desched.app.recorder import run_recorder
+
+                await tasks.start(run_recorder, recorder, pipeline, parts.notes)
             # past evictions -> controller.restore; open intents -> outcomes -> readiness
             read_at = recording.now()
             history = _history_reader(pipeline.controller, recording.directory, read_at)
@@ -219,11 +224,6 @@ async def _open_term(
             # jobs -> steps -> API server
             if parts.migration is not None and not deps.dry_run:
                 tasks.start_soon(parts.migration.run)
-            # cluster state -> recording
-            if recorder is not None:
-                from reactive_desched.app.recorder import run_recorder
-
-                tasks.start_soon(run_recorder, recorder, pipeline, parts.notes)
             # pause file -> controller.set_pause_file; brakes -> brakes.json
             tasks.start_soon(pausing.run)
             # calendars -> calendars.json

@@ -89,15 +89,17 @@ class InputNotes:
         self._process_began(history=history, restored_s=now_s)
 
     def evictions_inherited(
-        self, ended: Mapping[PodKey, Outcome], inherited: Iterable[PodKey]
+        self, now_s: float, ended: Mapping[PodKey, Outcome], inherited: Iterable[PodKey]
     ) -> None:
         """Record which evictions an earlier process had left open, before any is evaluated."""
-        ends = tuple(_inherited_end(pod, outcome) for pod, outcome in ended.items())
+        ends = tuple(_inherited_end(now_s, pod, outcome) for pod, outcome in ended.items())
         self._process_began(ended=ends, inherited=tuple(inherited))
 
-    def inherited_eviction_ended(self, pod: PodKey, outcome: Outcome) -> None:
+    def inherited_eviction_ended(self, now_s: float, pod: PodKey, outcome: Outcome) -> None:
         """Record how an eviction ended later that an earlier process had left open."""
-        self.note(InheritedEvictionEnded(NO_TIME, _inherited_end(pod, outcome)))
+        end = _inherited_end(now_s, pod, outcome)
+        self.note(InheritedEvictionEnded(NO_TIME, end))
+        self.process = self.process.with_end(end)
 
     def evaluation_began(self, now_s: float) -> None:
         """Record that subjects are evaluated from now on."""
@@ -225,8 +227,9 @@ def _instant(now_s: float, noted: Instant) -> Instant:
     return Instant(noted.wall_s - noted.monotonic_s + now_s, now_s)
 
 
-def _inherited_end(pod: PodKey, outcome: Outcome) -> InheritedEnd:
-    return InheritedEnd(pod, outcome.result, outcome.reason, outcome.message, outcome.retry_after_s)
+def _inherited_end(now_s: float, pod: PodKey, outcome: Outcome) -> InheritedEnd:
+    about = outcome.result, outcome.reason, outcome.message, outcome.retry_after_s
+    return InheritedEnd(pod, *about, now_s)
 
 
 def _kept(lookup: PodLookup) -> PodLookup:

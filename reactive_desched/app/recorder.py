@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
 from reactive_desched.app.config_reload import ActiveConfig
@@ -83,8 +85,7 @@ def build_recorder(
         standing_items(
             controller, lambda: active.configuration, notes, socket.gethostname(), dry_run=dry_run
         ),
-        clock=controller.clocks.monotonic,
-        wall_clock=controller.clocks.wall,
+        moment=controller.clocks.moment,
         log=log,
         cluster=ClusterName(cluster.name, cluster.uid),
         run_blocking=RecordingDisk().run,
@@ -123,11 +124,17 @@ def _brakes_held(controller: Controller, at: Instant) -> BrakesHeld:
     return BrakesHeld(at, pauses.saved_brakes(), pauses.pause_file(), pauses.storm_ends)
 
 
-async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: InputNotes) -> None:
+async def run_recorder(
+    recorder: ClusterRecorder,
+    pipeline: Pipeline,
+    notes: InputNotes,
+    *,
+    task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+) -> None:
     """Record from the end of the initial sync on, until cancelled.
 
     It begins in the turn of the event loop in which every resource is in sync, in which the first
-    subjects may be evaluated.
+    subjects may be evaluated: start it before the startup pause ends.
     """
     readiness, clocks = pipeline.controller.readiness, pipeline.controller.clocks
 
@@ -147,5 +154,6 @@ async def run_recorder(recorder: ClusterRecorder, pipeline: Pipeline, notes: Inp
         pipeline.controller.initial_sync_done.followed_by(note_begin),
         readiness.synced.followed_by(recorder.begin),
     ):
+        task_status.started()
         await readiness.synced.wait()
         await recorder.run()

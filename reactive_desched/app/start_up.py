@@ -72,19 +72,19 @@ async def end_startup_pause(
         known = None if history is None else _history_read(recorder, read_at)
         notes.history_restored(now_s, known)
     inherited = await read_open_intents(recorder, evictor, log)
-    with controller.clocks.still():
+    with controller.clocks.still() as now_s:
         for pod, outcome in inherited.outcomes.items():
             controller.end_inherited_eviction(pod, outcome)
         for intent in inherited.pending:
             controller.inherit_eviction(intent.who.uid)
         pending_pods = [intent.who.uid for intent in inherited.pending]
-        notes.evictions_inherited(inherited.outcomes, pending_pods)
+        notes.evictions_inherited(now_s, inherited.outcomes, pending_pods)
     controller.readiness.resume(STARTUP)
 
     async def end(intent: OpenIntent) -> None:
         outcome = await end_pending_intent(intent, recorder, evictor, log, deadline)
-        with controller.clocks.still():
-            notes.inherited_eviction_ended(intent.who.uid, outcome)
+        with controller.clocks.still() as now_s:
+            notes.inherited_eviction_ended(now_s, intent.who.uid, outcome)
             controller.end_inherited_eviction(intent.who.uid, outcome)
 
     if pending := inherited.pending:

@@ -12,6 +12,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.model.brakes import SavedBrakes
 from reactive_desched.model.health import HealthAnswer
@@ -197,13 +198,18 @@ class HistoryRead(Struct, frozen=True, gc=False):
 
 
 class InheritedEnd(Struct, frozen=True, gc=False):
-    """The end of an eviction that an earlier process had left open."""
+    """The end of an eviction that an earlier process had left open.
+
+    `ended_s` is when this process took it up, in its monotonic seconds; recordings of before lack
+    it.
+    """
 
     uid: str
     result: str
     reason: str = ""
     message: str = ""
     retry_after_s: float | None = None
+    ended_s: float | None = None
 
 
 class ProcessBegan(Item, frozen=True, gc=False):
@@ -212,8 +218,8 @@ class ProcessBegan(Item, frozen=True, gc=False):
     At `empty_from_s` every limit had no token, as another leader's evictions were not known. At
     `restored_s` limits and memory had what the journal had, which was read at `history`; None where
     it could not be read. From `evaluates_from_s` on subjects are evaluated, and rates warm up.
-    `ended` and `inherited` are evictions that an earlier process left open: the ends of those that
-    were known at once, and the pods of the others. `has_job_steps` says that what is written of
+    `ended` and `inherited` are evictions that an earlier process left open: those that have ended,
+    and the pods of the others. `has_job_steps` says that what is written of
     migration jobs is recorded, and each answer.
     """
 
@@ -224,6 +230,11 @@ class ProcessBegan(Item, frozen=True, gc=False):
     ended: tuple[InheritedEnd, ...] = ()
     inherited: tuple[str, ...] = ()
     has_job_steps: bool = False
+
+    def with_end(self, end: InheritedEnd) -> "ProcessBegan":
+        """Return it with the end of one that was open."""
+        still_open = (uid for uid in self.inherited if uid != end.uid)
+        return replace(self, ended=(*self.ended, end), inherited=tuple(still_open))
 
 
 class InheritedEvictionEnded(Item, frozen=True, gc=False):

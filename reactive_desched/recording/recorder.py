@@ -79,7 +79,8 @@ _OF_EVERY_VERSION: Final = frozenset(
 )
 """The kinds of which a new version wakes findings, whatever it differs in."""
 
-Clock = Callable[[], float]
+Moment = tuple[float, float]
+"""Monotonic seconds and the time of day, of one moment."""
 
 RunBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]  # what the call returns
 """Runs a call that blocks beside the event loop, one at a time."""
@@ -129,15 +130,14 @@ class ClusterRecorder:
     stand in each picture. `fault` says why nothing is recorded, and is empty while it is.
     """
 
-    def __init__(  # noqa: PLR0913 -- the parts of the controller that it stands beside
+    def __init__(
         self,
         state: ClusterState,
         folder: Path,
         bounds: RecorderBounds,
         standing: Callable[[Instant], Iterator[Item]],
         *,
-        clock: Clock,
-        wall_clock: Clock,
+        moment: Callable[[], Moment],
         log: Logger,
         cluster: ClusterName = UNNAMED_CLUSTER,
         run_blocking: "RunBlocking | None" = None,
@@ -146,8 +146,7 @@ class ClusterRecorder:
         self._folder = folder
         self._bounds = bounds
         self._standing = standing
-        self._clock = clock
-        self._wall = wall_clock
+        self._moment = moment
         self._log = log
         self._cluster = cluster
         self._file = SegmentFile(folder, bounds.max_bytes, bounds.max_age_s)
@@ -184,7 +183,7 @@ class ClusterRecorder:
         if self._following is None:
             return
         if len(self._notes) < MAX_NOTES:
-            self._notes.append((self._clock(), self._wall(), None, make))
+            self._notes.append((self._moment(), None, make))
         else:
             self._has_overflowed = True
         if self._first_note is not None:
@@ -193,7 +192,7 @@ class ClusterRecorder:
     def _follow(self, old: Any, new: Any) -> tuple[Change, ...]:  # objects of any kind
         """Note a change of the state: this is on the way of each change."""
         if len(self._notes) < MAX_NOTES:
-            self._notes.append((self._clock(), self._wall(), old, new))
+            self._notes.append((self._moment(), old, new))
         else:
             self._has_overflowed = True
         if self._first_note is not None:
@@ -419,7 +418,7 @@ class ClusterRecorder:
         ahead_s, modify_pod, recorded = self._offset_s, rows.modify_pod, 0
         is_row = self._has_picture  # whether a change of a pod is a row, and no whole pod
         for number in range(1, len(notes) + 1):
-            seen_s, wall_s, old, new = notes.popleft()
+            (seen_s, wall_s), old, new = notes.popleft()
             if not -_CLOCK_ERROR_S < wall_s - seen_s - ahead_s < _CLOCK_ERROR_S:
                 ahead_s = wall_s - seen_s  # the time of day was set, or this is the beginning
             if is_row and type(new) is Pod and type(old) is Pod:  # nearly all of them
@@ -480,11 +479,15 @@ class ClusterRecorder:
         now = self._now()
         if not self._notes:
             return now
-        seen_s, wall_s, *_ = self._notes[0]
+        seen_s, wall_s = self._notes[0][0]
         return Instant(wall_s, seen_s)
 
     def _now(self) -> Instant:
-        return Instant(self._wall(), self._clock())
+        seen_s, wall_s = self._moment()
+        return Instant(wall_s, seen_s)
+
+    def _clock(self) -> float:
+        return self._moment()[0]
 
     async def _flush(self, *, writes_time: bool = False) -> int:
         """Write the rows, or the time alone; return how many bytes were written."""
@@ -535,8 +538,8 @@ _LOOK_S: Final = 1.0
 _SLOW_DISK_LOOKS: Final = 20
 _LAST_WRITE_S: Final = 2.0
 
-_Note = tuple[float, float, Any, Any]
-"""When a change was seen, by both clocks, and what was there before and after it."""
+_Note = tuple[Moment, Any, Any]
+"""When a change was seen, and what was there before and after it."""
 
 
 def _plain(obj: Any) -> Any:  # an object of any kind; a Node comes with its eligibility

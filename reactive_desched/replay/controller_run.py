@@ -364,15 +364,18 @@ class _RecordedSurroundings:
             past = self._read_history(item.history)
             with set_back(item.restored_s):
                 controller.restore(past.evictions, past.ends)
-        if item.ended != before.ended or item.inherited != before.inherited:
-            for end in item.ended:
+        for end in item.ended:
+            if end not in before.ended:
                 self._end_inherited(end)
-            for pod in item.inherited:
+        were_open = {*before.inherited, *(end.uid for end in before.ended)}
+        for pod in item.inherited:
+            if pod not in were_open:
                 controller.inherit_eviction(pod)
 
     def _end_inherited(self, end: InheritedEnd) -> None:
         outcome = recorded_outcome(end.result, end.reason, end.message, end.retry_after_s)
-        self._controller.end_inherited_eviction(end.uid, outcome)
+        with self._clock.set_back(self._clock.now if end.ended_s is None else end.ended_s):
+            self._controller.end_inherited_eviction(end.uid, outcome)
 
     def send(self, intent: Intent) -> None:
         """Begin a decided eviction: it ends when that of the recorded process ended."""
@@ -436,6 +439,8 @@ class _RecordedSurroundings:
                 self._settle(item)
             case InheritedEvictionEnded(end=end):
                 self._end_inherited(end)
+                if self._process is not None:  # a later picture says it again
+                    self._process = self._process.with_end(end)
             case ProcessBegan():
                 self._take_process(item)
             case JobLookedAt() | JobOrderEnded() | JobStepEnded() if self._jobs is not None:

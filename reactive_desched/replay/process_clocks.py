@@ -35,6 +35,7 @@ from reactive_desched.replay.recorded_decisions import (
     JournalPart,
     MadeDecision,
     RecordedDecisions,
+    is_verdict,
     read_entries,
 )
 
@@ -223,8 +224,7 @@ def place(
     placed: list[list[JournalEntry]] = [[] for _ in clocks]
     for of_process, found in _by_process(entries, clocks):
         pieces = [(number, piece) for number in of_process for piece in clocks[number].pieces]
-        times = [each.at.wall_s for each in found]
-        for each, at in zip(found, _sides(times, [piece for _, piece in pieces]), strict=True):
+        for each, at in zip(found, _sides(found, [piece for _, piece in pieces]), strict=True):
             number, piece = pieces[at]
             placed[number].append(_at(each, piece))
     return placed
@@ -244,15 +244,18 @@ def _by_process(
         yield numbers, [each for _, each in entries[first:end]]
 
 
-def _sides(times: Sequence[float], pieces: Sequence[ClockPiece]) -> list[int]:
+def _sides(entries: Sequence[JournalEntry], pieces: Sequence[ClockPiece]) -> list[int]:
     """Return for each record, by its time of day, the number of its piece; they never go back.
 
     Of all ways to divide them it is the one by which records are nearest to what was done.
     """
     costs, came_from, last_s = [0.0] * len(pieces), list[list[int]](), -inf
-    for wall_s in times:
-        back_cost_s = _SET_BACK_COST_S if wall_s < last_s - OUT_OF_ORDER_S else 0.0
-        last_s, before, before_cost_s = wall_s, 0, inf
+    for entry in entries:
+        wall_s, back_cost_s = entry.at.wall_s, 0.0
+        if is_verdict(entry):  # others may have waited for long where the process starved
+            back_cost_s = _SET_BACK_COST_S if wall_s < last_s - OUT_OF_ORDER_S else 0.0
+            last_s = wall_s
+        before, before_cost_s = 0, inf
         found, origins = list[float](), list[int]()
         for number, piece in enumerate(pieces):
             stays_s = costs[number] + back_cost_s

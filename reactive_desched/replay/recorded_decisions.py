@@ -95,6 +95,11 @@ JournalEntry = MadeDecision | _Requested | _Ended
 """What a replay takes of a record. Its time has no monotonic seconds: it is placed by others."""
 
 
+def is_verdict(entry: JournalEntry) -> bool:
+    """Say whether a record is of a decision on a pod: it is written in the turn that decided."""
+    return isinstance(entry, MadeDecision) and entry.verdict in (EVICT, DEFER, REFUSE)
+
+
 class RecordedEviction(Struct):
     """An eviction request of a journal, when it was written, and its outcome, if there is one.
 

@@ -19,6 +19,7 @@ from reactive_desched.model.outcomes import (
     EffectUnknown,
     EvictionRequest,
     EvictionResponse,
+    Outcome,
     PodFound,
     PodLookup,
 )
@@ -26,6 +27,8 @@ from reactive_desched.policy.configuration import Configuration
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     EvictionAnswered,
+    InheritedEnd,
+    InheritedEvictionEnded,
     Instant,
     Item,
     OrderGiven,
@@ -107,6 +110,21 @@ async def test_a_configuration_is_noted_once_it_is_applied(taken: Taken) -> None
     assert isinstance(item, ConfigurationInForce)
     assert item.revision == configuration.policy.revision
     assert item.flags == {"dryRun": "true"}
+
+
+async def test_what_an_earlier_process_left_open_is_known_from_the_start(taken: Taken) -> None:
+    gone = Outcome("unknown", "it is gone", reason="FoundGone")
+    taken.notes.evictions_inherited(3.0, {"u1": gone}, ["u2", "u3"])
+    taken.notes.inherited_eviction_ended(4.0, "u3", gone)
+    with taken.notes.taken_by(taken.take):
+        taken.notes.inherited_eviction_ended(7.0, "u2", gone)
+
+    ends = [
+        InheritedEnd(uid, "unknown", "FoundGone", "it is gone", ended_s=at_s)
+        for uid, at_s in [("u1", 3.0), ("u3", 4.0), ("u2", 7.0)]
+    ]
+    assert (taken.notes.process.ended, taken.notes.process.inherited) == (tuple(ends), ())
+    assert taken.items == [InheritedEvictionEnded(AT, ends[-1])]
 
 
 async def test_without_a_recorder_nothing_is_noted(taken: Taken) -> None:

@@ -434,8 +434,7 @@ async def test_a_thread_writes_the_recording(tmp_path: Path) -> None:
         tmp_path,
         BOUNDS,
         standing,
-        clock=anyio.current_time,
-        wall_clock=lambda: WALL_S,
+        moment=lambda: (anyio.current_time(), WALL_S),
         log=logger("test"),
     )
     async with anyio.create_task_group() as tasks:

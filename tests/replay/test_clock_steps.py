@@ -163,6 +163,23 @@ def test_each_record_is_placed_where_it_was_written(seed: int) -> None:
     ]
 
 
+def test_a_record_that_waited_while_the_process_starved_is_no_step_of_the_clock() -> None:
+    before = ClockPiece(1000.0, 0.0, 35.0, [0.0, 10.0, 20.0])
+    behind = ClockPiece(970.0, 60.0, 100.0, [60.0, 62.0, 90.0])
+
+    def record(wall_s: float, verdict: str) -> MadeDecision:
+        return MadeDecision(Instant(wall_s, 0.0), WEB, "shop/web", verdict)
+
+    written = [
+        *(record(wall_s, EVICT) for wall_s in (1010.0, 1020.0, 1032.0)),
+        *(record(wall_s, "delete Reservation") for wall_s in (1060.0, 1040.0)),
+        record(1060.0, EVICT),
+    ]
+    (placed,) = place(list(enumerate(written, start=1)), [LifeClock((before, behind))])
+
+    assert [each.at.monotonic_s for each in placed] == [10.0, 20.0, 62.0, 90.0, 70.0, 90.0]
+
+
 def test_a_record_from_before_the_first_life_is_of_none() -> None:
     piece = ClockPiece(1000.0, 0.0, 10.0, [0.0, 10.0])
     entry = MadeDecision(Instant(1005.0, 0.0), WEB, "shop/web", EVICT)

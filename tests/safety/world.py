@@ -232,8 +232,7 @@ class Life:
             standing_items(
                 self.controller, lambda: world.config, self.notes, "a story", dry_run=False
             ),
-            clock=self.controller.clocks.monotonic,
-            wall_clock=self.controller.clocks.wall,
+            moment=self.controller.clocks.moment,
             log=world.log,
             run_blocking=self._write_recording,
         )
@@ -299,6 +298,9 @@ class Life:
                 tasks.start_soon(self._list_in_turn, world.list_lag_s)
             else:
                 self.list_all_again(world.list_lag_s)
+            if self.cluster_recorder is not None:
+                recorded = self.cluster_recorder, self.pipeline, self.notes
+                await tasks.start(run_recorder, *recorded)
             start = self.controller, recorder, world, world.log, read, now, self.notes
             tasks.start_soon(end_startup_pause, *start)
             tasks.start_soon(adopt_disruptions, self.controller)
@@ -312,8 +314,6 @@ class Life:
                 writes = partial(write_taint, requests), partial(nominate, requests)
                 tasks.start_soon(Consolidation(*parts, writes[0], world.log).run)
                 tasks.start_soon(Rooms(*parts, writes[1], world.log).run)
-            if self.cluster_recorder is not None:
-                tasks.start_soon(run_recorder, self.cluster_recorder, self.pipeline, self.notes)
 
     def _migration(self, migrations: Migrations) -> MigrationRunner:
         """Build what writes migration jobs, on requests of which some go wrong."""
@@ -633,10 +633,7 @@ class World(EvictionClient):
 
     def listed(self, resource: str, lag_s: float) -> tuple[dict[str, Obj], list[Event]]:
         """Return a resource's objects by uid as they were so long ago, and its events since."""
-        listed = self.store.list(resource)
-        if self.records:  # as the API server orders them; a replay lists them so
-            listed = sorted(listed, key=_namespace_and_name)
-        objects = {obj["metadata"]["uid"]: obj for obj in listed}
+        objects = {obj["metadata"]["uid"]: obj for obj in self.store.list(resource)}
         since = anyio.current_time() - lag_s
         events = [e for at, e in self._events if at > since and e.resource == resource and lag_s]
         for event in reversed(events):
@@ -645,6 +642,9 @@ class World(EvictionClient):
                 objects.pop(uid, None)
             else:
                 objects[uid] = event.previous
+        if self.records:  # as the API server orders them; a replay lists them so
+            listed = sorted(objects.values(), key=_namespace_and_name)
+            objects = {obj["metadata"]["uid"]: obj for obj in listed}
         return objects, events
 
     def _publish(self, event: Event) -> None:
