@@ -134,7 +134,7 @@ class Referee:
             self._violate(f"{request.name} was requested, which the process does not know")
             return
         place = self.eviction(request, told, life.number)
-        asked = Asked(request, place, told, life, self._world, anyio.current_time())
+        asked = Asked(request, place, told, life, self._world, self._world.shown_now())
         for rule in RULES:
             for violation in rule(asked):
                 self._violate(f"{request.name} was requested although {violation}")
