@@ -40,7 +40,7 @@ class TurnClocks:
         return self._moment[1] if self._blocks else self._wall_clock()
 
     def moment(self) -> tuple[float, float]:
-        """Return both, of one moment: a process that starves between two looks reads them anew."""
+        """Return monotonic seconds and the time of day, as of one moment."""
         return self._moment if self._blocks else self._read()
 
     def _read(self) -> tuple[float, float]:
