@@ -366,6 +366,11 @@ class Eviction:
 
     # --- the replacement ---
 
+    @property
+    def is_not_replaced(self) -> bool:
+        """Say whether it is over, and no pod replaced the evicted one."""
+        return self.followed_up_at is not None and self.replacement is None
+
     def precedes(self, pod: Pod) -> bool:
         """Say whether a pod was created since the eviction may have happened."""
         return pod.created_s + CLOCK_SKEW_S >= int(self.replaced_since_s)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from reactive_desched.migration.job_state import (
     EVICTION,
+    RESERVATION_BOUND,
     RESERVATION_CREATED,
     RESERVATION_SCHEDULED,
     JobState,
@@ -179,10 +180,15 @@ def _placeholder_action(state: JobState, pod: Pod) -> Action | None:
 
 
 def _is_given_up(state: JobState, kept: Reservation) -> bool:
-    """Say whether a Reservation serves no more: its job failed, or its node fits no more."""
+    """Say whether a Reservation serves no more: its job has ended, or its node fits no more.
+
+    Where the job has succeeded it stays with the pod that took it, if one did.
+    """
     job = state.job
     if job.phase in (Phase.FAILED, Phase.ABORTED):
         return True
+    if job.phase is Phase.SUCCEEDED and job.status.condition(EVICTION) is not None:
+        return kept.keeps_room and job.status.condition(RESERVATION_BOUND) is None
     fits_no_more = place_fits_no_more(state) and not state.is_evicting
     return fits_no_more and kept.keeps_room and job.names_own_reservation
 
@@ -239,6 +245,8 @@ def next_change_at(state: JobState) -> float:
         times.append(state.failed_attempt.next_at_s)
     if state.successor is not None:
         times.append(state.successor.created_s + LAG_GRACE_S)
+    if state.replacement is not None:
+        times.append(state.replacement.created_s + LAG_GRACE_S)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
         gone_s = seconds_of(evicted)
         times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)

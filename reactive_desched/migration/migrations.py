@@ -42,7 +42,7 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.moves import replacing_owner
+from reactive_desched.model.moves import MoveEnd, replacing_owner
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.outcomes import Outcome
 from reactive_desched.policy.settings.migration import MigrationJobSettings
@@ -206,6 +206,20 @@ class Migrations(EvictionParticipant):
                 self._count(job)
                 self.queue.add(job.name)
 
+    def replaced(self, eviction: Eviction, pod: Pod) -> None:
+        """Look at the jobs of an evicted pod: the replacement may run outside the place kept."""
+        del pod
+        self._look_at_jobs(eviction)
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        """Look at the jobs of an evicted pod: none may replace it any more."""
+        del end
+        self._look_at_jobs(eviction)
+
+    def _look_at_jobs(self, eviction: Eviction) -> None:
+        for job in self._jobs_naming(eviction):
+            self.queue.add(job.name)
+
     def asks_for(self, eviction: Eviction) -> bool:
         """Say whether a job waits for its pod to leave: one whose pod is gone has succeeded."""
         if eviction.has_no_open_job or not _may_be_of_job(eviction):
@@ -214,13 +228,16 @@ class Migrations(EvictionParticipant):
 
     def _has_open_job(self, eviction: Eviction) -> bool:
         """Say whether a job that names the pod of an eviction has not ended."""
-        origin, jobs = eviction.origin, self._view.store(MigrationJob)
-        if origin.pod_name:
-            name = PodReference(origin.owner.namespace, origin.pod_name)
-            named = self._view.index(JobPods).jobs_naming(name)
-        else:  # the record of the request was not read
-            named = iter(jobs)
-        return any(not job.has_ended and job.pod.uid in ("", origin.pod_uid) for job in named)
+        uids = "", eviction.pod_uid
+        return any(not job.has_ended and job.pod.uid in uids for job in self._jobs_naming(eviction))
+
+    def _jobs_naming(self, eviction: Eviction) -> Iterator[MigrationJob]:
+        """Yield the jobs that name the pod of an eviction, or one that was called so."""
+        origin = eviction.origin
+        if not origin.pod_name:  # the record of the request was not read
+            return iter(self._view.store(MigrationJob))
+        name = PodReference(origin.owner.namespace, origin.pod_name)
+        return self._view.index(JobPods).jobs_naming(name)
 
     def _is_evicted(self, uid: PodKey) -> bool:
         """Say whether the eviction of a job's pod was accepted."""
@@ -309,6 +326,7 @@ class Migrations(EvictionParticipant):
     def _job_state(self, job: MigrationJob, now_s: float) -> JobState:
         pod, places = self.pod_of(job), self.places
         placeholder, kept = places.placeholder_of(job), places.reservation_of(job)
+        eviction = None if kept is None else self._ledger.latest(job.pod.uid)
         return JobState(
             job,
             self.modes,
@@ -318,6 +336,8 @@ class Migrations(EvictionParticipant):
             kept,
             places.taker_of(kept),
             successor=places.successor_of(job, placeholder),
+            replacement=None if eviction is None else places.outside(eviction.replacement),
+            is_not_replaced=eviction is not None and eviction.is_not_replaced,
             failed_attempt=places.failed_attempt(job.name),
             is_requested=self._is_decided(job.pod.uid),
             is_evicted=self._is_evicted(job.pod.uid),

@@ -297,6 +297,22 @@ def nothing_is_bound_yet(state: JobState) -> str | None:
     )
 
 
+def replacement_is_elsewhere(state: JobState) -> str | None:
+    """Say that the replacement runs on another node than that of its Reservation, or never came.
+
+    A Reservation whose node it is on, or which says some seconds late that it was taken, is waited
+    for: koordinator's scheduler writes that after the binding.
+    """
+    kept, pod = _reservation(state), state.replacement
+    if kept is None or kept.taken_by is not None:
+        return None
+    if pod is None:
+        return f"{_evicted(state)}; no pod replaces it" if state.is_not_replaced else None
+    if pod.node in ("", kept.node) or state.now_s < pod.created_s + LAG_GRACE_S:
+        return None
+    return f'{_evicted(state)}; Pod "{pod}" replaces it on node {pod.node}'
+
+
 def replacement_is_bound(state: JobState) -> str | None:
     """Say which pod took the place of the Reservation."""
     taker = taker_of_place(state)
@@ -352,8 +368,8 @@ def taker_of_place(state: JobState) -> PodReference | None:
 
 
 def replacement_of(state: JobState) -> PodReference | None:
-    """Return the pod that got the placeholder's place."""
-    pod = state.successor
+    """Return the pod that got the placeholder's place, or runs beside the Reservation."""
+    pod = state.successor or state.replacement
     return None if pod is None else PodReference.to(pod)
 
 

@@ -95,7 +95,8 @@ TRANSITIONS: Final = (
     Transition((EVICTING,), SUCCEEDED, "Complete", when.pod_has_left_no_place),
     Transition((EVICTING,), EVICTED, "EvictComplete", when.pod_has_left),
     Transition((EVICTED,), SUCCEEDED, "Complete", when.place_is_given_away),
-    # The replacement is followed into a Reservation until it is Ready.
+    # The replacement is followed into a Reservation until it is Ready, or to another node.
+    Transition((EVICTED,), SUCCEEDED, "Complete", when.replacement_is_elsewhere),
     Transition((EVICTED,), EVICTED, "WaitForPodBindReservation", when.nothing_is_bound_yet),
     Transition((EVICTED,), BOUND, "ReservationBound", when.replacement_is_bound),
     Transition((BOUND,), BOUND, "WaitForBoundPodReady", when.replacement_is_not_ready),

@@ -302,6 +302,66 @@ async def test_a_reservation_of_a_person_is_used_ordered_and_never_deleted() -> 
         assert "theirs" in server.reservations
 
 
+@pytest.mark.parametrize(
+    ("name", "is_kept"), [("", False), ("theirs", True)], ids=["ours", "a person's"]
+)
+async def test_a_job_whose_replacement_runs_elsewhere_ends_and_gives_its_place_up(
+    name: str,
+    is_kept: bool,  # noqa: FBT001 -- a parameter of the test
+) -> None:
+    server = served()
+    server.reservations["theirs"] = available(Reservation(name="theirs", uid="theirs"))
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], reservation=name))
+        await anyio.sleep(5)
+        assert server.evictions == ["web-0"]
+        kept = server.reservations[name or KEPT]
+        elsewhere = replace(NEXT, node="n1" if kept.node != "n1" else "n2")
+        process.fed.deliver(replace(elsewhere, created_s=int(anyio.current_time())))
+        await anyio.sleep(1)
+        assert ending(server) == (Phase.RUNNING, "WaitForPodBindReservation")
+        await anyio.sleep(5)
+
+        done = server.jobs["web-0"].status
+        assert (done.phase, done.step) == (Phase.SUCCEEDED, "Complete")
+        assert done.replacement == PodReference("default", "web-next", "web-next")
+        assert f'"default/web-next" replaces it on node {elsewhere.node}' in done.message
+        assert (kept.name in server.reservations) is is_kept
+
+
+async def test_a_job_whose_pod_is_not_replaced_ends_with_its_eviction_and_gives_its_place_up() -> (
+    None
+):
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0], ttl_s=7200.0))
+        await anyio.sleep(1000)
+
+        assert ending(server) == (Phase.SUCCEEDED, "")
+        assert server.jobs["web-0"].status.message.endswith("; no pod replaces it")
+        assert server.reservations == {}
+
+
+async def test_a_replacement_on_the_node_of_the_place_or_in_another_place_is_waited_for() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(5)
+        kept = server.reservations[KEPT]
+        process.fed.deliver(replace(NEXT, node=kept.node))
+        await anyio.sleep(20)
+        assert ending(server) == (Phase.RUNNING, "WaitForPodBindReservation")
+
+        other = available(Reservation(name="other", uid="other"))
+        taken_by = PodReference("default", "web-next", "web-next")
+        taken = replace(other, phase=ReservationPhase.SUCCEEDED, taken_by=taken_by)
+        process.reserve(taken)
+        process.fed.deliver(replace(NEXT, node="n1" if kept.node != "n1" else "n2"))
+        await anyio.sleep(20)
+        assert ending(server) == (Phase.RUNNING, "WaitForPodBindReservation")
+        assert KEPT in server.reservations
+
+
 async def test_a_pod_that_waits_for_a_node_gets_the_place_itself_and_none_is_evicted() -> None:
     waiting = replace(WEB[0], node="")
     server = served(waiting, *WEB[1:])

@@ -230,6 +230,24 @@ TAKEN_TRANSITIONS = [
     (sight(job(EVICTED), RESERVATIONS, pod=None, reservation=TAKEN), "ReservationBound"),
     (
         sight(
+            job(EVICTED),
+            RESERVATIONS,
+            pod=None,
+            reservation=AVAILABLE,
+            replacement=replace(SUCCESSOR, node="n1"),
+        ),
+        "Complete",
+    ),
+    (
+        sight(job(EVICTED), RESERVATIONS, pod=None, reservation=AVAILABLE, replacement=SUCCESSOR),
+        "WaitForPodBindReservation",
+    ),
+    (
+        sight(job(EVICTED), RESERVATIONS, pod=None, reservation=AVAILABLE, is_not_replaced=True),
+        "Complete",
+    ),
+    (
+        sight(
             job(BOUND),
             RESERVATIONS,
             pod=None,

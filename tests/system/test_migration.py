@@ -74,7 +74,7 @@ def test_a_person_moves_a_pod_by_command(
     assert "mode" not in job["spec"], "the settings say it"
     assert uid not in uids(cluster)
     assert main(["migrations", "--server", program.url]) == 0
-    head, row = capsys.readouterr().out.splitlines()
+    _, head, row = capsys.readouterr().out.splitlines()
     assert head.split() == ["JOB", "POD", "NODE", "MADE", "BY", "PHASE", "AGE", "MESSAGE"]
     assert {name, pod, "ada", "Succeeded"} <= set(row.split())
     assert main(["migrations", "--server", program.url, "-o", "json"]) == 0
