@@ -119,7 +119,12 @@ class Controller(IntentOwner):
         self.observed = self._build_observed()
         instances = self._instances()
         self.evaluator = Evaluator(
-            instances, self._backoff, self._capacity(), flapping_config(config), plugin_clock
+            instances,
+            self._backoff,
+            self._capacity(),
+            flapping_config(config),
+            plugin_clock,
+            self.gates.gangs,
         )
         self._turns = self._turn_plans()
         self.pauses = EvictionPauses(
@@ -461,7 +466,7 @@ class Controller(IntentOwner):
         """
         if finding.gang is not None:
             others = (ledger.latest(uid) for uid in finding.gang.pods if uid != finding.pod.uid)
-            if any(each is not None and each.was_sent for each in others):
+            if finding.gang.is_rest or any(each and each.was_sent for each in others):
                 return finding
         assert eviction.evaluation is not None, "it has no outcome yet"
         found = self.evaluator.still_found(eviction.evaluation, now)
@@ -518,6 +523,7 @@ class Controller(IntentOwner):
         """
         now, wall_now = self._clock(), self._wall_clock()
         self.gates.restore(past, now, wall_now)
+        self.evaluator.follow_gangs(now)
         self._store_arrivals()
         self.disruptions.restore(past, ends)
 

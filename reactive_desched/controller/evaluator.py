@@ -40,6 +40,7 @@ from reactive_desched.controller.work_queue import (
 )
 from reactive_desched.errors import EvaluationEndless
 from reactive_desched.gate.approval import APPROVAL_GATE, as_accepted
+from reactive_desched.gate.gang_moves import GangMoves
 from reactive_desched.gate.profile_view import ProfileView
 from reactive_desched.model.changes import Change, Resynced, TimePassed
 from reactive_desched.model.checked_opinions import Opinion, checked_finding, checked_opinion
@@ -56,7 +57,7 @@ from reactive_desched.model.findings import Finding, RequeueAfter, YieldPoint
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import PDB_REFUSED, POD_LEAVES, Outcome
 from reactive_desched.model.plugin_faults import PluginFault
-from reactive_desched.model.subjects import NodeSubject, PodSubject
+from reactive_desched.model.subjects import LeftBehind, NodeSubject, PodSubject
 from reactive_desched.model.wakes import WakeOnPdb, WakeOnPod
 from reactive_desched.policy.settings.guards import GuardName
 from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
@@ -140,6 +141,7 @@ class _EvaluationUnderWay:
     def __init__(
         self,
         key: SubjectKey,
+        opinions: Opinions,
         trigger: ChangeTrigger,
         previous: PreviousFindings,
         now: float,
@@ -149,7 +151,7 @@ class _EvaluationUnderWay:
         self.trigger = trigger
         self.previous = previous
         self.began_at = self.gone_on_at = now
-        self.opinions: Opinions = key[0].plugin.evaluate(key[1], key[0].view)
+        self.opinions = opinions
         self.decision: Decision | None = None
         self.found = self.suspended = False
         self.answers = 0
@@ -176,8 +178,10 @@ class Evaluator:
         node_fit: NodeFitAnswers,
         flapping: FlappingConfig = NEVER_FLAPPING,
         plugin_clock: Callable[[], float] = lambda: 0.0,
+        gangs: GangMoves | None = None,
     ) -> None:
         self._backoff = backoff
+        self._gangs = gangs
         self._node_fit = node_fit
         self.started = False
         self.evaluations = 0
@@ -220,6 +224,15 @@ class Evaluator:
         self.started = True
         subjects = [self._all_subjects(instance, now) for instance in self._instances]
         self.queue.resync(subjects, ChangeTrigger(Resynced(), now))
+        self.follow_gangs(now)
+
+    def follow_gangs(self, now: float) -> None:
+        """Enqueue the pods of gangs that an earlier process may have left behind."""
+        if self._gangs is None or not self.started:
+            return
+        for instance in self._instances:
+            for pod in self._gangs.restored_rest(instance.name, instance.profile):
+                self.queue.enqueue((instance, LeftBehind(pod)), now, ChangeTrigger(Resynced(), now))
 
     def evaluate_some(
         self,
@@ -352,7 +365,9 @@ class Evaluator:
         else:
             until = self._backoff.record_failure(pod.uid, outcome, now)
         if isinstance(instance, PluginInstance) and self._is_in_force(instance):
-            key = instance, evaluation.subject, pod.uid  # else the pod merely rests
+            follows = finding.is_companion and not evaluation.is_observed
+            subject = LeftBehind(pod.uid) if follows else evaluation.subject
+            key = instance, subject, pod.uid  # else the pod merely rests
             decision = _blocked_by_outcome(finding, outcome, until)
             self.queue.block(key, decision, now, evaluation.trigger)
         trigger = ChangeTrigger(
@@ -574,12 +589,20 @@ class Evaluator:
     ) -> None:
         began = self._plugin_clock()
         try:
-            self._under_way = _EvaluationUnderWay(key, trigger, previous, now, steps)
+            opinions = self._opinions_on(key, now)
+            self._under_way = _EvaluationUnderWay(key, opinions, trigger, previous, now, steps)
         except BaseException as error:
             if not is_fault(error):
                 raise
             self._failed(key, error, now)
         self._time_call(key, began)
+
+    def _opinions_on(self, key: SubjectKey, now: float) -> Opinions:
+        """Ask the plugin about a subject; a pod that a gang left behind is found without it."""
+        instance, subject = key
+        if isinstance(subject, LeftBehind):
+            return self._gangs.left_behind(subject.pod, now) if self._gangs else _nothing()
+        return instance.plugin.evaluate(subject, instance.view)
 
     def _begin_again(
         self, under_way: _EvaluationUnderWay, steps: Iterator[None], now: float
@@ -730,6 +753,10 @@ class Evaluator:
 def _author(instance: PluginInstance) -> str | None:
     """Return the name that the findings of an instance have; None where it may be any."""
     return None if instance.finds_for_others else instance.name
+
+
+def _nothing() -> Opinions:
+    yield from ()
 
 
 def _finding_key(key: SubjectKey, finding: Finding) -> FindingKey:

@@ -283,6 +283,7 @@ class EvictionControls:
         `now` is monotonic seconds, `wall_now` seconds since the epoch, as the evictions' times are.
         """
         self.ledger.restore(past, now, wall_now)
+        self.gangs.restore(past, now, wall_now)
         self.rate_limiter.begin_restored()
 
     def begin_empty(self, now: float) -> None:

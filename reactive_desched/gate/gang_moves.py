@@ -6,19 +6,21 @@ tokens are taken for all, so that other pods wait for longer afterwards. One gan
 and of those that may move the one whose pods cost least to move is the first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from reactive_desched.api.plugin import Opinions
 from reactive_desched.gate.approval import APPROVAL_GATE
 from reactive_desched.gate.evictor import NodeFitFilter
 from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd, silent_end
-from reactive_desched.model.findings import Finding, GangMove
+from reactive_desched.model.findings import GANG, Finding, GangMove, RequeueAfter
 from reactive_desched.model.gangs import Gang, gang_of
+from reactive_desched.model.history import PastEviction
 from reactive_desched.model.move_cost import move_cost
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.scheduling import tolerates_all
@@ -41,6 +43,13 @@ READY_S: Final = 120.0
 """A gang that could move so long ago, and not again since, is waited for no more."""
 
 RETRY_S: Final = 30.0
+
+REST_S: Final = 600.0
+"""For so long after a gang began to leave a pod of it that is left behind is moved after it."""
+
+LOOK_AGAIN_S: Final = 2.0
+"""After so long it is looked at again whether the others have left."""
+
 MAX_READY: Final = 1_000
 """So many gangs at most are compared; beyond that the one seen first is forgotten."""
 
@@ -85,6 +94,25 @@ class _Ready(Struct, frozen=True):
     cost: float
 
 
+class _Unfinished(Struct, frozen=True):
+    """A gang that began to leave: when, which pods, and what was found of each.
+
+    Where an earlier process began it, `pods` are those that it asked to leave, and all that were
+    created until `before_s` were to leave with them, by what this plugin found in this profile.
+    """
+
+    at: float
+    pods: frozenset[PodKey]
+    findings: Mapping[PodKey, Finding] = {}
+    before_s: float = 0.0
+    plugin: str = ""
+    profile: str = ""
+
+    def has(self, pod: Pod) -> bool:
+        """Say whether the pod was to leave with the others."""
+        return pod.uid in self.pods or pod.created_s <= self.before_s
+
+
 class GangMoves:
     """The gangs of one controller's evictions; times are monotonic seconds."""
 
@@ -101,7 +129,8 @@ class GangMoves:
         self._view = view
         self._ledger = ledger
         self._ready: dict[Gang, _Ready] = {}
-        self._moving: tuple[Gang, tuple[PodKey, ...]] | None = None
+        self._moving: tuple[str, tuple[PodKey, ...]] | None = None
+        self._unfinished: dict[str, _Unfinished] = {}
         self.reconfigure(settings, balancing)
 
     def reconfigure(self, settings: GuardSettings, balancing: frozenset[str]) -> None:
@@ -117,19 +146,26 @@ class GangMoves:
         nothing is wrong where it is.
         """
         settings = self._settings
+        if finding.gang is not None:
+            return finding
         if settings.gangs != "together" or finding.plugin in self._balancing:
             return finding
         if finding.pod.has_ended or not settings.holds(GuardName.GANGS, finding.plugin):
             return finding
         if (gang := gang_of(finding.pod)) is None:
             return finding
+        if self._has_left_behind(gang, finding.pod):
+            message = f"{finding.message}; others of {gang.title} have left, and it follows"
+            details = {**finding.details, GANG: str(gang)}
+            move = GangMove(gang, (finding.pod.uid,), is_rest=True)
+            return replace(finding, message=message, details=details, gang=move)
         others = [uid for uid in self._view.index(Gangs).pods_of(gang) if uid != finding.pod.uid]
         if not others:
             return finding
         move = GangMove(gang, (finding.pod.uid, *others))
         pods = format_count(len(move.pods), "pod")
         message = f"{finding.message}; all {pods} of {gang.title} leave together"
-        details = {**finding.details, "gang": str(gang), "gangPods": len(move.pods)}
+        details = {**finding.details, GANG: str(gang), "gangPods": len(move.pods)}
         return replace(finding, message=message, details=details, gang=move)
 
     def companions(self, finding: Finding) -> Iterator[Finding]:
@@ -149,6 +185,63 @@ class GangMoves:
                     options=finding.options,
                     gang=finding.gang,
                 )
+
+    def left_behind(self, pod: PodKey, now: float) -> Opinions:
+        """Find a pod again whose eviction failed while others of its gang left.
+
+        Else it would wait for them, or they for it. It is looked for as long as the gang counts as
+        leaving, `REST_S`.
+        """
+        there = self._view.pod(pod)
+        gang = None if there is None else gang_of(there)
+        if there is None or gang is None:
+            return
+        began = self._unfinished.get(str(gang))
+        if began is None or not began.has(there) or now - began.at >= REST_S:
+            return
+        if self._has_left_behind(gang, there):
+            found = began.findings.get(pod)
+            if found is None:
+                found = Finding(there, began.plugin, f"{gang.title} leaves as a whole")
+            yield replace(found, pod=there, gang=None)
+        elif any(self._ledger.current(uid) is not None for uid in began.pods):
+            yield RequeueAfter(LOOK_AGAIN_S)
+
+    def _has_left_behind(self, gang: Gang, pod: Pod) -> bool:
+        """Say whether others of the gang have left, with which the pod was to leave."""
+        began = self._unfinished.get(str(gang))
+        if began is None or not began.has(pod) or pod.is_terminating:
+            return False
+        others = (self._view.pod(uid) for uid in began.pods if uid != pod.uid)
+        return any(each is None or each.is_terminating for each in others)
+
+    def restore(self, past: Sequence[PastEviction], now: float, wall_now: float) -> None:
+        """Go on with the gangs that an earlier process moved; `past` are in their order."""
+        by_gang: dict[str, list[PastEviction]] = {}
+        for each in past:
+            if each.gang and wall_now - each.requested_s < REST_S:
+                by_gang.setdefault(each.gang, []).append(each)
+        for name, evictions in by_gang.items():
+            first, pods = evictions[0], tuple(each.pod_uid for each in evictions)
+            self._moving = f"gang {name}", pods
+            self._unfinished[name] = _Unfinished(
+                now - max(0.0, wall_now - first.requested_s),
+                frozenset(pods),
+                before_s=first.began_s or first.requested_s,
+                plugin=first.plugin,
+                profile=first.profile,
+            )
+
+    def restored_rest(self, plugin: str, profile: str) -> Iterator[PodKey]:
+        """Yield the pods that an earlier process may have left behind, by what a plugin found."""
+        for gang in list(self._view.index(Gangs).gangs):
+            began = self._unfinished.get(str(gang))
+            if began is None or (began.plugin, began.profile) != (plugin, profile):
+                continue
+            for uid in list(self._view.index(Gangs).pods_of(gang)):
+                pod = self._view.pod(uid)
+                if pod is not None and began.has(pod):
+                    yield uid
 
     def not_asked(self, pod: Pod) -> frozenset[str]:
         """Return the gates that are not asked of a pod that leaves with another one.
@@ -182,7 +275,7 @@ class GangMoves:
             self._moving = None
             return None
         waiting = format_count(len(left), "pod", "is", "are")
-        message = f"{other.title} moves first, one gang at a time: {waiting} not replaced yet"
+        message = f"{other} moves first, one gang at a time: {waiting} not replaced yet"
         wakes_of_others = tuple(map(WakeOnEviction, left[:1]))
         return OTHER_GANG.refuse(
             finding, message, (*wakes, *wakes_of_others), now + RETRY_S, turn=_row(gang)
@@ -239,11 +332,17 @@ class GangMoves:
         refusal = CHEAPER_GANG.refuse(finding, message, wakes, at, turn=_row(gang))
         return refusal.ending(WaitEnd(f"; {gang.title} is evaluated again", at))
 
-    def begin(self, finding: Finding) -> None:
+    def begin(self, finding: Finding, companions: Sequence[Finding], now: float) -> None:
         """Note a gang whose pods leave now."""
         assert finding.gang is not None, "it was widened"
-        self._ready.pop(finding.gang.gang, None)
-        self._moving = finding.gang.gang, finding.gang.pods
+        gang = finding.gang.gang
+        self._ready.pop(gang, None)
+        self._moving = gang.title, finding.gang.pods
+        self._unfinished = {
+            of: each for of, each in self._unfinished.items() if now - each.at < REST_S
+        }
+        found = {each.pod.uid: each for each in (finding, *companions)}
+        self._unfinished[str(gang)] = _Unfinished(now, frozenset(found), found)
 
     def _cost(self, pods: Sequence[PodKey]) -> float:
         return sum(move_cost(pod) for uid in pods if (pod := self._view.pod(uid)) is not None)

@@ -101,12 +101,15 @@ class Gate:
             finding = self._gangs.widened(finding)
         self._ledger.find(finding, now)
         sets = self._move_sets
-        if sets is not None and sets.asks_for_all(finding, now):
+        is_rest = finding.gang is not None and finding.gang.is_rest
+        if self._gangs is not None and is_rest:
+            blocked = self._first_of_companion(self._gangs, finding, now)
+        elif sets is not None and sets.asks_for_all(finding, now):
             blocked = self._first_of_set(sets, finding, now)
         else:
             blocked = self._first(finding, now)
         is_let_go = blocked is None or blocked.gate == APPROVAL_GATE
-        if self._gangs is not None and finding.gang is not None and is_let_go:
+        if self._gangs is not None and finding.gang is not None and is_let_go and not is_rest:
             decided = self._decide_gang(self._gangs, finding, blocked, now)
             if isinstance(decided, Evict):
                 return decided
@@ -141,7 +144,7 @@ class Gate:
             companions.append(each)
         blocked = blocked or asks or gangs.waits(finding, now)
         if blocked is None:
-            gangs.begin(finding)
+            gangs.begin(finding, companions, now)
             return Evict(finding, tuple(companions))
         for each in begun:
             self._ledger.end(each.pod.uid, DECISION_OUTDATED.outcome(blocked.message), now)
@@ -191,7 +194,7 @@ class Gate:
             yield each.name, _explain(each, finding, now)
         if self._move_sets is not None and finding.move_set is not None:
             yield MOVE_SET_GATE, self._move_sets.explain(finding, now)
-        if gangs is not None and finding.gang is not None:
+        if gangs is not None and finding.gang is not None and not finding.gang.is_rest:
             yield gangs.name, self._explain_gang(gangs, finding, now)
 
     def _explain_gang(

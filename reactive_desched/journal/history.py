@@ -43,6 +43,7 @@ from reactive_desched.journal.segments import (
 )
 from reactive_desched.model.disruptions import RememberedEnd
 from reactive_desched.model.eviction_options import EVICTION
+from reactive_desched.model.findings import GANG
 from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.moves import replacing_owner, was_clean_up
 from reactive_desched.model.outcomes import (
@@ -102,6 +103,7 @@ class _Who(Struct, frozen=True, gc=False, rename="camel"):
 class _Why(Struct, frozen=True, gc=False):
     plugin: str
     profile: str
+    numbers: Mapping[str, int | str] = {}
 
 
 class _Data(Struct, frozen=True, gc=False, rename="camel"):
@@ -323,6 +325,7 @@ class _Found:
             outcome.reason,
             request.evictor,
             request.is_clean_up,
+            str(why.numbers.get(GANG, "")),
         )
 
 

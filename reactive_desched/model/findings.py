@@ -49,11 +49,19 @@ class MoveSet(Struct, frozen=True, gc=False):
         return self.node, self.rooms[0].pod if self.rooms else ""
 
 
+GANG: Final = "gang"
+"""The detail of a finding that names the gang with which its pod leaves."""
+
+
 class GangMove(Struct, frozen=True, gc=False):
-    """A gang whose running pods leave all together; the first of `pods` is the one found."""
+    """A gang whose running pods leave all together; the first of `pods` is the one found.
+
+    With `is_rest` the others have left already, and `pods` is one that was left behind.
+    """
 
     gang: Gang
     pods: tuple[PodKey, ...]
+    is_rest: bool = False
 
 
 class Finding(Struct, frozen=True, gc=False):

@@ -36,7 +36,8 @@ class PastEviction(Struct, frozen=True, gc=False):
     (`model.moves.replacing_owner`); empty for a bare pod. `is_cleared` says that a person cleared
     the memory of the owner's moves after this one. `reason` is that of the outcome, `evictor`
     names how the pod was asked to leave, and `is_clean_up` says that it had ended, as
-    `model.moves.is_clean_up` has it.
+    `model.moves.is_clean_up` has it. `gang` names the gang with which it left, by its namespace and
+    name; empty for a pod by itself.
     """
 
     request_id: str
@@ -63,6 +64,7 @@ class PastEviction(Struct, frozen=True, gc=False):
     reason: str = ""
     evictor: str = EVICTION
     is_clean_up: bool = False
+    gang: str = ""
 
     @property
     def is_open(self) -> bool:

@@ -17,4 +17,10 @@ class PodSubject(Struct, frozen=True, gc=False):
     pod: PodKey
 
 
+class LeftBehind(Struct, frozen=True, gc=False):
+    """A pod whose eviction failed while others of its gang left: no plugin finds it by itself."""
+
+    pod: PodKey
+
+
 NodeOrPod = NodeSubject | PodSubject

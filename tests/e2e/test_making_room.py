@@ -77,3 +77,33 @@ def test_where_there_is_room_for_one_of_two_pods_that_wait_one_move_makes_it(
         time.sleep(QUIET_S)
 
     assert len(referee.evicted()) == 1
+
+
+def test_a_gang_gets_room_on_two_nodes_by_one_set_of_moves(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """Each of three nodes has 2 CPUs free, and each of two pods needs 3."""
+    playground.balance = {"MakeRoomForPending": {"wait": "1s"}}
+    playground.settings = SETTINGS
+    playground.add_nodes("n1", "n2", "n3")
+    playground.deploy("web", 18, cpu="1")
+    playground.kubectl.run("apply", "-f", "deploy/room/rbac.yaml")
+    gang = manifests.deployment(
+        playground.namespace,
+        "train",
+        2,
+        cpu="3",
+        nodeSelector={OWNER: playground.namespace},
+        priorityClassName=playground.add_patient_class(),
+    )
+    gang["spec"]["template"]["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "train"
+    playground.kubectl.apply(gang)
+
+    with run_controller():
+        members = playground.await_healthy("train", 2)
+        playground.await_healthy("web", 18)
+        time.sleep(QUIET_S)
+
+    assert len({each.node for each in members.values()}) == 2
+    moved = [each.pod for each in referee.evicted()]
+    assert [name.startswith("web") for name in moved] == [True, True]

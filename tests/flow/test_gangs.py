@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.evaluator import Evaluator
 from reactive_desched.gate.approval import proposal_id
-from reactive_desched.gate.gang_moves import GATHER_S, MAX_GANG_PODS
+from reactive_desched.gate.gang_moves import GATHER_S, MAX_GANG_PODS, REST_S
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.decisions import Defer, Refuse
+from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.modes import PROPOSE
 from reactive_desched.model.objects import (
     Annotations,
@@ -22,6 +23,7 @@ from reactive_desched.model.objects import (
     PodDisruptionBudget,
     StatefulSet,
 )
+from reactive_desched.model.outcomes import PdbRefused, ServerError
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.brakes import StormBrakeSettings
@@ -303,3 +305,131 @@ async def test_pods_whose_own_nodes_take_such_pods_need_no_other_place() -> None
         flow.sync_and_resume(*nodes, node("n3", allocatable=has), *sized(gang(size=2)))
         await anyio.sleep(60)
         assert left_in(flow) == ["train-0", "train-1"]
+
+
+LEFT = "train-5"
+OTHERS = [name for name in names(gang()) if name != LEFT]
+"""A pod whose eviction the API server refuses, and those that leave."""
+
+
+async def others_leave(flow: FakeEdgesController) -> list[Pod]:
+    """Let all but one leave; return the replacements of those, which run already."""
+    pods = gang()
+    flow.sync_and_resume(*NODES, *pods)
+    await anyio.sleep(GATHER_S + 0.5)
+    assert set(OTHERS) <= set(left_in(flow))
+    gone = [each for each in pods if each.name != LEFT]
+    flow.delete(*gone)
+    replacements = [
+        replace(each, name=f"{each.name}x", uid=f"{each.name}x", node="n2") for each in gone
+    ]
+    flow.deliver(*replacements)
+    return replacements
+
+
+@pytest.mark.parametrize("left", [LEFT, "train-0"], ids=["one that follows", "the one found"])
+async def test_a_pod_whose_eviction_the_api_server_refuses_follows_the_others(left: str) -> None:
+    async with controller().running() as flow:
+        flow.evictor.script[left] = [PdbRefused("not now"), ServerError(500, "broken")]
+        pods = gang()
+        flow.sync_and_resume(*NODES, *pods)
+        await anyio.sleep(GATHER_S + 0.5)
+        gone = [each for each in pods if each.name != left]
+        flow.delete(*gone)
+        flow.deliver(*(replace(e, name=f"{e.name}x", uid=f"{e.name}x", node="n2") for e in gone))
+        await anyio.sleep(300)
+
+        assert flow.evicted_names.count(left) == 3
+        assert sorted(set(flow.evicted_names)) == names(pods)
+
+
+async def test_what_keeps_a_pod_that_is_left_behind_keeps_it_until_it_lets_it_go() -> None:
+    async with controller().running() as flow:
+        flow.evictor.script[LEFT] = [PdbRefused("not now")]
+        await others_leave(flow)
+        kept = replace(gang()[5], annotations=Annotations(do_not_evict="true"))
+        flow.deliver(replace(kept, resource_version=7))
+        await anyio.sleep(120)
+        assert flow.evicted_names.count(LEFT) == 1
+        assert blocked(flow)[LEFT].reason == "DoNotEvict"
+        flow.deliver(replace(gang()[5], resource_version=9))
+        await anyio.sleep(60)
+
+        assert flow.evicted_names.count(LEFT) == 2
+
+
+async def test_a_pod_of_a_gang_does_not_go_alone_where_no_other_has_left() -> None:
+    """All requests are refused: then all gates are asked for all of them again."""
+    async with controller().running() as flow:
+        flow.evictor.script |= {name: [ServerError(500, "broken")] for name in names(gang())}
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(GATHER_S + 0.5)
+        assert left_in(flow) == names(gang())
+        held = replace(gang()[3], annotations=Annotations(do_not_evict="true"))
+        flow.deliver(replace(held, resource_version=7))
+        await anyio.sleep(600)
+        assert left_in(flow) == names(gang())
+        assert blocked(flow)["train-0"].reason == "GangMemberKept"
+
+
+async def test_a_pod_that_is_left_behind_for_long_is_moved_no_more() -> None:
+    async with controller().running() as flow:
+        flow.evictor.script[LEFT] = [ServerError(500, "broken")] * 100
+        await others_leave(flow)
+        await anyio.sleep(2 * REST_S)
+        tried = flow.evicted_names.count(LEFT)
+        assert 2 < tried < 20
+        await anyio.sleep(REST_S)
+
+        assert flow.evicted_names.count(LEFT) == tried
+
+
+def past(name: str, *, at: float, **more: Any) -> PastEviction:
+    """An eviction of a pod of the gang that an earlier process requested at this time."""
+    known: dict[str, Any] = {"ended_s": at, "result": "evicted", "accepted_s": at, "began_s": at}
+    told = {"plugin": NodeTaintsPlugin.name, "profile": "test", "gang": "default/train"}
+    owner = {"owner_uid": "t", "owner_kind": "Job", "owner_name": "t", "replacing_uid": "t"}
+    values = {**known, **told, **owner, **more}
+    return PastEviction(f"request-{name}", at, name, "default", name, "n2", **values)
+
+
+@pytest.mark.parametrize("restored_first", [True, False])
+async def test_a_pod_that_an_earlier_process_left_behind_follows(*, restored_first: bool) -> None:
+    """Neither it nor the replacement of another one is on the node that has to be left."""
+    began_s = 1_000.0
+    async with controller().running() as flow:
+        await anyio.sleep(1_030)
+        old = replace(gang()[5], created_s=900)
+        new = replace(gang()[2], name="train-2x", uid="train-2x", created_s=1_002)
+        restored = [past(f"train-{number}", at=began_s) for number in (0, 1, 2)]
+        if restored_first:
+            flow.controller.restore(restored)
+        flow.sync_and_resume(*NODES, old, new)
+        if not restored_first:
+            flow.controller.restore(restored)
+        await anyio.sleep(60)
+
+        assert flow.evicted_names == ["train-5"]
+
+
+async def test_after_a_restart_no_other_gang_begins_while_one_moves() -> None:
+    async with controller().running() as flow:
+        await anyio.sleep(1_030)
+        flow.controller.restore([past("other-1", at=1_000.0, gang="default/other")])
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(GATHER_S + 5)
+
+        assert flow.evicted_names == []
+        assert blocked(flow)["train-0"].reason == "OtherGangMoves"
+
+
+async def test_after_a_restart_a_gang_that_was_replaced_holds_up_no_other_one() -> None:
+    replaced = PastFollowUp(1_010.0, "moved", "n3")
+    async with controller().running() as flow:
+        await anyio.sleep(1_030)
+        moved = past("other-1", at=1_000.0, gang="default/other", follow_up=replaced)
+        flow.controller.restore([moved])
+        flow.sync_and_resume(*NODES, *gang())
+        await anyio.sleep(60)
+
+        assert left_in(flow) == names(gang())

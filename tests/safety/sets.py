@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from reactive_desched.controller.consolidation import STUCK_AFTER_S
 from reactive_desched.controller.controller import DECISION_TTL_S
 from reactive_desched.model.consolidation import EMPTY, EMPTYING
 from reactive_desched.model.node_marks import CONSOLIDATING
@@ -43,12 +44,11 @@ MEMORY: Final = "cooldown: 300s\n  nodeCooldown: 60s\n  futileBackoff: 300s\n"
 MARKED_S: Final = 15.0
 """A set goes on by memory for so long at least after its node or its pod lost the mark."""
 
-CALM_S: Final = 1800.0
-"""So long after the last trouble all sets have come to their end, and no pod moves in vain."""
+CALM_S: Final = 1900.0
+"""So long after the last trouble all sets have ended, but for those that limits make slow."""
 
-AT_REST_S: Final = 600.0
-MOST_AT_REST: Final = 4
-"""So many pods at most move as sets in so long a time of calm."""
+MOST_OF_EACH: Final = 2
+"""So often at most a pod, or what replaces it, moves as one of a set in that time, on average."""
 
 
 def with_sets(text: str, drawn: int) -> str:
@@ -80,6 +80,7 @@ class Sets:
         self._world = world
         self._emptying: dict[str, float] = {}
         self._nominated: dict[str, float] = {}
+        self._went_on: dict[str, float] = {}
 
     def observe(self, event: Event) -> None:
         """Remember when a node was last being emptied, or a pod nominated for it."""
@@ -87,8 +88,13 @@ class Sets:
             return
         now = anyio.current_time()
         for obj in filter(None, (event.previous, event.object)):
+            name = obj["metadata"]["name"]
             if event.resource == "nodes" and value_of(obj) == EMPTYING:
-                self._emptying[obj["metadata"]["name"]] = now
+                if now > self._emptying.get(name, -inf) and obj is event.object:
+                    self._went_on.setdefault(name, now)
+                self._emptying[name] = now
+            elif event.resource == "nodes" and obj is event.object:
+                self._went_on.pop(name, None)
             if event.resource == "pods" and (node := _nominated(obj)):
                 self._nominated[node] = now
 
@@ -108,25 +114,24 @@ class Sets:
 
     def in_calm(self) -> Iterator[str]:
         """Yield what sets have left behind after a long calm, and pods that they still move."""
-        life = self._world.life
-        assert life is not None, "it ends later"
-        pods = self._world.store.list("pods")
+        now, pods = anyio.current_time(), self._world.store.list("pods")
+        evictions = self._world.referee.evictions
         used = {pod["spec"].get("nodeName") for pod in pods}
         for node in self._world.store.list("nodes"):
             name, value = node["metadata"]["name"], value_of(node)
             if value == EMPTY and name in used:
                 yield f"node {name} has the taint of an empty node, and is used"
-            if value == EMPTYING:
+            last = max((e.at for e in evictions if e.node == name), default=-inf)
+            stands_s = now - max(last, self._went_on.get(name, now))
+            if value == EMPTYING and (name not in used or stands_s > STUCK_AFTER_S + MARKED_S):
                 yield f"node {name} has the taint of one that is emptied"
         for pod in pods:
             if not pod["spec"].get("nodeName") and (at := _nominated(pod)):
                 yield f"{pod['metadata']['name']} is nominated for {at}, and nothing moves"
-        since = anyio.current_time() - AT_REST_S
         plugins = (*EMPTYING_PLUGINS, ROOM_PLUGIN)
-        evictions = self._world.referee.evictions
-        late = [each.name for each in evictions if each.plugin in plugins and each.at > since]
-        if len(late) > MOST_AT_REST:
-            yield f"pods move on and on: {', '.join(late)}"
+        moved = [e.name for e in evictions if e.plugin in plugins and e.at > now - CALM_S]
+        if len(moved) > MOST_OF_EACH * len(pods):
+            yield f"{len(moved)} moves of {len(pods)} pods in a time of calm"
 
 
 def _nominated(pod: Obj) -> str:

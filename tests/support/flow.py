@@ -137,7 +137,8 @@ class MemoryIntentStore:
 
     def record_follow_up(self, intent_id: str, end: MoveEnd) -> None:
         """Write what came of an eviction."""
-        self.lines.append(("follow-up", self._names[intent_id], end.result))
+        name = self._names.get(intent_id, intent_id)  # one of an earlier process has no other
+        self.lines.append(("follow-up", name, end.result))
         self.follow_ups.append(end)
 
 

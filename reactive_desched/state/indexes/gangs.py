@@ -41,6 +41,11 @@ class Gangs(Index):
         for pod in cluster.store(Pod):
             self.on_pod(None, pod)
 
+    @property
+    def gangs(self) -> Collection[Gang]:
+        """Return the gangs of which a pod runs."""
+        return self._members.groups()
+
     def pods_of(self, gang: Gang) -> Collection[PodKey]:
         """Return the uids of the pods of a gang that run."""
         return self._members.of(gang)
