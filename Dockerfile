@@ -8,7 +8,7 @@ FROM ${BASE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/reactive-desched && python -m venv /tmp/build
 # The locked dependencies first: these layers change only when the locks do.
-# REQUIREMENTS=aws adds what sinks.kafka.sasl.awsIam needs, REQUIREMENTS=otlp what sinks.otlp needs,
+# REQUIREMENTS=aws adds what sinks.kafka.sasl.awsIam needs, REQUIREMENTS=otlp what sinks.otlp and telemetry need,
 # and REQUIREMENTS=devices what reads the CEL expressions of DeviceClasses and ResourceClaims.
 ARG REQUIREMENTS=run
 COPY requirements/${REQUIREMENTS}.txt requirements/build.txt /tmp/

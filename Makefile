@@ -15,7 +15,7 @@ PYTHONS_TARGET ?= test
 IMAGE_PYTHON := $(shell sed -n 's/^ARG BASE=python:\([0-9.]*\).*/\1/p' Dockerfile)
 CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_proxies.py \
   kube/test_session.py kube/test_client_config.py kube/test_credential_renewal.py kube/test_exec_plugin.py kube/test_oidc.py \
-  kube/test_proxied_requests.py sinks/test_kafka_connection.py sinks/test_webhook_sink.py \
+  kube/test_proxied_requests.py sinks/test_kafka_connection.py sinks/test_otlp_grpc.py sinks/test_webhook_sink.py \
   sinks/test_webhook_sink_proxy.py sinks/test_webhook_sink_trust.py usage/test_prometheus.py usage/test_prometheus_proxy.py \
   web/test_access.py cli/test_status.py)
 QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry)

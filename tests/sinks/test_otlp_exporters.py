@@ -365,6 +365,27 @@ async def test_log_lines_are_sent_as_they_are_written(
         assert event in line
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"timestamp": "0001-01-01T00:00:00"},
+        {"timestamp": "1969-12-31T23:59:59Z"},
+        {"timestamp": "9999-12-31T23:59:59Z"},
+        {"timestamp": {"is": "none"}, "level": 3, "event": None},
+        {"number": 2**70, "less": -(2**70), "nothing": float("nan"), "half": "\ud800"},
+        {"\udcff": [b"bytes", {1, 2}, ("a", None)], "deep": {3: {"4": object}}},
+        {},
+    ],
+    ids=["first year", "before 1970", "last year", "no texts", "numbers", "others", "none"],
+)
+async def test_whatever_a_library_logs_can_be_sent(
+    receiver: WebhookReceiver, fields: dict[str, object]
+) -> None:
+    (queue := LineQueue()).put(fields)
+    [record] = await post_lines(receiver, queue)
+    assert record.time_unix_nano == NOW_NS
+
+
 async def test_what_is_logged_while_lines_are_sent_is_not_sent(
     receiver: WebhookReceiver, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,13 +395,13 @@ async def test_what_is_logged_while_lines_are_sent_is_not_sent(
 
     class Chatty:
         async def send(self, request: bytes) -> None:
-            logging.getLogger("hpack").debug("encoding a header")
+            logging.getLogger("chatty").debug("encoding a header")
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.answer)
             posts.append(request)
 
         async def answer(self) -> None:
-            logging.getLogger("hpack").debug("decoding a header")
+            logging.getLogger("chatty").debug("decoding a header")
             await anyio.lowlevel.checkpoint()
 
         async def close(self) -> None: ...

@@ -32,6 +32,7 @@ _SEVERITIES: Final[Mapping[str, "SeverityNumber.ValueType"]] = {
 LINES_AT_ONCE: Final = 24
 """So many are written in one turn of the event loop: half a millisecond."""
 
+_MAX_NS: Final = 2**64
 _OF_THE_RECORD: Final = frozenset({"timestamp", "level", "event"})
 
 
@@ -65,6 +66,7 @@ def _record(line: Mapping[str, Any], now_ns: int) -> LogRecord:
 
 def _ns(timestamp: object, now_ns: int) -> int:
     try:
-        return int(datetime.fromisoformat(str(timestamp)).timestamp() * 1e6) * 1_000
-    except ValueError:  # a line of another package may have a field of this name
+        ns = int(datetime.fromisoformat(str(timestamp)).timestamp() * 1e6) * 1_000
+    except (ValueError, OverflowError):  # a line of another package may have such a field
         return now_ns
+    return ns if 0 <= ns < _MAX_NS else now_ns
