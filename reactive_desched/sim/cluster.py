@@ -14,8 +14,9 @@ from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.primitives.wakeup import Wakeup
 from reactive_desched.sim.clock import VirtualClock
 from reactive_desched.sim.controllers.claims import Claims
-from reactive_desched.sim.controllers.controller import Controller
+from reactive_desched.sim.controllers.controller import ANY_OTHER, Controller
 from reactive_desched.sim.controllers.cron_jobs import CronJobs
+from reactive_desched.sim.controllers.custom_resources import CustomResources
 from reactive_desched.sim.controllers.daemon_sets import DaemonSets
 from reactive_desched.sim.controllers.deployments import Deployments
 from reactive_desched.sim.controllers.disruption import DisruptionBudgets
@@ -42,6 +43,7 @@ from reactive_desched.sim.kubelet import Kubelets
 from reactive_desched.sim.node_agents import NodeAgents
 from reactive_desched.sim.node_switch import switch
 from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.scheduling.scheduler import Scheduler
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.store import Event, Store
@@ -97,6 +99,9 @@ class SimCluster:
         for controller in self._controllers:
             for resource in sorted(controller.watches):
                 self._watchers.setdefault(resource, []).append(controller)
+        self._of_others = self._watchers.pop(ANY_OTHER, [])
+        for kind in RESOURCES:
+            self._watchers.setdefault(kind, [])
         self._stirred = Wakeup()
         self._replay()
         self._unsubscribe = store.subscribe(self._observe)
@@ -190,6 +195,7 @@ class SimCluster:
             PodGarbage(store, index),
             Evacuation(store),
             Garbage(store),
+            CustomResources(store),
             Namespaces(store),
             EventExpiry(store),
         ]
@@ -213,7 +219,7 @@ class SimCluster:
     def _observe(self, event: Event) -> None:
         if event.resource == "pods":
             self.index.observe(event)
-        for part in self._watchers.get(event.resource, ()):
+        for part in self._watchers.get(event.resource, self._of_others):
             self._guarded(part, part.observe, event)
         self._stirred.notify()
 

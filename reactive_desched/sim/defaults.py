@@ -13,11 +13,13 @@ from reactive_desched.sim.pod_defaults import (
 )
 from reactive_desched.sim.resources import Resource
 
-__all__ = ["BOUND", "IN_USE", "apply_create_defaults", "apply_defaults"]
+__all__ = ["BOUND", "CLEAN_UP", "IN_USE", "apply_create_defaults", "apply_defaults"]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 IN_USE = "kubernetes.io/pvc-protection"
 """The finalizer that keeps a claim while a pod uses it."""
+CLEAN_UP = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that keeps a definition while there are objects of its kind."""
 BOUND = "kubernetes.io/pv-protection"
 """The finalizer that keeps a volume while a claim has it."""
 _NO_LIMIT = 2**31 - 1
@@ -52,7 +54,9 @@ def apply_defaults(kind: Resource, obj: Obj) -> None:
 
 def apply_create_defaults(kind: Resource, obj: Obj) -> None:
     """Fill in what only a create fills in: the first status, and what admission adds."""
-    if kind.has_status and kind.plural != "nodes":
+    if kind.is_custom and kind.has_status:
+        obj.pop("status", None)
+    elif kind.has_status and kind.plural != "nodes":
         obj["status"] = dict.fromkeys(_FIRST_COUNTS.get(kind.plural, ()), 0)
     if fill := _ON_CREATE.get(kind.plural):
         fill(obj)
@@ -255,6 +259,17 @@ def _volume(obj: Obj) -> None:
         _fill(spec["hostPath"], type="")
 
 
+def _definition(obj: Obj) -> None:
+    names = obj["spec"].setdefault("names", {})
+    kind = str(names.get("kind", ""))
+    _fill(names, singular=kind.lower(), listKind=f"{kind}List")
+    _fill(obj["spec"], conversion={"strategy": "None"})
+
+
+def _new_definition(obj: Obj) -> None:
+    obj["metadata"]["finalizers"] = [*obj["metadata"].get("finalizers", ()), CLEAN_UP]
+
+
 def _new_volume(obj: Obj) -> None:
     obj["status"] = {
         "phase": "Pending",
@@ -340,6 +355,7 @@ _EVERY_WRITE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "horizontalpodautoscalers": _autoscaler,
         "persistentvolumeclaims": _claim,
         "persistentvolumes": _volume,
+        "customresourcedefinitions": _definition,
         "limitranges": _limit_range,
         "priorityclasses": _priority_class,
         "secrets": _secret,
@@ -360,5 +376,6 @@ _ON_CREATE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "horizontalpodautoscalers": _new_autoscaler,
         "persistentvolumeclaims": _new_claim,
         "persistentvolumes": _new_volume,
+        "customresourcedefinitions": _new_definition,
     }
 )

@@ -30,6 +30,8 @@ class Resource(Struct, frozen=True, kw_only=True):
     """Whether a PUT without a resource version overwrites; if not it is refused."""
     returns_deleted: bool = False
     """Whether a completed DELETE answers with the object instead of a `Status`."""
+    is_custom: bool = False
+    """Whether a client defined it."""
 
     @property
     def singular(self) -> str:

@@ -89,7 +89,7 @@ async def serve_on(
         hub,
         Pages(store, settings.page_snapshots),
         settings,
-        Catalogue(metrics=usage is not None),
+        Catalogue(store.kinds, metrics=usage is not None),
         Identities(store, rng.randbytes(32)),
         rng,
         usage,

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from reactive_desched.sim import admission, deletion, metadata, validation
 from reactive_desched.sim.clock import Clock
+from reactive_desched.sim.custom_kinds import Kinds
 from reactive_desched.sim.defaults import apply_create_defaults, apply_defaults
 from reactive_desched.sim.deletion import DeleteOptions
 from reactive_desched.sim.history import Event, History
@@ -16,7 +17,7 @@ from reactive_desched.sim.limit_ranges import apply_limit_ranges, check_claim
 from reactive_desched.sim.objects import Obj, clone, merged, name_of, namespace_of, storage_key
 from reactive_desched.sim.pod_defaults import qos_class
 from reactive_desched.sim.quotas import check_quotas
-from reactive_desched.sim.resources import RESOURCES, Resource
+from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import already_exists, not_found
 from reactive_desched.sim.writes import next_form
 
@@ -74,7 +75,8 @@ class Store:
         self.rv = int(clock.now() * 1_000_000)
         self.compactions = 0
         """How often history was forgotten on purpose; caches of old states check it."""
-        self._tables: dict[str, _Table] = {plural: _Table() for plural in RESOURCES}
+        self.kinds = Kinds()
+        self._tables = {kind.plural: _Table() for kind in self.kinds}
         self._history = History(history, self.rv)
         self._listeners: dict[object, Callable[[Event], None]] = {}
         self._undelivered: deque[Event] = deque()
@@ -92,7 +94,7 @@ class Store:
         self, resource: str, obj: Obj, *, dry_run: bool = False, owners: Owners | None = None
     ) -> Obj:
         """Store a new object and return it as stored; raise StatusError when refused."""
-        kind = RESOURCES[resource]
+        kind = self.kinds[resource]
         new = clone(obj)
         new["metadata"] = metadata.for_create(
             kind, new, self.clock.now(), self._rng, self._uid_salt
@@ -133,9 +135,9 @@ class Store:
         namespace, "resize" the resources of a pod's containers, and "binding" is for this
         process alone: it writes spec and status together.
         """
-        namespace = namespace_of(obj) if RESOURCES[resource].namespaced else ""
+        namespace = namespace_of(obj) if self.kinds[resource].namespaced else ""
         current = self._existing(resource, namespace, name_of(obj))
-        metadata.check_preconditions(RESOURCES[resource], current, obj)
+        metadata.check_preconditions(self.kinds[resource], current, obj)
         return self._write(
             resource, current, clone(obj), subresource, dry_run=dry_run, owners=owners
         )
@@ -157,7 +159,7 @@ class Store:
         self, resource: str, namespace: str, name: str, options: DeleteOptions = _NO_OPTIONS
     ) -> Obj:
         """Delete, or mark for deletion; return the object as it was left or as it last was."""
-        kind = RESOURCES[resource]
+        kind = self.kinds[resource]
         current = self._existing(resource, namespace, name)
         deletion.check_protection(kind, current)
         deletion.check_preconditions(kind, current, options)
@@ -169,6 +171,15 @@ class Store:
         if planned.obj == current:
             return current
         return self._commit("MODIFIED", resource, planned.obj, current)
+
+    def define(self, definition: Obj) -> None:
+        """Store and serve the kind of a CustomResourceDefinition."""
+        self.kinds.define(definition)
+        self._tables.setdefault(definition["spec"]["names"]["plural"], _Table())
+
+    def has(self, resource: str) -> bool:
+        """Say whether there is a kind of this plural, or was one."""
+        return resource in self._tables
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` after each write, in order of version; return the way to stop it.
@@ -204,7 +215,7 @@ class Store:
     def _existing(self, resource: str, namespace: str, name: str) -> Obj:
         found = self.get(resource, namespace, name)
         if found is None:
-            raise not_found(RESOURCES[resource], name)
+            raise not_found(self.kinds[resource], name)
         return found
 
     def _name(self, kind: Resource, obj: Obj) -> None:
@@ -226,7 +237,7 @@ class Store:
         dry_run: bool,
         owners: Owners | None = None,
     ) -> Obj:
-        kind = RESOURCES[resource]
+        kind = self.kinds[resource]
         new = _owned(current, next_form(kind, current, incoming, subresource), owners)
         if new == current:
             return current

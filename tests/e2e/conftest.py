@@ -108,6 +108,12 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     return Helm(Path(path), tmp_path_factory.mktemp("helm"))
 
 
+@pytest.fixture(scope="session")
+def sig_descheduler() -> Path:
+    """The binary of the SIG descheduler; without it, as above."""
+    return Path(json.loads(where_they_are())["descheduler"] or do_without(["the SIG descheduler"]))
+
+
 def where_they_are() -> str:
     """Ask the build script, which builds nothing now."""
     build = (sys.executable, str(ROOT / "tools" / "real" / "build.py"), "--where")

@@ -118,8 +118,15 @@ ALERTMANAGER = Module(
     "github.com/prometheus/alertmanager",
     _packages("github.com/prometheus/alertmanager/cmd/", "alertmanager"),
 )
+# A stranger's program, which the simulator must run unchanged.
+DESCHEDULER = Module(
+    "descheduler",
+    "sigs.k8s.io/descheduler",
+    _packages("sigs.k8s.io/descheduler/cmd/", "descheduler"),
+)
 # A main of ours: the one upstream is not published as a module.
 OTELCOL = Module("otelcol", "go.opentelemetry.io/collector/otelcol", {"otelcol": "."})
+SINGLES = (HELM, ALERTMANAGER, OTELCOL, DESCHEDULER)
 
 
 def cache_key(modules: Iterable[Module] = MODULES) -> str:
@@ -280,16 +287,14 @@ def describe_parts(env: Mapping[str, str]) -> str:
     folder = cache_folder(env)
     stages = folder / "stages" if has_stages(folder) else None
     browser, monitor = chromium.find(env), prometheus.find(env)
-    helm, alerts, collector = (find_single(each, env) for each in (HELM, ALERTMANAGER, OTELCOL))
+    singles = {each.name: find_single(each, env) for each in SINGLES}
     answer = {
         "tools": tools,
         "stages": str(stages) if stages else None,
         "kafka": kafka_jars.resolve(env),
         "chromium": str(browser) if browser else None,
         "prometheus": str(monitor) if monitor else None,
-        "helm": str(helm) if helm else None,
-        "alertmanager": str(alerts) if alerts else None,
-        "otelcol": str(collector) if collector else None,
+        **{name: str(path) if path else None for name, path in singles.items()},
     }
     return json.dumps(answer, indent=2)
 
@@ -302,9 +307,7 @@ def ensure_all(env: Mapping[str, str]) -> int:
         prometheus.fetch,
         axe.fetch,
         operator_crds.fetch,
-        partial(build_single, HELM),
-        partial(build_single, ALERTMANAGER),
-        partial(build_single, OTELCOL),
+        *(partial(build_single, each) for each in SINGLES),
         build,
     )
     problems = []

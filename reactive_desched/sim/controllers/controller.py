@@ -11,10 +11,14 @@ from reactive_desched.sim.pods import Key, key_of
 from reactive_desched.sim.store import Event, Store
 from reactive_desched.sim.work_set import AT_ONCE, WorkSet
 
-__all__ = ["BATCH", "Controller", "Reconciler", "write_conditions", "write_status"]
+__all__ = ["ANY_OTHER", "BATCH", "Controller", "Reconciler", "write_conditions", "write_status"]
 
 BATCH: Final = 100
 """How many objects a controller looks at in one step."""
+
+
+ANY_OTHER: Final = "*"
+"""Among what a controller watches: the kinds that clients define."""
 
 
 class Controller(Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+from reactive_desched.sim.controllers.controller import ANY_OTHER
 from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.pods import is_terminating
 from reactive_desched.sim.resources import RESOURCES
@@ -22,7 +23,7 @@ _Ref: TypeAlias = tuple[str, str, str]
 class Garbage:
     """The garbage collector; bounded by the objects that exist and the owners they name."""
 
-    watches = frozenset(RESOURCES) - {"events"}
+    watches = (frozenset(RESOURCES) - {"events"}) | {ANY_OTHER}
 
     def __init__(self, store: Store) -> None:
         self._store = store

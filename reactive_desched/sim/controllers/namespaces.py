@@ -3,7 +3,7 @@
 from typing import Final
 
 from reactive_desched.sim.clock import parse_time
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.controllers.controller import ANY_OTHER, Reconciler
 from reactive_desched.sim.objects import Obj, name_of, namespace_of
 from reactive_desched.sim.pods import Key, is_terminating, key_of
 from reactive_desched.sim.resources import RESOURCES
@@ -23,7 +23,7 @@ _NAMESPACED: Final = tuple(kind.plural for kind in RESOURCES.values() if kind.na
 class Namespaces(Reconciler):
     """The namespace controller and the one that gives each namespace its service account."""
 
-    watches = frozenset({"namespaces", *_NAMESPACED})
+    watches = frozenset({"namespaces", *_NAMESPACED, ANY_OTHER})
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -59,11 +59,12 @@ class Namespaces(Reconciler):
             self.store.create("serviceaccounts", account)
 
     def _empty(self, name: str) -> None:
-        for resource in _NAMESPACED:
+        namespaced = [kind.plural for kind in self.store.kinds if kind.namespaced]
+        for resource in namespaced:
             for obj in self.store.list(resource, name):
                 if not is_terminating(obj):
                     self.store.delete(resource, *key_of(obj))
-        if not any(self.store.list(resource, name) for resource in _NAMESPACED):
+        if not any(self.store.list(resource, name) for resource in namespaced):
             self.store.modify("namespaces", "", name, _released, subresource="finalize")
 
 

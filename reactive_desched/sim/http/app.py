@@ -94,7 +94,7 @@ class _Server:
         """Answer one request."""
         path = request.path
         user = self._parts.identities.admit(request)
-        if (target := parse_target(path)) is not None:
+        if (target := parse_target(path, self._parts.store.kinds)) is not None:
             return await self._resource(request, target)
         if request.method == "POST":
             return await self._review(request, user)

@@ -5,8 +5,9 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from reactive_desched.sim.custom_kinds import Kinds
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.resources import Resource, served
+from reactive_desched.sim.resources import Resource
 
 __all__ = ["Catalogue"]
 
@@ -51,6 +52,7 @@ _REVIEWS = (
 class Catalogue(Struct, frozen=True):
     """The kinds on offer; metrics only where there is something to measure."""
 
+    all_kinds: Kinds
     metrics: bool = False
 
     def legacy_core(self) -> Obj:
@@ -103,7 +105,7 @@ class Catalogue(Struct, frozen=True):
         return [k for k in self._kinds() if (k.group, k.version) == (group, version)]
 
     def _kinds(self) -> Iterator[Resource]:
-        yield from served()
+        yield from self.all_kinds.served()
         for group, plural, kind in _REVIEWS:
             yield Resource(
                 plural=plural,

@@ -69,11 +69,12 @@ class Rendering(Struct, frozen=True):
         return None
 
     def items(self, objects: Iterable[Obj]) -> Iterator[Obj]:
-        """Show objects as members of a list, where they carry no kind of their own."""
+        """Show objects as members of a list, where only custom ones carry a kind of their own."""
         for obj in objects:
             shown = dict(self.view.shown(obj))
-            shown.pop("apiVersion", None)
-            shown.pop("kind", None)
+            if not self.view.resource.is_custom:
+                shown.pop("apiVersion", None)
+                shown.pop("kind", None)
             yield shown
 
     def _partial_type(self, suffix: str) -> Obj:

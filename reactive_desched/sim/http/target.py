@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
+from reactive_desched.sim.custom_kinds import Kinds
 from reactive_desched.sim.resources import Resource
-from reactive_desched.sim.views import VIEWS, View
+from reactive_desched.sim.views import View
 
 __all__ = ["Target", "parse_target"]
 
@@ -30,27 +31,28 @@ class Target(Struct, frozen=True):
         return self.namespace or ""
 
 
-def parse_target(path: str) -> Target | None:
+def parse_target(path: str, kinds: Kinds) -> Target | None:
     """Read `/api/v1/...` or `/apis/{group}/{version}/...`; None when nothing is served there."""
     parts = [part for part in path.split("/") if part]
     match parts:
         case ["api", version, *rest] if rest:
-            return _resolved("", version, rest)
+            return _resolved(kinds, "", version, rest)
         case ["apis", group, version, *rest] if rest:
-            return _resolved(group, version, rest)
+            return _resolved(kinds, group, version, rest)
     return None
 
 
-def _resolved(group: str, version: str, parts: list[str]) -> Target | None:
+def _resolved(kinds: Kinds, group: str, version: str, parts: list[str]) -> Target | None:
     namespace: str | None = None
     match parts:
-        case ["namespaces", within, plural, *rest] if (group, version, plural) in VIEWS:
-            view = VIEWS[group, version, plural]
+        case ["namespaces", within, plural, *rest] if (
+            view := kinds.view(group, version, plural)
+        ) is not None:
             if not view.resource.namespaced:
                 return None
             namespace, parts = within, [plural, *rest]
-        case [plural, *_] if (group, version, plural) in VIEWS:
-            view = VIEWS[group, version, plural]
+        case [plural, *_] if (view := kinds.view(group, version, plural)) is not None:
+            pass
         case _:
             return None
     if len(parts) > _MOST_PARTS:

@@ -27,8 +27,7 @@ from reactive_desched.sim.http.ownership.managers import Manager, applied, owned
 from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
-from reactive_desched.sim.patches import PATCHES
-from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.patches import PATCHES, STRATEGIC
 from reactive_desched.sim.status import StatusError, bad_request, not_found
 from reactive_desched.sim.store import Owners
 from reactive_desched.sim.views import scale_of, with_scale
@@ -92,8 +91,9 @@ async def patch(
     media = media_type(request)
     if media in APPLIED:
         return await _apply(parts, request, target, rendering)
-    if media not in PATCHES:
-        known = (*PATCHES, *APPLIED)
+    patches = [each for each in PATCHES if each != STRATEGIC or not target.resource.is_custom]
+    known = (*patches, *APPLIED)
+    if media not in known:
         text = (
             "the body of the request was in an unknown format - accepted media types include:"
             f" {', '.join(known)}"
@@ -130,6 +130,9 @@ async def _apply(
     current = _current(parts, target)
     if current is None and target.subresource:
         raise not_found(target.resource, target.name)
+    if current is None and not name_of(config):
+        text = "was undeterminable: name must be provided"
+        raise bad_request(f"the name of the object ({target.name} based on URL) {text}")
     if target.subresource == "scale":
         config = {"spec": {"replicas": (config.get("spec") or {}).get("replicas")}}
     meant = typed_body(request, target.resource, config)
@@ -319,7 +322,7 @@ def _update(
 def _owners(parts: HandlerContext, request: web.Request, target: Target, obj: Obj) -> Owners:
     """Return who owns which fields after a write that is no apply."""
     asked = (obj.get("metadata") or {}).get("managedFields")
-    kind, writer = RESOURCES[target.view.storage], _writer(request, target)
+    kind, writer = parts.store.kinds[target.view.storage], _writer(request, target)
     now = parts.store.clock.now()
     return lambda old, new: owned_after(kind, old, new, asked, writer, now)
 

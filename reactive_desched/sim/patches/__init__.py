@@ -9,12 +9,14 @@ from reactive_desched.sim.patches.json_patch import apply_json_patch
 from reactive_desched.sim.patches.merge import apply_merge_patch
 from reactive_desched.sim.patches.strategic import apply_strategic_patch
 
-__all__ = ["PATCHES", "apply_json_patch", "apply_merge_patch", "apply_strategic_patch"]
+__all__ = ["PATCHES", "STRATEGIC", "apply_json_patch", "apply_merge_patch", "apply_strategic_patch"]
+
+STRATEGIC = "application/strategic-merge-patch+json"
 
 PATCHES: Mapping[str, Callable[[Obj, Any], Obj]] = MappingProxyType(
     {
         "application/json-patch+json": apply_json_patch,
         "application/merge-patch+json": apply_merge_patch,
-        "application/strategic-merge-patch+json": apply_strategic_patch,
+        STRATEGIC: apply_strategic_patch,
     }
 )

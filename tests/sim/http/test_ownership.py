@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from reactive_desched.sim.http.ownership.field_paths import as_text, from_tree, to_tree
@@ -121,6 +122,22 @@ async def test_a_scaled_deployment_belongs_to_who_scaled_it(api: Any, deployment
     assert (status, body["spec"]["replicas"]) == (200, 5)
 
 
+async def test_kubectl_takes_over_what_it_applied_as_a_client(api: Any) -> None:
+    said = config_map(a="1", b="2")
+    last = "kubectl.kubernetes.io/last-applied-configuration"
+    meta = {"name": "a", "annotations": {last: msgspec.json.encode(said).decode()}}
+    made = {**said, "metadata": meta}
+    await api.ask("POST", f"{MAPS}?fieldManager=kubectl-client-side-apply", made)
+    await api.patch(f"{MAPS}/a?fieldManager=editor", MERGE, {"data": {"b": "7"}})
+
+    status, body = await apply_map(api, "another", a="3")
+    assert status == 409
+    status, body = await apply_map(api, "kubectl", a="3", b="3")
+    assert (status, body["message"].endswith(": .data.b")) == (409, True)
+    status, body = await apply_map(api, "kubectl", a="3")
+    assert (status, body["data"]) == (200, {"a": "3", "b": "7"})
+
+
 async def test_objects_of_the_simulation_belong_to_who_was_before(api: Any) -> None:
     api.store.create(
         "configmaps", {"metadata": {"name": "a", "namespace": "default"}, "data": {"x": "1"}}
@@ -182,7 +199,9 @@ async def test_bodies_may_be_yaml(api: Any) -> None:
     assert (status, body["data"]) == (201, {"at": "1", "day": "2026-01-01", "to": "8080:80"})
     headers = {"Content-Type": APPLY}
     path = f"{MAPS}/b?fieldManager=one"
-    status, _ = await api.ask("PATCH", path, data=text.replace("{name: a}", "{}"), headers=headers)
+    status, _ = await api.ask(
+        "PATCH", path, data=text.replace("{name: a}", "{name: b}"), headers=headers
+    )
     assert status == 201
     status, _ = await api.ask(
         "POST", MAPS, data="a: [", headers={"Content-Type": "application/yaml"}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.support.custom_resources import definition
 from tests.support.programs.objects import (
     apps,
     as_seen,
@@ -17,7 +18,7 @@ from tests.support.programs.objects import (
     policy,
     workload,
 )
-from tests.support.two_planes import MERGE, Plane, Planes
+from tests.support.two_planes import APPLY, MERGE, STRATEGIC, Plane, Planes
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
 QUICK = {
@@ -534,6 +535,44 @@ def claims_and_volumes(planes: Planes) -> None:
         planes.send("DELETE", f"{volumes}/{planes.namespace}-{each}", only=_kind)
 
 
+def custom_resources(planes: Planes) -> None:
+    """Define a kind in two versions, create objects of it, change them, and take it away."""
+    definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    group = f"{planes.namespace}.example.com"
+    place = f"apis/{group}/v1/namespaces/{planes.namespace}/widgets"
+
+    def accepted(plane: Plane) -> object:
+        body = plane.send("GET", f"{definitions}/widgets.{group}").body
+        status = body.get("status") or {}
+        conditions = status.get("conditions") or ()
+        shown = [[each[f] for f in ("type", "status", "reason", "message")] for each in conditions]
+        return sorted(shown), status.get("acceptedNames"), status.get("storedVersions")
+
+    planes.send("POST", definitions, definition(group=group), only=_kind)
+    planes.agree("accepted", accepted)
+    planes.agree("served", lambda plane: plane.send("GET", place).code)
+    made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    parts = [{}, {"kind": "own"}]
+    planes.send("POST", place, {**made, "spec": {"parts": parts}, "status": {"lost": True}})
+    planes.send("POST", place, {**made, "spec": {}})
+    planes.send("GET", f"{place}/w")
+    planes.send("GET", f"{place}/w".replace("/v1/", "/v1beta1/"))
+    planes.send("PATCH", f"{place}/w", {"spec": {"size": 7}, "status": {"lost": True}}, MERGE)
+    planes.send("PATCH", f"{place}/w/status", {"spec": {"size": 8}, "status": {"a": 1}}, MERGE)
+    planes.send("PUT", f"{place}/w", {**made, "spec": {"size": 1}})
+    planes.send("PATCH", f"{place}/w", {"spec": {"size": 1}}, STRATEGIC)
+    planes.send("PATCH", f"{place}/w?fieldManager=a", {**made, "spec": {"size": 9}}, APPLY)
+    planes.send("PATCH", f"{place}/v?fieldManager=a", {**made, "metadata": {}, "spec": {}}, APPLY)
+    listed = {"name": "other", "labels": {"a": "b"}}
+    planes.send("POST", place, {**made, "metadata": listed, "spec": {}})
+    planes.send("GET", f"{place}?labelSelector=a%3Db", only=lambda body: body["items"])
+    planes.send("DELETE", f"{place}/w")
+    planes.send("GET", f"{place}/missing")
+    planes.send("DELETE", f"{definitions}/widgets.{group}", only=_kind)
+    planes.agree("gone", lambda plane: plane.send("GET", f"{definitions}/widgets.{group}").code)
+    planes.agree("not served", lambda plane: plane.send("GET", place).code)
+
+
 def _kind(body: Object) -> object:
     return body["kind"]
 
@@ -546,6 +585,7 @@ def _bound(obj: Object) -> list[object]:
 
 
 CLUSTER = (
+    custom_resources,
     claims_and_volumes,
     disruption_budgets,
     budgets_of_workloads,

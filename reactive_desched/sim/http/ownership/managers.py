@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
+from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 from reactive_desched.sim.clock import rfc3339
 from reactive_desched.sim.http.ownership.field_paths import (
     Path,
@@ -15,6 +17,7 @@ from reactive_desched.sim.http.ownership.field_paths import (
 )
 from reactive_desched.sim.http.ownership.typed_values import (
     Comparison,
+    Type,
     check_keys,
     compare,
     empty,
@@ -32,6 +35,8 @@ __all__ = ["Applied", "Manager", "applied", "owned_after"]
 _APPLY: Final = "Apply"
 _UPDATE: Final = "Update"
 _BEFORE: Final = "before-first-apply"
+_KUBECTL: Final = "kubectl"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _FORGET: Final[list[Obj]] = [{}]
 _STATUS: Final = ("f:status",)
 _NOT_OWNED: Final = frozenset(
@@ -120,7 +125,8 @@ def applied(
     new = without(kind, merge(kind, live, config), doomed)
     change = compare(kind, live, new)
     if not force:
-        _refuse_conflicts(others, change.written)
+        allowed = _last_applied(kind, live) if writer.name == _KUBECTL else frozenset()
+        _refuse_conflicts(others, change.written, allowed)
     left = _after(others, change)
     is_same = wanted == last.paths and not change.all
     left[writer] = _Owned(wanted, last.since if is_same else rfc3339(now))
@@ -158,11 +164,23 @@ def _after(owners: Mapping[Manager, _Owned], change: Comparison) -> dict[Manager
     return {each: _Owned(owned.paths - change.all, owned.since) for each, owned in owners.items()}
 
 
-def _refuse_conflicts(others: Mapping[Manager, _Owned], changed: frozenset[Path]) -> None:
+def _last_applied(kind: Type, live: Obj) -> frozenset[Path]:
+    """Return what `kubectl apply` of a client said and still is: it may take that over."""
+    text = (live.get("metadata", {}).get("annotations") or {}).get(_LAST_APPLIED, "")
+    try:
+        said = msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except DECODE_ERRORS:
+        return frozenset()
+    return frozenset(fields_of(kind, said)) - compare(kind, said, live).all
+
+
+def _refuse_conflicts(
+    others: Mapping[Manager, _Owned], changed: frozenset[Path], allowed: frozenset[Path]
+) -> None:
     found = [
         (_named(each), as_text(path))
         for each, owned in others.items()
-        for path in sorted(owned.paths & changed)
+        for path in sorted((owned.paths & changed) - allowed)
     ]
     if not found:
         return
