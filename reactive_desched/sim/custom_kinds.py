@@ -11,7 +11,7 @@ from reactive_desched.sim.views import VIEWS, View
 __all__ = ["Kinds", "is_built_in"]
 
 _PARTS: Final = ("status",)
-"""The subresources that custom resources may have here; `scale` is not one."""
+"""The subresources that custom resources may have here: no scale."""
 
 
 class Kinds:
