@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ from reactive_desched.model.plugin_faults import ask_plugin, describe_error
 from reactive_desched.model.subjects import NodeSubject
 from reactive_desched.primitives.bounded_text import shown
 from reactive_desched.primitives.hints import nearest_name, quote
+from reactive_desched.primitives.long_answers import AnswerTakesLong
 from reactive_desched.state.indexes.owners import OwnerIndex
 from reactive_desched.text.workloads import workload_key
 from reactive_desched.why.explanation import Explainer, PodExplanation, PodState
@@ -32,6 +34,11 @@ MAX_LISTED: Final = 500
 
 PODS_PER_SLICE: Final = 2000
 """So many pods are looked through before the event loop may have its turn: under a millisecond."""
+
+MAX_ASKED: Final = 50
+"""So many times an answer is asked for again that takes long: a pod has fewer terms."""
+
+AnswerT = TypeVar("AnswerT")
 
 MAX_NAMES: Final = 500
 """So many names of a namespace are compared with one that no pod has."""
@@ -99,7 +106,7 @@ def answer(
     if question.node:
         explainer = yield from _explainer(controller, {question.node}, findings, clocks)
         pods = _pods_on(controller, question.node)
-        yield _explain_node(controller, question.node, pods, explainer)
+        yield (yield from _explain_node(controller, question.node, pods, explainer))
         return
     found: list[Pod] = []
     belongs_to = controller.view.index(OwnerIndex).belongs_to
@@ -114,9 +121,9 @@ def answer(
     nodes = {pod.node for pod in found}
     explainer = yield from _explainer(controller, nodes, findings, clocks)
     if question.owner:
-        yield _explain_owner(controller, question.owner, found, explainer)
+        yield (yield from _explain_owner(controller, question.owner, found, explainer))
     elif found:
-        yield explainer.explain(found[-1])
+        yield (yield from _in_steps(controller, partial(explainer.explain, found[-1])))
     elif (gone := explainer.explain_gone(question.pod)) is not None:
         yield gone
     else:
@@ -139,6 +146,27 @@ def _explainer(
     return Explainer(controller, of_nodes, clocks())
 
 
+def _in_steps(controller: Controller, ask: Callable[[], AnswerT]) -> Generator[None, None, AnswerT]:
+    """Collect in steps the pods that an answer needs, where they are many; then return it."""
+    for _ in range(MAX_ASKED):
+        try:
+            with controller.node_fit.long_answers:
+                return ask()
+        except AnswerTakesLong as asked:
+            yield from asked.steps
+    return ask()
+
+
+def _states(
+    controller: Controller, pods: Iterable[Pod], explainer: Explainer
+) -> Generator[None, None, tuple[PodState, ...]]:
+    states: list[PodState] = []
+    for pod in islice(pods, MAX_LISTED):
+        states.append((yield from _in_steps(controller, partial(explainer.brief, pod))))
+        yield None
+    return tuple(states)
+
+
 def _pods_on(controller: Controller, node: str) -> list[Pod]:
     info = known_node(controller.view, node)
     found = controller.view.all_pods_of(NodeSubject(node))
@@ -148,7 +176,7 @@ def _pods_on(controller: Controller, node: str) -> list[Pod]:
 
 def _explain_node(
     controller: Controller, name: str, pods: list[Pod], explainer: Explainer
-) -> NodeExplanation:
+) -> Generator[None, None, NodeExplanation]:
     info = controller.view.node_info(name)
     assert info is not None, "its pods were found"
     assert info.node is not None, "its pods were found"
@@ -156,13 +184,14 @@ def _explain_node(
     not_covered = "" if why is None else why.message
     texts = dict.fromkeys(_comparisons(controller, name))
     summary = not_covered or "; ".join(texts) or "plugins look at its pods"
-    states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
+    taints = tuple(map(str, info.node.taints))
+    states = yield from _states(controller, pods, explainer)
     return NodeExplanation(
         time=explainer.time,
         node=name,
         covered=not not_covered,
         summary=summary,
-        taints=tuple(map(str, info.node.taints)),
+        taints=taints,
         paused=controller.pauses.state().hold,
         total=len(pods),
         states=Counter(each.state for each in states),
@@ -194,13 +223,13 @@ def _why_not_compared(error: BaseException) -> list[str]:
 
 def _explain_owner(
     controller: Controller, name: str, pods: list[Pod], explainer: Explainer
-) -> OwnerExplanation:
+) -> Generator[None, None, OwnerExplanation]:
     if not pods:
         raise no_pods_of(name)
     chain = controller.view.index(OwnerIndex).chain(pods[0])
     owner = owner_of(pods[0], chain)
     workload = controller.view.workload(owner.uid)
-    states = tuple(map(explainer.brief, pods[:MAX_LISTED]))
+    states = yield from _states(controller, pods, explainer)
     return OwnerExplanation(
         time=explainer.time,
         owner=str(owner),
