@@ -89,11 +89,13 @@ class RecordedSegment(Struct, frozen=True):
 def recording_paths(path: Path) -> list[Path]:
     """Return the files of a recording: a folder's segments, oldest first, or the file itself.
 
-    Raises NotRecorded where there is none, and where segments of two recordings are mixed.
+    Raises NotRecorded where there is none, and where segments of two recordings, or recordings of
+    two clusters, are mixed.
     """
     if path.is_dir():
         if found := segment_paths(path):
             _refuse_mixed(path, found)
+            _refuse_clusters(path, found)
             return found
         raise NotRecorded(f"{path} holds no recording: no file in it ends in .rdrec")
     if not path.exists():
@@ -112,6 +114,41 @@ def _refuse_mixed(folder: Path, paths: Sequence[Path]) -> None:
             )
 
 
+def _refuse_clusters(folder: Path, paths: Sequence[Path]) -> None:
+    """Raise NotRecorded where the segments are of two clusters."""
+    named = ((path, begun) for path, begun in _beginnings(paths) if begun.cluster_uid)
+    for (before, first), (after, begun) in pairwise(named):
+        if begun.cluster_uid != first.cluster_uid:
+            raise NotRecorded(
+                f"{folder} has recordings of two clusters: {before.name} is of"
+                f" {_cluster_text(first)}, {after.name} of {_cluster_text(begun)}; move those of"
+                " one of them to a folder of its own"
+            )
+
+
+def _beginnings(paths: Iterable[Path]) -> Iterator[tuple[Path, PictureBegun]]:
+    """Yield the head of each file of the recorder that continues no other, as far as it is read."""
+    for path in paths:
+        continues = NO_FRAME
+        for _, each in _frames((path,), ignore_damage, 0):
+            if isinstance(each, SegmentBegins):
+                continues = each.continues
+            elif continues == NO_FRAME and (begun := _begun(each, path, ignore_damage)):
+                yield path, begun
+            if continues != NO_FRAME or not isinstance(each, SegmentBegins):
+                break
+
+
+def _cluster_text(begun: PictureBegun) -> str:
+    return f"{begun.cluster} ({begun.cluster_uid})" if begun.cluster else begun.cluster_uid
+
+
+def recorded_cluster(folder: Path) -> PictureBegun | None:
+    """Return the newest head of a segment that names its cluster; None where none does."""
+    heads = _beginnings(reversed(segment_paths(folder)))
+    return next((begun for _, begun in heads if begun.cluster_uid), None)
+
+
 def _missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
     """Yield what is wrong where segments are missing between two files."""
     last = None if before is None else segment_number(before)
@@ -119,10 +156,10 @@ def _missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
     if last is None or number is None or number <= last + 1:
         return
     first = f"{last + 1:08}"
-    which = f"segment {first}" if number == last + 2 else f"segments {first} to {number - 1:08}"
-    yield Damage(
-        path.name, 0, f"before it {which} of the recording is not here: copy it to this folder"
-    )
+    lost, it = f"segment {first} of the recording is not here", "it"
+    if number > last + 2:
+        lost, it = f"segments {first} to {number - 1:08} of the recording are not here", "them"
+    yield Damage(path.name, 0, f"before it {lost}: copy {it} to this folder")
 
 
 def find_segments(paths: Sequence[Path], on_damage: OnDamage) -> list[RecordedSegment]:

@@ -36,6 +36,7 @@ from reactive_desched.recording.items import (
     ResourceDenied,
     UsageMeasured,
 )
+from reactive_desched.recording.reader import recorded_cluster
 from reactive_desched.recording.rows import RowWriter
 from reactive_desched.recording.segment_file import SegmentFile
 from reactive_desched.state.cluster import ClusterState
@@ -287,6 +288,8 @@ class ClusterRecorder:
         await self._flush()
         self._rows = RowWriter()
         at = self._notes_begin()
+        if not is_continued:
+            await self._in_thread(self._refuse_other_cluster)
         await self._in_thread(partial(self._file.begin, at, is_continued=is_continued))
         self._is_first_picture = not is_continued
         await self._write_picture(at, is_continued=is_continued)
@@ -306,6 +309,16 @@ class ClusterRecorder:
                 flushed = now
             if now - began >= self._bounds.segment_age_s:
                 return
+
+    def _refuse_other_cluster(self) -> None:
+        """Raise OSError where the folder has the recording of another cluster."""
+        mine, found = self._cluster, recorded_cluster(self._folder)
+        if found is not None and mine.uid not in ("", found.cluster_uid):
+            raise OSError(
+                0,
+                f"it has the recording of cluster {found.cluster} ({found.cluster_uid}), and this"
+                f" is {mine.name} ({mine.uid}): set `recording.directory` to a folder of its own",
+            )
 
     async def _write_picture(self, at: Instant, *, is_continued: bool) -> None:
         """Write every object, in slices; what changes meanwhile is written where it happens."""

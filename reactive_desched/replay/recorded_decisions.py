@@ -247,13 +247,21 @@ def _events(directory: Path, part: JournalPart, on_damage: OnDamage) -> Iterator
                     on_damage(Damage(name, line.offset, _LINE_DAMAGED))
                     continue
                 if last is not None and seq > last + 1:
-                    lost = f"records {last + 1} to {seq - 1} are missing before it"
-                    on_damage(Damage(name, line.offset, f"{lost}: {LOOK_AT_JOURNAL}"))
+                    lost = missing_records(last + 1, seq - 1)
+                    text = f"{lost} before it: {LOOK_AT_JOURNAL}"
+                    on_damage(Damage(name, line.offset, text))
                 last, place = seq, line.end
                 if _is_read(line) and part.has(line) and (event := _read_event(line)) is not None:
                     yield event
         except READ_ERRORS as error:  # what is before the damage counts
             on_damage(Damage(name, place, f"cannot be read on: {error}; {LOOK_AT_JOURNAL}"))
+
+
+def missing_records(first: int, last: int) -> str:
+    """Say which records are missing."""
+    if first == last:
+        return f"record {first} is missing"
+    return f"records {first} to {last} are missing"
 
 
 LOOK_AT_JOURNAL: Final = "`audit verify` says what else of the journal is damaged"

@@ -44,6 +44,7 @@ from reactive_desched.replay.recorded_decisions import (
     LOOK_AT_JOURNAL,
     MadeDecision,
     RecordedDecisions,
+    missing_records,
 )
 from reactive_desched.text.counts import format_count
 from reactive_desched.text.times import format_second
@@ -156,8 +157,8 @@ def _lost_end(journal: Path, read_up_to: int) -> Iterator[Damage]:
             for line in read_lines(segment):
                 last, name = line.seq or last, segment.path.name
     if name and last < read_up_to:
-        lost = f"records {last + 1} to {read_up_to} are missing behind it"
-        text = f"{lost}: a recorded process found them when it started; {LOOK_AT_JOURNAL}"
+        lost = missing_records(last + 1, read_up_to)
+        text = f"{lost} behind it: a recorded process found them when it started; {LOOK_AT_JOURNAL}"
         yield Damage(name, segment.path.stat().st_size, text)
 
 

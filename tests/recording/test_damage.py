@@ -1,5 +1,6 @@
 """Whatever happens to the bytes of a recording: what is read of it is what was recorded."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from reactive_desched.recording.reader import (
     state_at,
     summarize_recording,
 )
+from reactive_desched.recording.recorder import ClusterName
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden
 from tests.support.recorded_cluster import BOUNDS, Recorded, fail_on_damage, holding, virtual
@@ -159,6 +161,44 @@ def test_segments_of_two_recordings_in_one_folder_are_refused_by_their_names(
 
     assert original.names[1] in str(refused.value)
     assert of_another.name in str(refused.value)
+
+
+def test_recordings_of_two_clusters_in_one_folder_are_refused_by_their_names(
+    tmp_path: Path,
+) -> None:
+    mine, theirs, unnamed = (tmp_path / name for name in ("mine", "theirs", "unnamed"))
+    virtual(play, mine, cluster=ClusterName("prod", "uid-1"))
+    virtual(play, theirs, cluster=ClusterName("test", "uid-2"))
+    virtual(play, unnamed, cluster=ClusterName())
+    for number, folder in enumerate((unnamed, theirs), start=2):
+        (segment,) = segment_paths(folder)
+        shutil.copy(segment, mine / segment.name.replace("00000001", f"{number:08}"))
+        if folder is unnamed:
+            assert len(recording_paths(mine)) == number
+
+    first, _, last = segment_paths(mine)
+    with pytest.raises(NotRecorded) as refused:
+        recording_paths(mine)
+    for name in (first.name, "prod (uid-1)", last.name, "test (uid-2)"):
+        assert name in str(refused.value)
+
+
+def test_nothing_is_recorded_into_the_recording_of_another_cluster(tmp_path: Path) -> None:
+    virtual(play, tmp_path, cluster=ClusterName("prod", "uid-1"))
+    (recorded,) = segment_paths(tmp_path)
+    before = recorded.read_bytes()
+
+    async def look(other: Recorded) -> None:
+        await play(other)
+        for name in ("prod (uid-1)", "test (uid-2)", "recording.directory"):
+            assert name in other.recorder.fault
+
+    virtual(look, tmp_path, cluster=ClusterName("test", "uid-2"))
+    assert segment_paths(tmp_path) == [recorded]
+    assert recorded.read_bytes() == before
+
+    virtual(play, tmp_path, cluster=ClusterName("prod", "uid-1"))
+    assert len(segment_paths(tmp_path)) == 2
 
 
 edits = st.tuples(

@@ -72,6 +72,16 @@ def test_a_record_that_is_gone_from_the_journal_is_named_and_so_is_a_line_that_i
     assert "\n".join(said) == golden()
 
 
+def test_one_record_that_is_gone_is_named(folder: Path) -> None:
+    (segment,) = list_segments(folder)
+    lines = segment.path.read_bytes().splitlines(keepends=True)
+    segment.path.write_bytes(b"".join([*lines[:10], *lines[11:]]))
+
+    (damage,) = replayed(folder).damages
+
+    assert damage.message.startswith("record 11 is missing before it: ")
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_the_end_of_a_journal_that_was_cut_behind_a_whole_line_is_said_to_be_missing(
     share: float, folder: Path

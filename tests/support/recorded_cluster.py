@@ -19,10 +19,18 @@ WALL_S = 1_800_000_000.0
 BOUNDS = RecorderBounds(2**24, 1e9, 2**22, 600.0)
 
 
+PROD = ClusterName("prod", "u")
+
+
 class Recorded:
     """A cluster state that is recorded on a clock of its own."""
 
-    def __init__(self, folder: Path, bounds: RecorderBounds = BOUNDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bounds: RecorderBounds = BOUNDS,
+        cluster: ClusterName = PROD,
+    ) -> None:
         self.folder = folder
         self.ahead_s = 0.0  # what the time of day was set ahead
         self.state = ClusterState(clock=anyio.current_time, wall_clock=self.wall)
@@ -34,7 +42,7 @@ class Recorded:
             self.standing,
             moment=lambda: (anyio.current_time(), self.wall()),
             log=logger("test"),
-            cluster=ClusterName("prod", "u"),
+            cluster=cluster,
             run_blocking=self.run_blocking,
         )
         self.before_write: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
@@ -72,12 +80,15 @@ def holding(state: RecordedState) -> dict[str, dict[str, ClusterObject]]:
 
 
 def virtual(
-    play: Callable[[Recorded], Awaitable[None]], folder: Path, bounds: RecorderBounds = BOUNDS
+    play: Callable[[Recorded], Awaitable[None]],
+    folder: Path,
+    bounds: RecorderBounds = BOUNDS,
+    cluster: ClusterName = PROD,
 ) -> Recorded:
     """Play while the recorder runs, on a clock that jumps; return what was recorded."""
 
     async def main() -> Recorded:
-        recorded = Recorded(folder, bounds)
+        recorded = Recorded(folder, bounds, cluster)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(recorded.recorder.run)
             await play(recorded)
