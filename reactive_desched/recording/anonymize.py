@@ -135,6 +135,11 @@ def text(to: _Renaming, value: str) -> str:
     return to.texts.text(value)
 
 
+def conditions(to: _Renaming, value: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], ...]:
+    """Replace the types of a node's conditions, as the policy names them; keep what each says."""
+    return tuple((to.texts.text(kind), said) for kind, said in value)
+
+
 def texts(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
     """Replace names, in their order."""
     return tuple(map(to.texts.text, value))
@@ -434,7 +439,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "taints": taints_with_times,
         "labels": labels_with_times,
         "pods": uids,
-        "conditions": keep,
+        "conditions": conditions,
     },
     items.Worked: {**_ITEM},
     items.LookedForWork: {**_ITEM},
@@ -586,7 +591,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "scale_down_disabled": annotation,
         "do_not_evict": annotation,
         "taints_added_s": keep,
-        "conditions": keep,
+        "conditions": conditions,
         "conditions_changed_s": keep,
         "declared_features": keep,
         "drain": annotation,

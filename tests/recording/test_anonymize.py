@@ -207,18 +207,27 @@ def test_the_address_in_a_node_name_is_replaced() -> None:
     assert not re.search(r"[0-9]", renamed_node.name)
 
 
-def test_the_conditions_of_a_node_keep_their_types_and_times() -> None:
-    conditions = (("KernelDeadlock", "True"), ("example.com/Fan", "False"))
-    seen = NodeSeen(AT, "n1", 1.0, 2.0, 3.0, conditions=(("KernelDeadlock", ((4.0, "True"),)),))
+def test_the_conditions_of_a_node_are_named_as_in_the_policy_and_keep_their_times() -> None:
+    conditions = (("KernelDeadlock", "True"), ("acme.com/Fan", "False"))
+    node_seen = NodeSeen(
+        AT, "n1", 1.0, 2.0, 3.0, conditions=(("KernelDeadlock", ((4.0, "True"),)),)
+    )
     found = Node("n1", conditions=conditions, conditions_changed_s=(5, None))
-    anonymizer = Anonymizer([ObjectFound(AT, "any", found), seen], Random(1))
-    of_node, times = anonymizer.rename([ObjectFound(AT, "any", found), seen])
+    items = [ConfigurationInForce(AT, OF_CONDITIONS), ObjectFound(AT, "any", found), node_seen]
+    in_force, of_node, times = Anonymizer(items, Random(1)).rename(items)
 
+    assert isinstance(in_force, ConfigurationInForce)
     assert isinstance(of_node, ObjectFound)
     assert isinstance(times, NodeSeen)
     assert isinstance(of_node.obj, Node)
-    assert (of_node.obj.conditions, of_node.obj.conditions_changed_s) == (conditions, (5, None))
-    assert times.conditions == seen.conditions
+    (deadlock, _), (fan, _) = of_node.obj.conditions
+    configuration = load_sources([SourceText(in_force.policy, "renamed")], plugin_registry())
+    (plugin,) = configuration.policy.profiles[0].plugins
+    assert [each.type for each in plugin.args.conditions] == [deadlock, fan]
+    assert not {deadlock, fan} & {"KernelDeadlock", "acme.com/Fan"}
+    assert of_node.obj.conditions == ((deadlock, "True"), (fan, "False"))
+    assert of_node.obj.conditions_changed_s == (5, None)
+    assert times.conditions == ((deadlock, ((4.0, "True"),)),)
 
 
 def test_what_is_equal_stays_equal_wherever_it_stands() -> None:
@@ -470,6 +479,18 @@ debounce: {quiet: 2s}
 guards: {replacingOwners: [CloneSet.acme.com]}
 sinks: {stdout: {}}
 journal: {directory: /var/lib/acme}
+"""
+
+
+OF_CONDITIONS = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: acme
+  pluginConfig:
+  - name: RemovePodsViolatingNodeConditions
+    args: {conditions: [{type: KernelDeadlock}, {type: acme.com/Fan}]}
+  plugins: {deschedule: {enabled: [RemovePodsViolatingNodeConditions]}}
 """
 
 
