@@ -87,7 +87,7 @@ def build_recorder(
         ),
         moment=controller.clocks.moment,
         log=log,
-        cluster=ClusterName(cluster.name, cluster.uid),
+        cluster=ClusterName(cluster.title, cluster.uid),
         run_blocking=RecordingDisk().run,
     )
 

@@ -69,6 +69,9 @@ def test_what_decided_is_recorded_beside_the_journal(
         event.data.who.uid for event in read_events(journal) if event.type == EVICTION_SUCCEEDED
     ]
     items = list(read_items(recording_paths(journal / RECORDING_FOLDER), fail_on_damage))
+    begun = of_type(items, PictureBegun)
+    assert {each.cluster for each in begun} == {"kubeconfig"}, "as its context is called"
+    assert all(each.cluster_uid for each in begun)
     answers = of_type(items, EvictionAnswered)
     assert sorted(each.uid for each in answers) == sorted(evicted)
     assert {type(each.response) for each in answers} == {Accepted}
