@@ -110,7 +110,8 @@ TOO_FEW_READY: Final = GateReason(
     "The pod's workload has fewer Ready pods than it wants, other than those that the controller "
     "evicted itself; for a StatefulSet, those count as well. What is missing for "
     "`guards.unreadyTimeout` holds the pods of a Deployment no longer while fewer than half are "
-    "lost, or where a PodDisruptionBudget covers the pod: that decides then.",
+    "lost, or where a PodDisruptionBudget covers the pod: that decides then; but where no pod was "
+    "created for an evicted one, it holds them until the workload is whole.",
     "guards.unreadyTimeout",
 )
 NOT_ITS_TURN: Final = GateReason(

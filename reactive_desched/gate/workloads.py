@@ -18,7 +18,7 @@ from reactive_desched.ledger.eviction import OWNER, SINGLE, Eviction
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE, TURN_COMES_S, Defer, Refuse
-from reactive_desched.model.moves import key_of_owner
+from reactive_desched.model.moves import NOT_REPLACED, MoveEnd, key_of_owner
 from reactive_desched.model.objects import (
     OwnerReference,
     Pod,
@@ -179,6 +179,9 @@ class Workloads(EvictionParticipant):
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
         self._kept_turns: OrderedDict[str, dict[PodKey, _KeptTurn]] = OrderedDict()
         self._absences: OrderedDict[str, _Absence] = OrderedDict()
+        self._unreplaced: OrderedDict[str, None] = (
+            OrderedDict()
+        )  # owners that made no pod for an evicted one
 
     def follow_resync(self, *, under_way: bool) -> None:
         """Record whether a resync is running: a lower ordinal may be found yet."""
@@ -191,15 +194,18 @@ class Workloads(EvictionParticipant):
             return None
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         known, pods = self._view.workload(owner.uid), self._view.index(WorkloadPods)
+        ready, unready = (count(pod.namespace, own.uid) for count in (pods.ready, pods.unready))
         key = key_of_owner(pod.namespace, owner.uid)
+        if known is None or ready + unready >= known.replicas:
+            self._unreplaced.pop(key, None)
         return WorkloadState(
             pod.namespace,
             owner,
             own.uid,
             None if known is None else known.replicas,
             "" if known is None else known.rollout,
-            pods.ready(pod.namespace, own.uid),
-            pods.unready(pod.namespace, own.uid),
+            ready,
+            unready,
             len(self._ledger.moving_in((OWNER, key))),
             self._ledger.unseen(key, own.uid, self._clock()),
         )
@@ -221,7 +227,8 @@ class Workloads(EvictionParticipant):
     def shortfall(self, workload: WorkloadState, timeout_s: float) -> Shortfall:
         """Return which of the pods that a workload lacks are lost: missing for so many seconds.
 
-        With a timeout of zero none ever is.
+        With a timeout of zero none ever is; neither is what is missing altogether where no pod was
+        created for one that was evicted: none would be for the next one.
         """
         now_s, uid = self._view.now_s, workload.controller_uid
         unready_pods = self._view.index(WorkloadPods).unready_pods(workload.namespace, uid)
@@ -231,20 +238,23 @@ class Workloads(EvictionParticipant):
         ]
         absent = 0 if workload.wanted is None else workload.missing - workload.unready
         absent_s = self._absent_s(uid, absent)
+        is_unreplaced = absent > 0 and workload.key in self._unreplaced
         if absent > 0:
             pods = format_count(absent, "pod", "is", "are")
             missing.append((absent_s, absent, f"{pods} missing altogether", False))
         missing.sort(reverse=True)  # those that have been missing for longest come first
-        lost = [each for each in missing if timeout_s and each[0] >= timeout_s]
-        waits = missing[len(lost) :] if timeout_s else []
+        counted = [each for each in missing if timeout_s and (each[3] or not is_unreplaced)]
+        lost = [each for each in counted if each[0] >= timeout_s]
+        waits = counted[len(lost) :]
         wait_s = None
         if waits:
             wait_s = timeout_s - waits[0][0]
-            wait_s = (
-                wait_s if absent <= 0 or absent_s >= timeout_s else min(wait_s, ABSENT_RECHECK_S)
-            )
+            is_rechecked = absent > 0 and absent_s < timeout_s and not is_unreplaced
+            wait_s = min(wait_s, ABSENT_RECHECK_S) if is_rechecked else wait_s
         age_s, _, words, is_there = (waits or missing or [(0.0, 0, "", False)])[0]
         text = f"{words} since {format_time_seen_at(now_s - age_s, now_s)}" if words else ""
+        if is_unreplaced and not is_there:
+            text += ", and none was created for an evicted one"
         return Shortfall(sum(each[1] for each in lost), wait_s, text, is_there)
 
     def _absent_s(self, controller_uid: str, absent: int) -> float:
@@ -309,6 +319,22 @@ class Workloads(EvictionParticipant):
         if own is not None and own.kind == STATEFUL_SET:
             kept = _put(self._kept_turns, own.uid, self._kept_turns.get(own.uid, {}))
             kept[pod.uid] = _KeptTurn(ordinal_of(pod), until + TURN_S)
+
+    def followed_up(self, eviction: Eviction, end: MoveEnd) -> None:
+        """Remember the owner that created no pod for an evicted one, though it wants one."""
+        if end.result == NOT_REPLACED and not end.is_expected:
+            self._remember_unreplaced(eviction)
+
+    def restored(self, eviction: Eviction, now: float) -> None:
+        """Remember the same of an earlier process's eviction; a workload that is whole ends it."""
+        del now
+        follow_up = None if eviction.past is None else eviction.past.follow_up
+        if follow_up is not None and follow_up.result == NOT_REPLACED:
+            self._remember_unreplaced(eviction)
+
+    def _remember_unreplaced(self, eviction: Eviction) -> None:
+        if eviction.match_key is not None:
+            _put(self._unreplaced, eviction.origin.owner.key, None)
 
     def _turns_kept(self, controller_uid: str, now: float) -> dict[PodKey, _KeptTurn]:
         """Return the pods of a StatefulSet that wait for a limit, and are still there."""

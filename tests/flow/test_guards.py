@@ -11,8 +11,9 @@ import trio.testing
 from reactive_desched.gate.guards import GUARDS, Guards
 from reactive_desched.gate.workloads import Workloads
 from reactive_desched.ledger.ledger import EvictionLedger
+from reactive_desched.model.decisions import Defer, Refuse
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.history import PastEviction
+from reactive_desched.model.history import PastEviction, PastFollowUp
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import (
     Annotations,
@@ -34,7 +35,7 @@ from reactive_desched.model.outcomes import Denied
 from reactive_desched.plugins.failed_pods import FailedPodsArgs, FailedPodsPlugin
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
-from reactive_desched.policy.settings.moves import MoveSettings
+from reactive_desched.policy.settings.moves import MaxMovingSettings, MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import READY, node, pod
@@ -488,6 +489,71 @@ async def test_what_is_missing_for_long_is_lost_and_holds_no_others_while_most_a
         await anyio.sleep(HOUR_S)
 
     assert [at for _, at in flow.evictor.calls] == ([] if at_s is None else [approx(at_s)])
+
+
+def on_wrong_node(count: int) -> list[ClusterObject]:
+    """Return a Deployment of six pods of which so many have to leave."""
+    made = [pod(f"p{n}", on="n1" if n < count else "n2") for n in range(6)]
+    return [SET, Deployment("default", "web", "d-web", replicas=6), *made]
+
+
+async def let_go(flow: FakeEdgesController, hours: int, *, replaced: bool = False) -> None:
+    """Delete what is evicted, minute by minute."""
+    gone: set[str] = set()
+    for _ in range(60 * hours):
+        await anyio.sleep(60)
+        for name in set(flow.evicted_names) - gone:
+            flow.delete(pod(name, on="n1"))
+            gone.add(name)
+            if replaced:
+                created = int(anyio.current_time())
+                flow.deliver(pod(f"{name}-new", on="n2", created=created))
+
+
+async def test_where_no_pod_is_created_for_an_evicted_one_no_other_follows() -> None:
+    """As where a quota is used up, or the PriorityClass of the pods is gone."""
+    one = MoveSettings(max_moving=MaxMovingSettings(owner=1))
+    async with controller(only(GuardName.UNREADY_WORKLOADS), moves=one).running() as flow:
+        flow.sync_and_resume(TAINTED, FREE, *on_wrong_node(4))
+        await let_go(flow, 5)
+        assert len(flow.evicted_names) == 1
+
+        flow.deliver(pod("at-last", on="n2", created=int(anyio.current_time())))
+        await let_go(flow, 1, replaced=True)
+
+    assert sorted(flow.evicted_names) == ["p0", "p1", "p2", "p3"]
+
+
+async def test_after_a_restart_a_workload_that_got_no_pod_for_an_evicted_one_is_still_held(
+    golden: Golden,
+) -> None:
+    async with controller(only(GuardName.UNREADY_WORKLOADS)).running() as flow:
+        await anyio.sleep(HOUR_S)
+        past = PastEviction(
+            *("", 50.0, "p0", "default", "p0", "n1"),
+            owner_uid="d-web",
+            owner_kind="Deployment",
+            owner_name="web",
+            replacing_uid="d-web",
+            replacing_kind="Deployment",
+            ended_s=51.0,
+            result="evicted",
+            follow_up=PastFollowUp(700.0, "not_replaced"),
+        )
+        flow.controller.restore([past])
+        flow.sync_and_resume(
+            TAINTED, FREE, *(each for each in on_wrong_node(2) if each.uid != "p0")
+        )
+        await anyio.sleep(HOUR_S)
+        assert flow.evicted_names == []
+        held = flow.observer.evaluations[-1].decision
+        assert isinstance(held, Defer | Refuse)
+        assert held.message == golden()
+
+        flow.deliver(pod("at-last", on="n2", created=8000))
+        await anyio.sleep(1)
+
+    assert flow.evicted_names == ["p1"]
 
 
 def approx(seconds: float) -> Any:  # pytest's class has no public name
