@@ -33,7 +33,9 @@ def add_journal(
         " beginning of the uid of its namespace kube-system",
     )
     command.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: $KUBECONFIG or ~/.kube/config"
+        "--kubeconfig",
+        metavar="FILE",
+        help="names the cluster; default: $KUBECONFIG or ~/.kube/config",
     )
     command.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
 

@@ -1,7 +1,7 @@
 """Asks a controller as it was at an earlier moment, which is run up to then over a recording."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,7 +20,9 @@ T = TypeVar("T")
 PAST_TIMEOUT_S: Final = 120.0
 """So long a running controller may take to answer about an earlier moment."""
 
-_OF_RECORDINGS: Final = ("recording", "journal", "cluster", "kubeconfig", "context")
+_OF_RECORDINGS: Final = ("recording", "journal", "cluster")
+_OF_CLUSTERS: Final = ("kubeconfig", "context")
+"""The flags that say of which cluster the controller, or its recording, is."""
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -33,14 +35,24 @@ def is_asked(arguments: argparse.Namespace) -> bool:
     """Say whether an earlier moment is asked about; raises ConfigError for flags that need it."""
     if arguments.at is not None:
         return True
-    if given := _given(arguments):
+    if given := _given(arguments, _OF_RECORDINGS):
         raise ConfigError(f"--{given[0]} needs --at TIME; without it a running controller is asked")
+    check_cluster_flags(arguments)
     return False
 
 
-def _given(arguments: argparse.Namespace) -> list[str]:
-    """Return the flags that were given of those that say where a recording is."""
-    return [name for name in _OF_RECORDINGS if getattr(arguments, name, None) is not None]
+def check_cluster_flags(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError where a controller is named, and a cluster whose controller is meant."""
+    if arguments.server is not None and (given := _given(arguments, _OF_CLUSTERS)):
+        raise ConfigError(
+            f"--{given[0]} means nothing with --server: it says whose controller is asked; leave "
+            "one of them out"
+        )
+
+
+def _given(arguments: argparse.Namespace, among: Iterable[str]) -> list[str]:
+    """Return which of these flags were given."""
+    return [name for name in among if getattr(arguments, name, None) is not None]
 
 
 def ask(
@@ -53,7 +65,7 @@ def ask(
     """
     if arguments.server is None:
         return _read(arguments, page, query)
-    if given := _given(arguments):
+    if given := _given(arguments, (*_OF_RECORDINGS, *_OF_CLUSTERS)):
         raise ConfigError(
             f"--{given[0]} means nothing with --server: the controller reads its own recording;"
             " leave one of them out"

@@ -98,6 +98,7 @@ def _answer(
     if arguments.policy is None and arguments.at is None:
         snapshot_flags.recording_of(arguments)  # which is an error without --at
         _check_no_snapshot(arguments)
+        recorded_controller.check_cluster_flags(arguments)
         client = controller_client.client_of(arguments)
         answer = client.ask("why", question)
         moment = datetime.fromisoformat(answer.value["time"])
@@ -126,8 +127,6 @@ def _check_no_snapshot(arguments: argparse.Namespace) -> None:
     given = {
         "-f": arguments.filename,
         "--settings": arguments.settings,
-        "--kubeconfig": arguments.kubeconfig,
-        "--context": arguments.context,
         "--journal": arguments.journal,
         "--now": arguments.now,
     }

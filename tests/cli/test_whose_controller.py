@@ -40,7 +40,8 @@ class Serving:
     """Servers on this machine: a controller at the usual address, and API servers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-        self._monkeypatch, self._home = monkeypatch, home
+        self._monkeypatch = monkeypatch
+        self.kubeconfig = home / "kubeconfig"
         self.orders: list[str] = []
         self.uids_asked = 0
 
@@ -67,9 +68,8 @@ class Serving:
             yield
 
     def use(self, url: str) -> None:
-        path = self._home / "kubeconfig"
-        path.write_text(kubeconfig(url, "prod"))
-        self._monkeypatch.setenv("KUBECONFIG", str(path))
+        self.kubeconfig.write_text(kubeconfig(url, "prod"))
+        self._monkeypatch.setenv("KUBECONFIG", str(self.kubeconfig))
 
 
 _ANYTHING = {
@@ -207,3 +207,25 @@ def test_without_a_kubeconfig_or_an_answer_of_its_server_orders_are_sent(
         assert main(["pause"]) == 0
 
     assert serving.orders == ["/operator/pause"] * 2
+
+
+def test_a_kubeconfig_that_is_given_says_whose_controller_is_meant(
+    serving: Serving, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving.api_server(PROD) as url:
+        serving.use(url)
+        monkeypatch.delenv("KUBECONFIG")
+        with serving.controller(STAGING, ELSEWHERE):
+            assert main(["pending", "--kubeconfig", str(serving.kubeconfig)]) == 0
+
+    assert "kubeconfig names another one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["pending", "status", "why shop/web"])
+def test_a_kubeconfig_beside_an_address_is_one_too_many(
+    command: str, serving: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--server", "http://127.0.0.1:1", "--kubeconfig", str(serving.kubeconfig)]
+    assert main([*command.split(), *given]) == 2
+
+    assert "--kubeconfig means nothing with --server" in capsys.readouterr().err
