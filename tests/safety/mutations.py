@@ -220,7 +220,10 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     "evicted over restarts": _forgotten_evictions,
     "inherited requests": lambda: _off(EvictionLedger, "inherit"),
     "open intents": _no_inherited,
-    "marks of sets": lambda: [Patch(MoveSets, "_has_begun", lambda *_: True)],
+    "marks of sets": lambda: [
+        Patch(MoveSets, "_has_begun", lambda *_: True),
+        Patch(MoveSets, "lapsed", lambda *_: ""),
+    ],
     "end of emptied nodes": lambda: [Patch(Consolidation, "_follow", _does_nothing)],
     "end of rooms": lambda: [Patch(Rooms, "_end", _does_nothing)],
 }
