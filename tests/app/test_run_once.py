@@ -98,6 +98,11 @@ class Bench:
         is_over = len(self.evictor.calls) >= self._stop_after
         return SHUTTING_DOWN.outcome("asked to stop") if is_over else None
 
+    def stop_once_after_the_first(self, why: Outcome) -> None:
+        """Stop the sweep when it asks for the first time after an eviction, and not again."""
+        reasons = iter([why])
+        self.sweep._stopped = lambda: next(reasons, None) if self.evictor.calls else None
+
     async def over(self, things: Iterable[ClusterObject]) -> int:
         gathering = SnapshotBuilder()
         for thing in things:
@@ -175,8 +180,7 @@ async def test_a_run_that_is_asked_to_stop_begins_nothing_more_and_has_not_compl
 
 async def test_a_person_who_pauses_in_the_middle_ends_the_sweep_and_it_has_not_failed() -> None:
     bench = Bench()
-    reasons = iter([None, None, None, EVICTIONS_PAUSED.outcome("paused by ann"), None])
-    bench.sweep._stopped = lambda: next(reasons)
+    bench.stop_once_after_the_first(EVICTIONS_PAUSED.outcome("paused by ann"))
 
     assert await bench.over(FULL) == COMPLETED
     assert bench.asked == ["a"]
@@ -193,8 +197,7 @@ async def test_a_disk_that_takes_no_records_for_a_moment_stops_no_sweep() -> Non
 
 async def test_what_has_stopped_a_sweep_and_has_passed_by_its_end_has_stopped_it() -> None:
     bench = Bench()
-    reasons = iter([None, None, None, JOURNAL_UNAVAILABLE.outcome("no space"), None, None])
-    bench.sweep._stopped = lambda: next(reasons)
+    bench.stop_once_after_the_first(JOURNAL_UNAVAILABLE.outcome("no space"))
 
     assert await bench.over(FULL) == NOT_COMPLETED
     assert bench.asked == ["a"]
