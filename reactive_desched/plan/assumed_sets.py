@@ -172,10 +172,15 @@ class AssumedSets:
 
 def _tainted(node: Node, value: str | None) -> Node:
     """Return a node with the taint of this value, or without it."""
-    taints = tuple(each for each in node.taints if each.key != CONSOLIDATING)
+    added_s = node.taints_added_s or (None,) * len(node.taints)
+    both = zip(node.taints, added_s, strict=True)
+    times = {taint: at_s for taint, at_s in both if taint.key != CONSOLIDATING}
     if value is not None:
-        taints = (*taints, consolidating_taint(value))
-    return replace(node, taints=taints)
+        times[consolidating_taint(value)] = None
+    has_times = any(at_s is not None for at_s in times.values())
+    return replace(
+        node, taints=tuple(times), taints_added_s=tuple(times.values()) if has_times else ()
+    )
 
 
 def _nominated(pod: Pod, node: str) -> Pod:

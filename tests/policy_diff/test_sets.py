@@ -67,6 +67,25 @@ def test_a_recorded_change_of_the_node_leaves_it_the_taint_of_this_world() -> No
     assert own(made, "n1").labels == relabelled.labels
 
 
+def test_a_taint_with_its_time_keeps_that_beside_the_taint_of_this_world() -> None:
+    timed = replace(machine("n1", "broken:NoExecute"), taints_added_s=(START_S + 299,))
+
+    made = run(
+        policy(CONSOLIDATE),
+        picture(*MACHINES, *PODS),
+        changed(300, timed),
+        changed(400, replace(timed, labels={**timed.labels, "a": "b"})),
+        NothingChanged(at(600)),
+    )
+
+    kept = own(made, "n1")
+    assert consolidation_of(kept) == EMPTY
+    assert dict(zip(kept.taints, kept.taints_added_s, strict=True)) == {
+        timed.taints[0]: START_S + 299,
+        kept.taints[1]: None,
+    }
+
+
 def test_a_taint_of_the_recorded_controller_is_taken_off_where_this_policy_empties_no_nodes() -> (
     None
 ):
