@@ -1,7 +1,7 @@
 """Compares what two policies decided over the same recorded time."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from reactive_desched.model.decisions import EVICTION_LIMIT_GATE
@@ -101,8 +101,25 @@ def compare_policies(
         only_old=_only(by_old, both, new),
         only_new=_only(by_new, both, old),
         assumptions=ASSUMPTIONS,
-        warnings=tuple(warnings),
+        warnings=(*_doubts(old, recorded), *warnings),
     )
+
+
+TRUSTED_SHARE: Final = 0.8
+"""With fewer of the recorded evictions among its own a calculation is far from what happened."""
+
+
+def _doubts(old: PolicyDecisions, recorded: RecordedTime) -> Iterator[str]:
+    """Say where the old policy's evictions are not those that it made, as recorded."""
+    if (named := recorded.named) is None:
+        return
+    made, calculated = recorded.evictions, len(old.evictions)
+    if named < TRUSTED_SHARE * max(made, calculated):
+        yield (
+            f"the old policy made {format_count(made, 'eviction')}, as recorded; this calculation"
+            f" has {calculated:,} of it, {named:,} of which were made: rely as little on what it"
+            " says of the new policy"
+        )
 
 
 def recorded_evictions_named(old: PolicyDecisions, facts: RecordedFacts) -> int:
