@@ -183,7 +183,7 @@ class NotedEvictionClient(EvictionClient):
         client: EvictionClient,
         notes: InputNotes,
         clock: Callable[[], float] = time.monotonic,
-        caught_up: Callable[[], Awaitable[None]] | None = None,
+        caught_up: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._client = client
         self._notes = notes
@@ -191,9 +191,9 @@ class NotedEvictionClient(EvictionClient):
         self._caught_up = caught_up or client.caught_up
         self.effect_timeout_s = client.effect_timeout_s
 
-    async def caught_up(self) -> None:
-        """Return when what happened before this call shows in the state."""
-        await self._caught_up()
+    async def caught_up(self) -> bool:
+        """Return when what happened before this call shows in the state, or will not for long."""
+        return await self._caught_up()
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""

@@ -74,7 +74,10 @@ if TYPE_CHECKING:
     from reactive_desched.migration.migrations import Migrations
 
 DECISION_TTL_S: Final = 5.0
-"""An eviction that was decided longer ago is not requested: its pod is evaluated again."""
+"""An eviction that was decided longer ago is not requested: its pod is evaluated again.
+
+The time for which it waits until the state has caught up does not count.
+"""
 
 
 class Controller(IntentOwner):
@@ -428,6 +431,11 @@ class Controller(IntentOwner):
             eviction.withhold()
         return outcome
 
+    def caught_up(self, intent: Intent) -> None:
+        """Let the decision count from now on: what it waited for shows, and all is asked again."""
+        if (eviction := self._ledger_of(intent).decided_here(intent.pod.uid)) is not None:
+            eviction.judged_again(self._clock())
+
     def _why_cancelled(self, intent: Intent, eviction: Eviction) -> Outcome | None:
         if eviction.is_superseded:
             return POLICY_CHANGED.outcome("the policy or the settings changed")
@@ -447,7 +455,7 @@ class Controller(IntentOwner):
         if lost := controls.node_fit.lost_place(pod):
             return DECISION_OUTDATED.outcome(f"the place found for the pod is lost: {lost}")
         now = self._clock()
-        if (waited_s := now - eviction.decided_at) > DECISION_TTL_S:
+        if (waited_s := now - eviction.judged_at) > DECISION_TTL_S:
             return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
         finding = intent.context.finding
         if (found := self._still_found(eviction, finding, controls.ledger, now)) is None:

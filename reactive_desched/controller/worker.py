@@ -108,6 +108,10 @@ class EvictionPool(IntentOwner):
                     requested(intent, request_id, outcome is None)
             return outcome
 
+    def caught_up(self, intent: Intent) -> None:
+        """Note that the state shows what happened before the decision."""
+        self._controller.caught_up(intent)
+
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """Note the record of the request, which is sent next unless it is cancelled."""
         self._controller.requested(intent, request_id, sent_at)

@@ -25,9 +25,13 @@ class EvictionClient(Protocol):
 
     effect_timeout_s: float = EFFECT_TIMEOUT_S
 
-    async def caught_up(self) -> None:
-        """Return when what happened before this call shows in the state; by default at once."""
+    async def caught_up(self) -> bool:
+        """Return when what happened before this call shows in the state; by default at once.
+
+        False: it does not show, and may not for long.
+        """
         del self
+        return True
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Ask the API server to evict the pod."""
@@ -49,6 +53,9 @@ class IntentOwner:
         """Return the outcome of an intent that must not be sent after all; None when it may."""
         del intent
         return None
+
+    def caught_up(self, intent: Intent) -> None:
+        """Note that the state shows by now what happened before the decision."""
 
     def requested(self, intent: Intent, request_id: str, sent_at: float) -> None:
         """See that the request of an intent is recorded, and sent next unless it is cancelled."""

@@ -54,7 +54,8 @@ class EvictionExecutor:
         behind them until those have, too.
         """
         if (outcome := owner.cancelled(intent)) is None:
-            await self._evictor.caught_up()
+            if await self._evictor.caught_up():
+                owner.caught_up(intent)
             outcome = owner.cancelled(intent)
         if outcome is not None:
             return EvictionResult(intent, outcome, self._clock())

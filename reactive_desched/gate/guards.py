@@ -345,9 +345,12 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
     if (workload := _running(finding, inputs)) is None or not pod.status.is_ready:
         return None
     name = workload.owner.named(pod.namespace)
-    lacking = workload.missing + len(workload.leaving)
-    allowed = 0 if workload.is_stateful_set else workload.moving
-    wakes = (*_wakes(workload), *map(WakeOnEviction, workload.leaving))
+    own = (pod.uid,) if finding.gang is None else finding.gang.pods  # by now they may leave
+    leaving = tuple(uid for uid in workload.leaving if uid not in own)
+    moving = workload.moving - (len(workload.leaving) - len(leaving))
+    lacking = workload.missing + len(leaving)
+    allowed = 0 if workload.is_stateful_set else moving
+    wakes = (*_wakes(workload), *map(WakeOnEviction, leaving))
     unsteady, number, settles_s = inputs.workloads.unsteady(workload)
     if lacking <= allowed < lacking + number:
         message = f"{unsteady} of {name} is Ready again after several restarts"
@@ -356,8 +359,8 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
         return None
     wanted = workload.wanted if workload.wanted is not None else workload.ready + workload.unready
     message = f"{workload.ready} of {wanted} pods of {name} are Ready"
-    if workload.leaving:
-        message += f", and {format_count(len(workload.leaving), 'eviction', 'is', 'are')} under way"
+    if leaving:
+        message += f", and {format_count(len(leaving), 'eviction', 'is', 'are')} under way"
     timeout_s = inputs.settings.unready_timeout_s
     lost, wait_s, missing, is_there = inputs.workloads.shortfall(workload, timeout_s)
     message += f"; {missing}" if missing else ""
@@ -374,7 +377,7 @@ def unready_workload(finding: Finding, inputs: GuardInputs) -> Hold | None:
         # no timeout lets it pass where there is none to wait for
         setting = "" if wait_s is not None else "guards.ignoredBy"
         return Hold(TOO_FEW_READY, message, wakes, wait_s, setting=setting)
-    turn_s = inputs.workloads.turn_within_s(workload.key) if lacking <= workload.moving else 0.0
+    turn_s = inputs.workloads.turn_within_s(workload.key) if lacking <= moving else 0.0
     row = workload.key if turn_s else ""
     return Hold(TOO_FEW_READY, message, wakes, turn_s or None, row, "guards.ignoredBy")
 
@@ -535,9 +538,15 @@ GUARDS: Final = (
 """Every guard, in the order in which they are asked."""
 
 
-_ASKED_AGAIN: Final = frozenset(
-    {GuardName.STANDING_TIME, GuardName.DO_NOT_EVICT, GuardName.DO_NOT_DISRUPT}
+_ASKED_ONCE: Final = frozenset(
+    {
+        GuardName.RESOURCE_CLAIMS,
+        GuardName.STATEFUL_SET_ORDER,
+        GuardName.SINGLE_REPLICAS,
+        GuardName.SCORED_ELSEWHERE,
+    }
 )
+"""The guards that are about which of several pods is let go, or whose answer was reserved since."""
 
 
 class Guards:
@@ -586,11 +595,10 @@ class Guards:
     def held_since(self, finding: Finding) -> str:
         """Say what holds the pod of a finding that all guards let go before; empty for nothing.
 
-        It is asked before the request, of the guards that read neither the pod's own eviction nor
-        those of its workload.
+        It is asked before the request, when the pod counts as one that leaves.
         """
         for guard in self._active(finding.plugin):
-            if guard.name in _ASKED_AGAIN:
+            if guard.name not in _ASKED_ONCE:
                 hold = guard.check(finding, self._inputs)
                 if hold is not None:
                     return hold.message

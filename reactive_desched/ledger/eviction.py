@@ -183,6 +183,7 @@ class Eviction:
         "has_no_open_job",
         "is_followed",
         "is_superseded",
+        "judged_at",
         "kept_until",
         "leaving_in",
         "match_key",
@@ -224,7 +225,7 @@ class Eviction:
         self.kept_until = 0.0
         self.zone_token: TokenBucket | None = None
         self.has_no_open_job = False
-        self.decided_at = decided_at
+        self.decided_at = self.judged_at = decided_at
         self.decided_s = decided_s
         self.profile = profile
         self.finding = finding
@@ -326,6 +327,10 @@ class Eviction:
         """Note which record has its request, when that was sent, and by which evictor."""
         self.request_id, self.evictor = request_id, evictor
         self.requested_at = sent_at
+
+    def judged_again(self, now: float) -> None:
+        """Note that all that may have changed since the decision is asked again now."""
+        self.judged_at = now
 
     def withhold(self) -> None:
         """Note that the request is not sent, also where its record was written."""

@@ -400,6 +400,8 @@ class _RecordedSurroundings:
         """
         if (intent := self._under_way.get(pod)) is None:
             return
+        if is_sent:  # for however long it had waited for late watches
+            self._controller.caught_up(intent)
         if (outcome := self._controller.cancelled(intent)) is not None and is_sent:
             self._log.cancel(intent, outcome)
         elif outcome is None and not is_sent:

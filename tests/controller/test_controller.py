@@ -353,8 +353,9 @@ async def test_an_annotation_that_a_watch_brings_while_the_decision_waits_keeps_
     }
     bench = ControllerBench(guards=OPT_OUTS)
 
-    async def caught_up() -> None:
+    async def caught_up() -> bool:
         bench.deliver(late[speaks])
+        return True
 
     bench.server.caught_up = caught_up  # type: ignore[method-assign]
     await bench.run_with_taint(web)

@@ -121,9 +121,10 @@ async def test_what_may_not_continue_after_the_write_of_its_intent_is_withheld_o
 
 async def test_what_shows_only_when_the_state_has_caught_up_keeps_the_pod() -> None:
     class LateServer(FakeEvictor):
-        async def caught_up(self) -> None:
+        async def caught_up(self) -> bool:
             await anyio.sleep(3)
             bench.superseded["web"] = "the pod has changed since the decision"
+            return True
 
     async with Bench(server=LateServer()).running() as bench:
         bench.submit("web", "other")
@@ -135,8 +136,9 @@ async def test_what_shows_only_when_the_state_has_caught_up_keeps_the_pod() -> N
 
 async def test_evictions_that_waited_too_long_hold_up_none_behind_them() -> None:
     class SlowServer(FakeEvictor):
-        async def caught_up(self) -> None:
+        async def caught_up(self) -> bool:
             await anyio.sleep(3)
+            return True
 
     old = [f"old-{number}" for number in range(20)]
     async with Bench(max_concurrent=1, server=SlowServer()).running() as bench:

@@ -1,6 +1,7 @@
 """What was found has to hold still when the request leaves, whatever plugin found it."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -14,7 +15,7 @@ from reactive_desched.api.plugin import View
 from reactive_desched.gate.gang_moves import GATHER_S
 from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import ClusterObject, Node, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod, PodCondition
 from reactive_desched.model.outcomes import DECISION_OUTDATED, EvictionRequest, EvictionResponse
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
@@ -346,6 +347,89 @@ async def test_once_a_pod_of_a_gang_was_asked_to_leave_the_others_follow_it() ->
         flow.deliver(node("n1"))
         await anyio.sleep(60)
         assert sorted(flow.evicted_names) == ["train-0", "train-1", "train-2"]
+
+
+LATE_S: Final = 15.0
+
+
+class Late(FakeEvictor):
+    """Lets decisions wait until watches have caught up, if they do."""
+
+    shows = True
+
+    async def caught_up(self) -> bool:
+        """Wait three times as long as a decision counts."""
+        await anyio.sleep(LATE_S)
+        return self.shows
+
+
+@asynccontextmanager
+async def late(
+    *pods: Pod,
+    guard: GuardName = GuardName.UNREADY_WORKLOADS,
+    shows: bool = True,
+    slow_s: float = 0,
+) -> AsyncIterator[FakeEdgesController]:
+    """Run a controller that has decided to evict the pods of n1, and waits for watches."""
+    evictor = Late()
+    evictor.shows = shows
+    plugin = made("RemovePodsViolatingNodeTaints", {})
+    flow = FakeEdgesController(plugin, evictor=evictor, guards=holding(guard))
+    flow.intent_store.slow_s = slow_s
+    async with flow.running():
+        flow.sync_and_resume(TAINTED, *PLACES, *(pods or (WEB,)))
+        await anyio.sleep(LATE_S / 2)
+        yield flow
+
+
+@pytest.mark.parametrize(("shows", "evicted"), [(True, ["web"]), (False, [])])
+async def test_what_waited_for_watches_is_requested_once_they_show_what_came_before(
+    *, shows: bool, evicted: list[str]
+) -> None:
+    async with late(shows=shows) as flow:
+        await anyio.sleep(LATE_S)
+        assert flow.evicted_names == evicted
+        assert len(flow.observer.outcomes) == 1
+
+
+async def test_what_waited_for_watches_waits_no_five_seconds_more() -> None:
+    async with late(slow_s=5.5) as flow:
+        await anyio.sleep(LATE_S / 2 + 5)
+        assert flow.observer.outcomes == []
+        await anyio.sleep(7)
+        assert (flow.evicted_names, flow.observer.outcomes) == ([], [("web", "cancelled")])
+
+
+OF_SET: Final = [
+    replace(pod(f"db-{n}", on=on, owner="StatefulSet/db", changed={"Ready": -900}), uid=f"db-{n}")
+    for n, on in enumerate(("n2", "n3", "n1"))
+]
+
+
+@pytest.mark.parametrize("pods", [(WEB, pod("web-1", on="n2")), tuple(OF_SET)])
+async def test_its_own_eviction_does_not_hold_a_pod_that_waited(pods: tuple[Pod, ...]) -> None:
+    async with late(*pods) as flow:
+        await anyio.sleep(LATE_S)
+        assert flow.evicted_names == [each.name for each in pods if each.node == "n1"]
+
+
+@pytest.mark.parametrize(("pods", "other"), [((WEB, pod("web-1", on="n2")), 1), (tuple(OF_SET), 0)])
+async def test_a_pod_stays_whose_workload_loses_another_while_it_waits(
+    pods: tuple[Pod, ...], other: int
+) -> None:
+    async with late(*pods) as flow:
+        failed = pod_status("Running", conditions=(PodCondition("Ready", "False"),))
+        flow.deliver(replace(pods[other], status=failed, resource_version=2))
+        await anyio.sleep(LATE_S)
+        assert flow.evicted_names == []
+
+
+async def test_a_node_that_an_autoscaler_begins_to_empty_keeps_its_pods() -> None:
+    taints = ("repair:NoSchedule", "ToBeDeletedByClusterAutoscaler:NoSchedule")
+    async with late(guard=GuardName.DRAINED_NODES) as flow:
+        flow.deliver(node("n1", *taints))
+        await anyio.sleep(LATE_S)
+        assert flow.evicted_names == []
 
 
 MOMENTS: Final = st.lists(

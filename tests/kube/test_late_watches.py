@@ -220,15 +220,27 @@ async def test_a_decision_does_not_wait_where_watches_are_live_nor_for_a_kind_ou
             late.note_stale("/api/v1/pods")
 
 
-async def test_a_kind_that_is_not_read_holds_a_decision_for_ten_seconds() -> None:
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_kind_holds_a_decision_until_it_is_read_for_twenty_seconds_at_most(
+    *, is_read: bool
+) -> None:
     clock = ManualClock()
     late = LateWatches(clock)
     late.note_in_sync("/api/v1/pods", LIVE)
     late.note("watch /api/v1/nodes: its changes arrive late")
+    since, answers = clock.now(), list[bool]()
+
+    async def wait() -> None:
+        answers.append(await late.caught_up(since))
+
     async with anyio.create_task_group() as waiting:
-        waiting.start_soon(late.caught_up, clock.now())
-        await wait_until(lambda: clock.pending_waits_s == [10.0])
-        clock.advance(10.0)
+        waiting.start_soon(wait)
+        await wait_until(lambda: clock.pending_waits_s == [20.0])
+        if is_read:
+            late.note_in_sync("/api/v1/pods", since)
+        else:
+            clock.advance(20.0)
+    assert answers == [is_read]
 
 
 def is_long(asked: ReceivedRequest) -> bool:

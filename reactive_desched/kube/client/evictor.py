@@ -74,9 +74,10 @@ class ApiEvictor:
         self._clock = clock or SystemClock()
         self._dry_run = ("All",) if dry_run else ()
 
-    async def caught_up(self) -> None:
+    async def caught_up(self) -> bool:
         """Return at once: it follows no watch that could be late."""
         del self
+        return True
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
         """Send one eviction and return how it ended; raises nothing that the server can cause."""

@@ -53,15 +53,15 @@ class DeliveryCheck:
         self._asked_at = -inf
         self._delay_s = 0.0
 
-    async def caught_up(self) -> None:
-        """Return when the watches show what happened before this call."""
+    async def caught_up(self) -> bool:
+        """Return when the watches show what happened before this call; False where they do not."""
         decided_at = self._clock.now()
         async with self._one_at_a_time:
             if not (self._late_watches.are_late or self._counts):
                 await self._ask()
         if self._delay_s >= _NOTICEABLE_S and not self._late_watches.are_late:
             await self._clock.sleep(max(0.0, decided_at + 2 * self._delay_s - self._clock.now()))
-        await self._late_watches.caught_up(decided_at)
+        return await self._late_watches.caught_up(decided_at)
 
     @property
     def _counts(self) -> bool:

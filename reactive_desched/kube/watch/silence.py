@@ -17,7 +17,7 @@ from reactive_desched.kube.client.clock import Clock, move_on_after
 from reactive_desched.kube.client.rate_limiter import RequestPriority
 from reactive_desched.kube.client.session import RequestLimits, Transport, WatchStream
 from reactive_desched.kube.codec import Codec
-from reactive_desched.kube.watch.interruptions import Interruptions
+from reactive_desched.kube.watch.interruptions import KEPT_FOR_S, Interruptions
 from reactive_desched.kube.watch.resume import (
     ResumePoint,
     StopReason,
@@ -46,7 +46,6 @@ LIVE: Final = float("inf")
 
 _GRACE_S = 2.0
 _LATE_FOR_S = 600.0
-_LONGEST_WAIT_S = 10.0
 _MAX_UNREACHABLE = 3
 _LIMITS = RequestLimits(connect_s=3.0, read_s=5.0, total_s=5.0)
 
@@ -102,17 +101,18 @@ class LateWatches:
         self._as_of.pop(path, None)
         self._read.notify()
 
-    async def caught_up(self, since: float) -> None:
+    async def caught_up(self, since: float) -> bool:
         """Return when every kind is as of this moment, or later; at once while watches are live.
 
         A kind that is not in sync is not waited for, as it stops evictions by itself, and none for
-        longer than `_LONGEST_WAIT_S`: a decision counts for a shorter time.
+        longer than its objects may be old: then it is False.
         """
         if self._have_read(since):
-            return
-        async with move_on_after(self._clock, _LONGEST_WAIT_S):
+            return True
+        async with move_on_after(self._clock, KEPT_FOR_S):
             while not self._have_read(since):
                 await self._read.wait()
+        return self._have_read(since)
 
     def _have_read(self, since: float) -> bool:
         """Say whether every kind shows what happened until then; a late watch need not."""
