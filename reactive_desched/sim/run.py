@@ -15,6 +15,7 @@ from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scenarios import FRESH, LEAST_NODES, SCENARIOS, live_through
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
 from reactive_desched.sim.seed import seed as seed_store
+from reactive_desched.sim.seed import seed_storage
 from reactive_desched.sim.server import FaultPlan, kubeconfig, listening_socket, serve_on, url_of
 from reactive_desched.sim.store import Store
 from reactive_desched.sim.usage import SimulatedUsage
@@ -95,6 +96,7 @@ async def _populated(
     now = wall.now()
     store = Store(clock, rng, uid_salt=landscape.uid_salt)
     seed_store(store)
+    seed_storage(store)
     if landscape.nodes:
         populate(
             store,

@@ -8,7 +8,7 @@ from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.storage_classes import DEFAULT_CLASS
 from reactive_desched.sim.store import Store
 
-__all__ = ["seed"]
+__all__ = ["seed", "seed_storage"]
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SYSTEM_CLASSES = (
@@ -64,8 +64,7 @@ _STORAGE: Obj = {
 
 
 def seed(store: Store) -> None:
-    """Create what every cluster has: namespaces, classes of priority and storage, first roles."""
-    store.create("storageclasses", _STORAGE)
+    """Create what every cluster has: namespaces, system priority classes, the first roles."""
     for name in _NAMESPACES:
         store.create("namespaces", {"metadata": {"name": name}})
         store.create("serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
@@ -86,3 +85,8 @@ def seed(store: Store) -> None:
             "clusterrolebindings",
             {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]},
         )
+
+
+def seed_storage(store: Store) -> None:
+    """Create the storage class of claims that name none, as kind does."""
+    store.create("storageclasses", _STORAGE)

@@ -12,7 +12,7 @@ from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.pods import is_terminating, node_of, phase_of
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.scheduling.scores import LEAST_ALLOCATED
-from reactive_desched.sim.seed import seed
+from reactive_desched.sim.seed import seed, seed_storage
 from reactive_desched.sim.store import DeleteOptions, Store
 
 START_S = 1_800_000_000.0
@@ -40,6 +40,7 @@ class SimulatedCluster:
         rng = random.Random(chance)
         self.store = Store(self.clock, rng)
         seed(self.store)
+        seed_storage(self.store)
         options = ClusterOptions(
             pace=pace or Pace(),
             heartbeats=heartbeats,
