@@ -157,7 +157,7 @@ class Controller(IntentOwner):
         self._observer = observer
         self._work_available = work_available
         self._clock = clock
-        self._index_faults = 0
+        self._index_faults = self._changes = 0
         self._selecting: Iterator[list[Change]] | None = None
         self._switch_off_readers()
         observer.on_plugins({each.name for each in instances})
@@ -243,6 +243,7 @@ class Controller(IntentOwner):
         """
         if self.ignores_changes:
             return False
+        self._changes += 1
         self._observer.on_changes(changes)
         self._switch_off_readers()
         now = self._clock()
@@ -458,11 +459,14 @@ class Controller(IntentOwner):
         if (waited_s := now - eviction.judged_at) > DECISION_TTL_S:
             return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
         finding = intent.context.finding
+        if finding.gang is None and eviction.stands_as_of == self._changes:
+            return None  # nothing has changed since it was asked about
         if (found := self._still_found(eviction, finding, controls.ledger, now)) is None:
             message = f"what was found holds no more: {finding.message}"
             return DECISION_OUTDATED.outcome(message)
         if held := controls.held_since(found, now):
             return DECISION_OUTDATED.outcome(f"since the decision {held}")
+        eviction.note_that_it_stands(self._changes)
         return None
 
     def _still_found(

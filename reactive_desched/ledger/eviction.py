@@ -201,6 +201,7 @@ class Eviction:
         "requested_at",
         "scheduled_at",
         "scopes",
+        "stands_as_of",
         "zone_token",
     )
 
@@ -226,6 +227,7 @@ class Eviction:
         self.zone_token: TokenBucket | None = None
         self.has_no_open_job = False
         self.decided_at = self.judged_at = decided_at
+        self.stands_as_of = -1
         self.decided_s = decided_s
         self.profile = profile
         self.finding = finding
@@ -331,6 +333,10 @@ class Eviction:
     def judged_again(self, now: float) -> None:
         """Note that all that may have changed since the decision is asked again now."""
         self.judged_at = now
+
+    def note_that_it_stands(self, as_of: int) -> None:
+        """Note after how many changes of the cluster its finding was seen to hold still."""
+        self.stands_as_of = as_of
 
     def withhold(self) -> None:
         """Note that the request is not sent, also where its record was written."""

@@ -307,6 +307,7 @@ async def test_a_plugin_that_fails_when_it_is_asked_again_lets_no_pod_leave() ->
         flow.sync_and_resume(TAINTED, *PLACES, WEB)
         await anyio.sleep(WRITE_S / 2)
         plugin.fails = True
+        flow.deliver(node("n9"))
         await anyio.sleep(WRITE_S * 2)
         assert flow.evicted_names == []
         [fault] = flow.observer.plugin_faults[:1]

@@ -221,23 +221,23 @@ def stateful_sets(asked: Asked) -> Iterator[str]:
     uid, told = controller_uid(asked.pod), asked.told
     if not asked.is_on(GuardName.UNREADY_WORKLOADS) or uid not in told.of("statefulsets"):
         return
-    old = asked.now - OLD_S
-    if told.lacking.get(uid, inf) < old and told.ready_since.get(asked.request.uid, inf) < old:
+    now = asked.now
+    if told.lacking.get(uid, inf) < now and told.ready_since.get(asked.request.uid, inf) < now:
         yield "its StatefulSet lacks Ready pods"
 
 
 def drained_nodes(asked: Asked) -> Iterator[str]:
     """No pod leaves a node that an autoscaler empties."""
-    if asked.told.drained_since.get(asked.place.node, inf) < asked.now - OLD_S:
+    if asked.told.drained_since.get(asked.place.node, inf) < asked.now:
         yield f"an autoscaler empties node {asked.place.node}"
 
 
 def gangs(asked: Asked) -> Iterator[str]:
-    """No other pod of the pod's gang runs, as a process knew it when it decided."""
+    """No other pod of the pod's gang runs, as a process knows it."""
     if not asked.is_on(GuardName.GANGS):
         return
     for uid, other in asked.told.gang_of(asked.pod).items():
-        if uid != asked.request.uid and asked.told.bound_at[uid] < asked.now - OLD_S:
+        if uid != asked.request.uid and asked.told.bound_at[uid] < asked.now:
             yield f"{other['metadata']['name']} of its gang runs"
 
 
