@@ -152,7 +152,7 @@ def test_other_answers_and_other_steps_are_differences(
                 "a failed place is tried at once": (PlaceAttempts, "get", lambda *_: None),
             },
         ),
-        (17, {"a failed job may follow at once": (PendingJobs, "seconds_to_next", lambda *_: 0.0)}),
+        (5, {"a failed job may follow at once": (PendingJobs, "seconds_to_next", lambda *_: 0.0)}),
     ],
 )
 def test_a_program_with_other_rules_of_jobs_decides_otherwise(

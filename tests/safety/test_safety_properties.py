@@ -143,6 +143,7 @@ FOUND_BY = {
     "intent before request": 0,
     "inherited requests": 3,
     "open intents": 2,
+    "findings before sending": 9,
     "marks of sets": 10,
     "end of emptied nodes": 10,
 }
