@@ -81,6 +81,7 @@ def write(items: "Iterable[Item]", out: str) -> None:
 
     Raises RecordingError, and ConfigError where standard output is a terminal.
     """
+    from reactive_desched.errors import RecordingError
     from reactive_desched.recording.recording_file import write_file, write_recording
     from reactive_desched.text.counts import format_count
     from reactive_desched.text.times import format_second
@@ -90,8 +91,13 @@ def write(items: "Iterable[Item]", out: str) -> None:
     elif sys.stdout.isatty():
         raise ConfigError("a recording is not for a terminal: name a file, or write to a pipe")
     else:
-        written = write_recording(items, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        try:
+            written = write_recording(items, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise RecordingError(f"standard output cannot be written: {error.strerror}") from error
     named = "written" if out == STDOUT else f"{out} is written"
     times = f"{format_second(written.first_s)} to {format_second(written.last_s)}"
     count = format_count(written.items, "item")

@@ -600,9 +600,11 @@ def items_between(
     after it, which may have begun before it.
     """
     until = _last_passing(path, until_s)
+    if until is None and until_s is not None:
+        return  # the recording begins later
     if since_s is not None:
         yield from _of_period(_begin_period(path, since_s, on_damage, until), since_s)
-    elif until or until_s is None:
+    else:
         yield from read_items(recording_paths(path), on_damage, until)
 
 
@@ -614,10 +616,19 @@ def _begin_period(
         return _reach(path, _passings(path, since_s)[0], on_damage, until)
     except NotRecorded:
         paths, end, later = recording_paths(path), _Limit(until), iter(tuple[Item]())
-        if first := _first_picture_after(paths, since_s, on_damage):
+        first = _first_picture_after(paths, since_s, on_damage)
+        if first is not None and not _is_behind(paths, first, until):
             rest = paths[paths.index(first.path) :]
             later = _items(_read(rest, on_damage, end, first.offset))
         return _Reached(RecordedState(), 0.0, later, end)
+
+
+def _is_behind(paths: Sequence[Path], segment: RecordedSegment, until: Passing | None) -> bool:
+    """Say whether a segment begins after the end of a period, which lies in an earlier one."""
+    if until is None:
+        return False
+    segments = find_segments(paths, ignore_damage)
+    return segments.index(segment) > segments.index(until.segment)
 
 
 def _of_period(begun: "_Reached", since_s: float) -> Iterator[Item]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -138,6 +139,35 @@ def test_an_export_has_the_same_cluster_at_every_moment_of_its_period(
 def without_time(state: RecordedState) -> object:
     found = state.configuration
     return None if found is None else (found.policy, found.settings, found.flags)
+
+
+@pytest.mark.parametrize("period", ["before", "gap"])
+def test_nothing_is_exported_of_a_period_in_which_nothing_is_recorded(
+    period: str, journal: Path, run: Run, tmp_path: Path
+) -> None:
+    folder, out = journal / "recording", tmp_path / "out.rdrec"
+    segment_paths(folder)[1].unlink()
+    found = summarize_recording(folder)
+    ends_s, _ = found.interruptions[0]
+    since_s = found.first_s - 3600.0 if period == "before" else ends_s + 1.0
+    since, until = moment(since_s), moment(since_s + 0.5)
+    status, _, _ = run(
+        *("export", "--journal", str(journal), "--since", since, "--until", until, str(out))
+    )
+
+    assert (status, out.exists()) == (1, False)
+
+
+def test_a_full_disk_behind_standard_output_is_said(journal: Path) -> None:
+    command = sys.executable, "-m", "reactive_desched", "recording", "export", "--journal"
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [*command, str(journal), "-"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert ended.returncode == 1
+    assert "No space left on device" in ended.stderr.decode()
+    assert "Traceback" not in ended.stderr.decode()
 
 
 def test_all_of_a_recording_is_exported_without_a_period(
