@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ from reactive_desched.model.wakes import (
     WakeOnPvc,
 )
 from reactive_desched.primitives import bits
-from reactive_desched.primitives.long_answers import AnswerTakesLong, LongAnswers
+from reactive_desched.primitives.long_answers import PORTION, AnswerTakesLong, LongAnswers
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.devices import Devices
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
@@ -58,6 +59,8 @@ from reactive_desched.state.indexes.terminating_pods import TerminatingPods
 NODES_PER_SYNC: Final = 100
 """How many nodes are refreshed before the event loop gets a turn: a millisecond or less."""
 
+
+_END: Final = object()
 
 ANY_NODE_SCOPE: Final = "*"
 """The scope of `find_any_node`; that of `find_other_node` is the text of its selector, after
@@ -95,6 +98,7 @@ class SchedulerNodeFit(EvictionParticipant):
         self._filters = NodeFilters(self._nodes, view, profiles)
         self._unschedulable = UnschedulableGroups(self._nodes, self._filters)
         self._scores: NodeScores | None = None
+        self._unscored: Iterator[int] = iter(())
         self._last_match: tuple[PodKey, str] | None = None
         self._prepared: set[PodKey] = set()
 
@@ -159,7 +163,7 @@ class SchedulerNodeFit(EvictionParticipant):
             fitting = self._filters.fitting(pod, self._nodes.ready)
         if not (among := self._slots_of(targets, fitting)):
             return ""
-        scores = self._node_scores()
+        scores = self._node_scores(pod)
         with self._new_labels_in_steps():
             best = scores.best(pod, fitting)
         return "" if best & among else min(map(self._nodes.name, bits.slots_in(best)))
@@ -202,7 +206,7 @@ class SchedulerNodeFit(EvictionParticipant):
         among = self._candidates(pod, selector, None)
         best: Sequence[str] = ()
         if self._scores_are_known(pod) and (fitting := self._filters.fitting(pod, among)):
-            slots = bits.slots_in(self._node_scores().best(pod, fitting))
+            slots = bits.slots_in(self._node_scores(pod).best(pod, fitting))
             best = sorted(map(self._nodes.name, slots))
         return best, self._filters.diagnose(pod, among)
 
@@ -374,13 +378,29 @@ class SchedulerNodeFit(EvictionParticipant):
         without = DEFAULT_SCORES if name == DEFAULT_SCHEDULER else None
         return profiles.scores_of(name, without) is not None
 
-    def _node_scores(self) -> NodeScores:
-        """Return the scores of all nodes, which are followed from the first question on."""
+    def _node_scores(self, pod: Pod) -> NodeScores:
+        """Return the scores of all nodes for a pod, which are followed from the first question on.
+
+        All nodes are scored in steps, where answers are wanted so.
+        """
         if self._scores is None:
             spread, profiles = self._filters.topology_spread, self._filters.profiles
             self._scores = NodeScores(self._nodes, self._view, spread, profiles)
-            self._scores.update_nodes(self._nodes.slots())
+            self._unscored = self._nodes.slots()
+        steps = self._steps_of_scores(self._scores)
+        if self.long_answers.in_steps and next(steps, _END) is not _END:
+            raise AnswerTakesLong(steps)
+        for _ in steps:
+            pass
+        if self.long_answers.in_steps and self._scores.is_new(pod):
+            raise AnswerTakesLong(self._scores.score(pod))
         return self._scores
+
+    def _steps_of_scores(self, scores: NodeScores) -> Iterator[None]:
+        """Look at all nodes; those that change meanwhile are followed as any."""
+        while some := tuple(islice(self._unscored, PORTION)):
+            scores.update_nodes(some)
+            yield
 
     def _slots_of(self, targets: Targets | None, among: int) -> int:
         """Return which of the slots are targets."""

@@ -27,6 +27,7 @@ from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.spread import soft_constraints
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE, Taint, untolerated
 from reactive_desched.primitives import bits
+from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pod_attraction import PodAttraction, preferred_terms
@@ -76,14 +77,25 @@ class _ResourceScores:
         self._slots: dict[int, int] = {}
         self.cursor = -1
 
-    def follow(self, uses: list[_NodeUse], changed: Collection[int] | None) -> None:
+    def score(self, uses: Sequence[_NodeUse]) -> Iterator[None]:
+        """Score all slots, in steps."""
+        self._points, self._slots = [], {}
+        slots: dict[int, list[int]] = {}
+        for portion in portions(uses):
+            for use in portion:
+                points = self._score(use)
+                slots.setdefault(points, []).append(len(self._points))
+                self._points.append(points)
+            yield
+        for points, found in slots.items():
+            self._slots[points] = bits.of_slots(found)
+            yield
+
+    def follow(self, uses: Sequence[_NodeUse], changed: Collection[int] | None) -> None:
         """Score the slots that changed, or all of them."""
         if changed is None or len(self._points) != len(uses):
-            self._points = [self._score(use) for use in uses]
-            slots: dict[int, list[int]] = {}
-            for slot, points in enumerate(self._points):
-                slots.setdefault(points, []).append(slot)
-            self._slots = {points: bits.of_slots(found) for points, found in slots.items()}
+            for _ in self.score(uses):
+                pass
             return
         for slot in changed:
             before, after = self._points[slot], self._score(uses[slot])
@@ -156,6 +168,18 @@ class NodeScores:
             self._uses[slot] = self._use_of(slot)
             self._update_taints(slot, self._nodes.node(slot))
             self._changes.append(slot)
+
+    def is_new(self, pod: Pod) -> bool:
+        """Say whether all nodes have to be scored for a pod."""
+        return self._shape(pod, self._rules(pod)) not in self._by_shape
+
+    def score(self, pod: Pod) -> Iterator[None]:
+        """Score all nodes for a pod, in steps; what changes meanwhile comes with the answer."""
+        shape = self._shape(pod, self._rules(pod))
+        found, cursor = _ResourceScores(shape), self._changes.end
+        yield from found.score(tuple(self._uses))
+        found.cursor = cursor
+        self._keep(shape, found)
 
     def best(self, pod: Pod, feasible: int) -> int:
         """Return those of the slots that have the highest sum of weighted scores."""
@@ -302,9 +326,9 @@ class NodeScores:
                 counts[nodes.labels.value(key, slot) or ""] += number
         return counts
 
-    def _resource_scores(self, pod: Pod, rules: node_scores.ScoreRules) -> _ResourceScores:
+    def _shape(self, pod: Pod, rules: node_scores.ScoreRules) -> _Shape:
         requests, scored = pod.spec.requests, pod.spec.requests_by_score
-        shape = _Shape(
+        return _Shape(
             rules,
             requests.get(CPU, 0),
             requests.get(MEMORY, 0),
@@ -313,13 +337,19 @@ class NodeScores:
                 for resource, _ in rules.allocation.resources
             ),
         )
+
+    def _resource_scores(self, pod: Pod, rules: node_scores.ScoreRules) -> _ResourceScores:
+        shape = self._shape(pod, rules)
         found = self._by_shape.pop(shape, None) or _ResourceScores(shape)
-        self._by_shape[shape] = found
-        if len(self._by_shape) > MAX_SHAPES:
-            self._by_shape.popitem(last=False)
+        self._keep(shape, found)
         found.follow(self._uses, self._changes.since(found.cursor))
         found.cursor = self._changes.end
         return found
+
+    def _keep(self, shape: _Shape, scores: _ResourceScores) -> None:
+        self._by_shape[shape] = scores
+        if len(self._by_shape) > MAX_SHAPES:
+            self._by_shape.popitem(last=False)
 
     # --- following the nodes ---
 

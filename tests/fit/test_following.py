@@ -1,5 +1,7 @@
 """Whatever happened before, the search answers as one that sees the cluster for the first time."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from reactive_desched.fit.labels import READ_AT_ONCE
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING, parse_selector
 from reactive_desched.model.objects import Pod
-from reactive_desched.primitives.long_answers import AnswerTakesLong
+from reactive_desched.primitives.long_answers import PORTION, AnswerTakesLong
 from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.testing.builders import node, pod
 from tests.support.all_nodes import diagnose_all_nodes, fitting_nodes
@@ -78,6 +80,88 @@ def test_many_nodes_that_changed_are_followed_in_steps_where_answers_are_wanted_
     world.state.upsert(node("n2", unschedulable=True))
     with world.fit.long_answers:
         assert world.fit.find_node_among(mover, {"n2"}) is None, "one node is few"
+
+
+SCORED = 3 * PORTION
+TARGET = frozenset({"n001"})
+
+
+def large_world(*pods: Pod) -> World:
+    world = World()
+    for number in range(SCORED):
+        allocatable = {"cpu": f"{8 + number % 5}", "memory": "64Gi", "pods": "110"}
+        world.state.upsert(node(f"n{number:03}", allocatable=allocatable))
+    for each in pods:
+        world.state.upsert(each)
+    return world
+
+
+def elsewhere(fit: SchedulerNodeFit, mover: Pod) -> str:
+    while not fit.sync():
+        pass
+    return fit.scored_elsewhere(mover, TARGET)
+
+
+def elsewhere_in_steps(
+    world: World, mover: Pod, between: Callable[[int], object] = lambda _: None
+) -> tuple[str, int]:
+    """Return the answer, and after how many steps it came."""
+    steps = 0
+    while not world.fit.sync():
+        pass
+    for _ in range(9):
+        try:
+            with world.fit.long_answers:
+                return world.fit.scored_elsewhere(mover, TARGET), steps
+        except AnswerTakesLong as asked:
+            for _ in asked.steps:
+                steps += 1
+                between(steps)
+    raise AssertionError("it is asked for without end")
+
+
+def test_all_nodes_are_scored_in_steps_where_answers_are_wanted_so() -> None:
+    mover, other = (pod(name, on="n000", requests={"cpu": name[-1]}) for name in ("m1", "m2"))
+    world = large_world(mover, other)
+    best = elsewhere(SchedulerNodeFit(world.view, lambda: 0), mover)
+
+    found, steps = elsewhere_in_steps(world, mover)
+    assert found == best != ""
+    assert steps >= 2 * SCORED / PORTION - 1
+    assert elsewhere_in_steps(world, mover) == (best, 0)
+    assert elsewhere_in_steps(world, other)[1] >= SCORED / PORTION
+
+
+def test_scores_that_are_left_in_the_middle_are_gone_on_with() -> None:
+    mover = pod("mover", on="n000", requests={"cpu": "1"})
+    world = large_world(mover)
+    while not world.fit.sync():
+        pass
+    with pytest.raises(AnswerTakesLong) as asked, world.fit.long_answers:
+        world.fit.scored_elsewhere(mover, TARGET)
+    getattr(asked.value.steps, "close")()  # noqa: B009 -- as who asked for it and went away
+
+    best = elsewhere(SchedulerNodeFit(world.view, lambda: 0), mover)
+    assert elsewhere_in_steps(world, mover)[0] == best
+
+
+def test_nodes_that_change_between_two_steps_are_scored_as_they_are() -> None:
+    mover = pod("mover", on="n000", requests={"cpu": "1"})
+    world = large_world(mover)
+    before = elsewhere(SchedulerNodeFit(world.view, lambda: 0), mover)
+
+    def fill(step: int) -> None:
+        for number in range(2, SCORED, 5) if step == 2 * SCORED // PORTION else ():
+            on = f"n{number:03}"
+            world.state.upsert(pod(f"full-{number}", on=on, requests={"cpu": "6"}))
+        while not world.fit.sync():  # as with any other question
+            pass
+
+    found, steps = elsewhere_in_steps(world, mover, fill)
+    anew = elsewhere(SchedulerNodeFit(world.view, lambda: 0), mover)
+    assert elsewhere(world.fit, mover) == anew
+    assert found == anew != before
+    assert steps > 2 * SCORED // PORTION
 
 
 def test_many_targets_are_looked_up_in_steps_where_answers_are_wanted_so() -> None:
