@@ -43,8 +43,8 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.primitives.hung_calls import hung_calls_ended
 from reactive_desched.primitives.shortage import MEMORY, lacking
+from reactive_desched.recording.coverage import covered_times
 from reactive_desched.recording.items import Damage
-from reactive_desched.recording.reader import covered_times
 from reactive_desched.replay.replaying import ReachedController, controller_at
 from reactive_desched.text.times import format_moment, utc_time
 from reactive_desched.why.page import explain

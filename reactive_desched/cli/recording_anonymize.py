@@ -34,7 +34,8 @@ def add(commands: Commands) -> None:
 def _anonymize(arguments: argparse.Namespace) -> int:
     from reactive_desched.plan.recorded_moment import find_recording
     from reactive_desched.recording.items import Items
-    from reactive_desched.recording.reader import read_items, recording_paths
+    from reactive_desched.recording.reader import read_items
+    from reactive_desched.recording.segments import recording_paths
 
     paths = recording_paths(find_recording(Path(arguments.file)))
     damages = recording_files.Damages()

@@ -10,7 +10,7 @@ from reactive_desched.cli.commands import Commands
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reactive_desched.recording.reader import RecordingSummary
+    from reactive_desched.recording.coverage import RecordingSummary
 
 _DESCRIPTION = """\
 Say which time a recording has, of which cluster, how large it is, between which times nothing is
@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from reactive_desched.recording.reader import summarize_recording
+    from reactive_desched.recording.coverage import summarize_recording
     from reactive_desched.text.layout import align, layout_for
 
     path = recording_files.recording_of(arguments)

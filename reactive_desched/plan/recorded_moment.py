@@ -21,16 +21,12 @@ from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.registry import Registry
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.primitives.shortage import lacking
+from reactive_desched.recording.coverage import covered_times
 from reactive_desched.recording.frames import RECORDING_FOLDER, segment_paths
 from reactive_desched.recording.items import ConfigurationInForce, Damage
-from reactive_desched.recording.reader import (
-    Approach,
-    RecordedState,
-    covered_times,
-    passings_of,
-    recording_paths,
-    state_at,
-)
+from reactive_desched.recording.reader import Approach, passings_of, state_at
+from reactive_desched.recording.recorded_state import RecordedState
+from reactive_desched.recording.segments import recording_paths
 from reactive_desched.text.counts import format_count, times
 from reactive_desched.text.times import format_second, format_timestamp
 

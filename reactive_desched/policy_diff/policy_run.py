@@ -36,7 +36,7 @@ from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.policy_diff.world import AssumedWorld
 from reactive_desched.primitives.timers import earliest
 from reactive_desched.recording.items import Instant, Item, ObjectChanged, PauseSet, UsageMeasured
-from reactive_desched.recording.reader import RecordedState
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
 
 if TYPE_CHECKING:

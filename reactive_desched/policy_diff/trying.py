@@ -18,6 +18,7 @@ from reactive_desched.policy_diff.decisions import PolicyDecisions
 from reactive_desched.policy_diff.policy_run import PolicyRun
 from reactive_desched.policy_diff.recorded_facts import FactsReader, RecordedFacts
 from reactive_desched.primitives.timestamps import parse_flag_moment
+from reactive_desched.recording.coverage import RecordingSummary, summarize_recording
 from reactive_desched.recording.items import (
     ConfigurationInForce,
     Damage,
@@ -27,13 +28,9 @@ from reactive_desched.recording.items import (
     RecordingInterrupted,
     UsageMeasured,
 )
-from reactive_desched.recording.reader import (
-    RecordedState,
-    RecordingSummary,
-    ignore_damage,
-    items_between,
-    summarize_recording,
-)
+from reactive_desched.recording.reader import items_between
+from reactive_desched.recording.recorded_state import RecordedState
+from reactive_desched.recording.segments import ignore_damage
 from reactive_desched.replay.driven_controller import with_next
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.replaying import history_before

@@ -37,7 +37,7 @@ from reactive_desched.policy_diff.deletion_order import REPLICA_SET, DeletionOrd
 from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.primitives.timers import earliest
 from reactive_desched.recording.items import Verb
-from reactive_desched.recording.reader import RecordedState
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.state.resources import NODES, PDBS, PODS
 
 __all__ = ["AssumedWorld"]

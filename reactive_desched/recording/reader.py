@@ -19,9 +19,9 @@ is missing until then stands `RecordingInterrupted`, after which the state is no
 Raised is `NotRecorded` alone, whose text says what the recording has.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, count, islice, pairwise
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -29,162 +29,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reactive_desched.errors import NotRecorded
-from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.model.usage import NodeUsage
-from reactive_desched.primitives.shortage import lacking
-from reactive_desched.recording.frames import (
-    NO_FRAME,
-    Frame,
-    SegmentBegins,
-    read_frames,
-    segment_number,
-    segment_paths,
-)
+from reactive_desched.recording.frames import NO_FRAME, Frame, SegmentBegins
 from reactive_desched.recording.items import (
     STEP_S,
-    BrakesHeld,
-    ConfigurationInForce,
     Damage,
-    HealthAnswered,
     Instant,
     Item,
-    LookedForWork,
-    NodeSeen,
     NothingChanged,
-    ObjectChanged,
     ObjectFound,
-    PauseSet,
     PictureBegun,
     PictureEnded,
-    ProcessBegan,
     RecordingInterrupted,
-    ResourceDenied,
-    TermChanged,
-    UsageMeasured,
-    Verb,
-    Worked,
 )
-from reactive_desched.recording.rows import FoldedFrame, RowReader, picture_end
-from reactive_desched.state.resources import PODS
+from reactive_desched.recording.recorded_state import RecordedState
+from reactive_desched.recording.rows import RowReader
+from reactive_desched.recording.segments import (
+    OnDamage,
+    RecordedSegment,
+    find_segments,
+    frames_in,
+    ignore_damage,
+    recording_paths,
+    unreadable,
+)
 from reactive_desched.text.times import format_timestamp
 
 MAX_LAG_S: Final = 60.0
 """So long after the last frame the state still counts: a recorder writes at least so often."""
-
-OnDamage = Callable[[Damage], None]
-
-
-def ignore_damage(_: Damage) -> None:
-    """Take a damage that another reading names."""
-
-
-class RecordedSegment(Struct, frozen=True):
-    """A part of a recording that begins with a picture, and when that began."""
-
-    path: Path
-    offset: int
-    at: Instant
-
-
-def recording_paths(path: Path) -> list[Path]:
-    """Return the files of a recording: a folder's segments, oldest first, or the file itself.
-
-    Raises NotRecorded where there is none, and where segments of two recordings, or recordings of
-    two clusters, are mixed.
-    """
-    if path.is_dir():
-        if found := segment_paths(path):
-            _refuse_mixed(path, found)
-            _refuse_clusters(path, found)
-            return found
-        raise NotRecorded(f"{path} holds no recording: no file in it ends in .rdrec")
-    if not path.exists():
-        raise NotRecorded(f"{path} does not exist, so there is no recording")
-    return [path]
-
-
-def _refuse_mixed(folder: Path, paths: Sequence[Path]) -> None:
-    """Raise NotRecorded where two segments have one number: a recorder counts on."""
-    for before, after in pairwise(paths):
-        number = segment_number(after)
-        if number is not None and number == segment_number(before):
-            raise NotRecorded(
-                f"{folder} has segments of two recordings: {before.name} and {after.name} have one"
-                " number; move those of one of them to a folder of its own"
-            )
-
-
-def _refuse_clusters(folder: Path, paths: Sequence[Path]) -> None:
-    """Raise NotRecorded where the segments are of two clusters."""
-    named = ((path, begun) for path, begun in _beginnings(paths) if begun.cluster_uid)
-    for (before, first), (after, begun) in pairwise(named):
-        if begun.cluster_uid != first.cluster_uid:
-            raise NotRecorded(
-                f"{folder} has recordings of two clusters: {before.name} is of"
-                f" {_cluster_text(first)}, {after.name} of {_cluster_text(begun)}; move those of"
-                " one of them to a folder of its own"
-            )
-
-
-def _beginnings(paths: Iterable[Path]) -> Iterator[tuple[Path, PictureBegun]]:
-    """Yield the head of each file of the recorder that continues no other, as far as it is read."""
-    for path in paths:
-        continues = NO_FRAME
-        for _, each in _frames((path,), ignore_damage, 0):
-            if isinstance(each, SegmentBegins):
-                continues = each.continues
-            elif continues == NO_FRAME and (begun := _begun(each, path, ignore_damage)):
-                yield path, begun
-            if continues != NO_FRAME or not isinstance(each, SegmentBegins):
-                break
-
-
-def _cluster_text(begun: PictureBegun) -> str:
-    return f"{begun.cluster} ({begun.cluster_uid})" if begun.cluster else begun.cluster_uid
-
-
-def recorded_cluster(folder: Path) -> PictureBegun | None:
-    """Return the newest head of a segment that names its cluster; None where none does."""
-    heads = _beginnings(reversed(segment_paths(folder)))
-    return next((begun for _, begun in heads if begun.cluster_uid), None)
-
-
-def _missing_before(path: Path, before: Path | None) -> Iterator[Damage]:
-    """Yield what is wrong where segments are missing between two files."""
-    last = None if before is None else segment_number(before)
-    number = segment_number(path)
-    if last is None or number is None or number <= last + 1:
-        return
-    first = f"{last + 1:08}"
-    lost, it = f"segment {first} of the recording is not here", "it"
-    if number > last + 2:
-        lost, it = f"segments {first} to {number - 1:08} of the recording are not here", "them"
-    yield Damage(path.name, 0, f"before it {lost}: copy {it} to this folder")
-
-
-def find_segments(paths: Sequence[Path], on_damage: OnDamage) -> list[RecordedSegment]:
-    """Find the segments of these files, without reading more than the first frame of each.
-
-    A file of the recorder has one; one that was exported or imported may have several.
-    """
-    found: list[RecordedSegment] = []
-    for path in paths:
-        of_path = _segments_of(path, on_damage)
-        found += islice(of_path, 1) if path.suffix == _OF_RECORDER and len(paths) > 1 else of_path
-    return found
-
-
-def _segments_of(path: Path, on_damage: OnDamage) -> Iterator[RecordedSegment]:
-    begins: int | None = None
-    for _, each in _frames((path,), on_damage, 0):
-        if isinstance(each, SegmentBegins):
-            begins = each.offset
-        elif begins is not None:
-            yield RecordedSegment(path, begins, each.at)
-            begins = None
-
-
-_OF_RECORDER: Final = ".rdrec"
 
 
 class Passing(Struct, frozen=True):
@@ -255,7 +126,7 @@ def _passings_in(
 def _frames_of(segment: RecordedSegment) -> Iterator[Frame]:
     """Yield the frames of one segment, whose rows are not read."""
     begun = count()
-    for _, each in _frames((segment.path,), ignore_damage, segment.offset):
+    for _, each in frames_in((segment.path,), ignore_damage, segment.offset):
         if not isinstance(each, SegmentBegins):
             yield each
         elif next(begun):
@@ -298,7 +169,7 @@ class _Limit:
 
 def times_of_frames(paths: Iterable[Path]) -> Iterator[Instant]:
     """Yield the time of each frame of these files, without its rows; damage ends a segment."""
-    for _, each in _frames(paths, ignore_damage, 0):
+    for _, each in frames_in(paths, ignore_damage, 0):
         if not isinstance(each, SegmentBegins):
             yield each.at
 
@@ -336,7 +207,7 @@ def _read(
 
     checksum = NO_FRAME
     folding = _Folding(None, limit) if folding is None else folding
-    for path, frame in _frames(paths, damaged, offset):
+    for path, frame in frames_in(paths, damaged, offset):
         if isinstance(frame, SegmentBegins):
             is_gone = frame.continues != checksum and NO_FRAME not in (frame.continues, checksum)
             if damages or is_gone:
@@ -378,145 +249,6 @@ def _frame_items(rows: RowReader, path: Path, frame: Frame, on_damage: OnDamage)
             yield NothingChanged(frame.at)
     except ValueError as error:
         on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
-
-
-def _frames(
-    paths: Iterable[Path], on_damage: OnDamage, offset: int
-) -> Iterator[tuple[Path, Frame | SegmentBegins]]:
-    """Yield the frames of the files in turn; of the first those from the segment at `offset` on."""
-    before: Path | None = None
-    for path in paths:
-        for damage in _missing_before(path, before):
-            on_damage(damage)
-        try:
-            with path.open("rb") as file:
-                for frame in read_frames(file, path.name, on_damage, offset):
-                    yield path, frame
-        except OSError as error:
-            if lacking(error):
-                raise
-            on_damage(Damage(path.name, 0, f"cannot be read: {error.strerror}"))
-        before, offset = path, 0
-
-
-_CHANGING_NOTHING: Final = (
-    LookedForWork
-    | NodeSeen
-    | NothingChanged
-    | ObjectFound
-    | PictureBegun
-    | PictureEnded
-    | ProcessBegan
-    | Worked
-)
-"""The items after which the cluster is as it was before them."""
-
-
-class RecordedState:
-    """The cluster after some items, which are applied in their order.
-
-    `objects` has those of each resource by their keys, `samples` the measured use by its key, and
-    `pauses` the reasons of those that hold, empty where one has ended. `missing` says why the state
-    is not known, as before the first picture; it is empty while it is. `changed_s` is when it last
-    changed, in seconds since the epoch: no earlier than its picture. `at` is the time of the last
-    item that was applied.
-    """
-
-    def __init__(self) -> None:
-        self.objects: dict[str, dict[str, ClusterObject]] = {}
-        self.samples: dict[str, NodeUsage] = {}
-        self.denied: set[str] = set()
-        self.pauses: dict[str, str] = {}
-        self.configuration: ConfigurationInForce | None = None
-        self.brakes: BrakesHeld | None = None
-        self.answers: dict[str, HealthAnswered] = {}
-        self.term: TermChanged | None = None
-        self.picture: PictureBegun | None = None
-        self.missing = "no picture of the cluster was recorded before"
-        self.changed_s = 0.0
-        self.at = Instant(0.0, 0.0)
-        self._is_repeated = False
-
-    def apply(self, item: Item) -> None:  # noqa: C901, PLR0912 -- one case for each item
-        """Apply the next item."""
-        self.at = item.at
-        if not isinstance(item, _CHANGING_NOTHING):
-            self.changed_s = item.at.wall_s
-        match item:
-            case ObjectChanged(resource=resource, verb=verb, obj=obj):
-                of_kind = self.objects.setdefault(resource, {})
-                if verb is Verb.DELETED:
-                    of_kind.pop(obj.key, None)
-                else:
-                    of_kind[obj.key] = obj
-            case ObjectFound(resource=resource, obj=obj):
-                if not self._is_repeated:
-                    self.objects.setdefault(resource, {})[obj.key] = obj
-            case UsageMeasured(sample=sample, is_gone=is_gone):
-                if is_gone:
-                    self.samples.pop(sample.key, None)
-                else:
-                    self.samples[sample.key] = sample
-            case PictureBegun():
-                self._begin(item)
-            case PictureEnded():
-                self.missing, self._is_repeated = "", False
-            case RecordingInterrupted(reason=reason):
-                self.missing = f"the recording was interrupted: {reason}"
-            case ConfigurationInForce():
-                self.configuration = item
-            case ResourceDenied(resource=resource, is_denied=is_denied):
-                (self.denied.add if is_denied else self.denied.discard)(resource)
-            case PauseSet(name=name, reason=reason):
-                self.pauses[name] = reason
-            case TermChanged():
-                self.term = item
-            case BrakesHeld():
-                self.brakes = item
-            case HealthAnswered(name=name):
-                self.answers[name] = item
-            case _:
-                pass
-
-    def apply_folded(self, frame: FoldedFrame) -> None:
-        """Apply a frame but for the changes of pods, which the reader of its rows keeps."""
-        for each in frame.found:
-            if not isinstance(each, Pod):
-                self.apply(each)
-            elif not self._is_repeated:
-                self.objects.setdefault(PODS, {})[each.key] = each
-        self.at, self.changed_s = frame.ends, max(self.changed_s, frame.changed_s)
-
-    @property
-    def leads(self) -> bool:
-        """Say whether the process that recorded led."""
-        return self.term is not None and self.term.leads
-
-    def as_picture(self, at: Instant) -> Iterator[Item]:
-        """Yield this state as a picture that continues nothing."""
-        picture, denied = self.picture or PictureBegun(at), tuple(sorted(self.denied))
-        yield replace(picture, at=at, denied=denied, is_continued=False)
-        standing = (self.configuration, self.term, self.brakes, *self.answers.values())
-        yield from (replace(item, at=at) for item in standing if item is not None)
-        yield from (PauseSet(at, name, reason) for name, reason in self.pauses.items())
-        yield from (UsageMeasured(at, sample) for sample in self.samples.values())
-        for resource, of_kind in self.objects.items():
-            yield from (ObjectFound(at, resource, obj) for obj in of_kind.values())
-        yield PictureEnded(at, {name: len(each) for name, each in self.objects.items() if each})
-
-    def _begin(self, picture: PictureBegun) -> None:
-        self._is_repeated = picture.is_continued and not self.missing
-        self.picture = picture
-        if self._is_repeated:
-            return
-        self.objects, self.samples, self.changed_s = {}, {}, picture.at.wall_s
-        self.denied = set(picture.denied)
-        self.pauses, self.configuration, self.term, self.brakes = {}, None, None, None
-        self.answers = {}
-        self.missing = _PICTURE_OPEN
-
-
-_PICTURE_OPEN: Final = "its picture is not complete"
 
 
 def state_at(path: Path, wall_s: float, on_damage: OnDamage) -> tuple[RecordedState, float]:
@@ -652,7 +384,7 @@ def _first_picture_after(
     segments = find_segments(paths, on_damage)
     if passings := passings_of(paths, wall_s):
         reached = _reach_from(paths, passings[0].segment, passings[0], on_damage, passings[0])
-        if reached.state.missing == _PICTURE_OPEN:
+        if reached.state.is_picture_open:
             return passings[0].segment
         later = segments[segments.index(passings[0].segment) + 1 :]
         return next(iter(later), None)
@@ -671,7 +403,7 @@ def _passings(path: Path, wall_s: float) -> list[Passing]:
     damages: list[Damage] = []
     segments = find_segments(paths, damages.append)
     if not segments:
-        raise _unreadable(path, damages)
+        raise unreadable(path, damages)
     if not (found := passings_of(paths, wall_s)):
         begins = _time(segments[0].at.wall_s)
         raise NotRecorded(f"{path} begins at {begins}, and has nothing of {_time(wall_s)}")
@@ -773,186 +505,10 @@ class _Folding:
     def _settle(self, rows: RowReader) -> None:
         """Let the state have what was folded."""
         try:
-            for pod in rows.settle():
-                self._state.objects.setdefault(PODS, {})[pod.key] = pod
+            self._state.settle(rows.settle())
         except ValueError as error:
-            self._state.missing = f"a frame {error}"
+            self._state.lose(f"a frame {error}")
 
 
 def _time(wall_s: float) -> str:
     return format_timestamp(datetime.fromtimestamp(wall_s, UTC))
-
-
-class RecordingSummary(Struct, frozen=True, kw_only=True):
-    """The contents of a recording, by its files: times are seconds since the epoch."""
-
-    first_s: float
-    last_s: float
-    bytes: int
-    segments: int
-    version: str
-    cluster: str
-    interruptions: tuple[tuple[float, float], ...]
-    """Between which times nothing is recorded."""
-    damages: tuple[Damage, ...]
-
-
-def summarize_recording(path: Path) -> RecordingSummary:
-    """Read a recording's frames, but no more rows than the first of each segment.
-
-    Raises NotRecorded where there is none.
-    """
-    paths = recording_paths(path)
-    damages: list[Damage] = []
-    spans = _spans_of(path, damages.append)
-    newest = next((span.begun for span in reversed(spans) if span.begun is not None), None)
-    gaps = tuple(
-        (before.last_s, after.first_s)
-        for before, after in pairwise(spans)
-        if _is_gap(before, after)
-    )
-    return RecordingSummary(
-        first_s=spans[0].first_s,
-        last_s=spans[-1].last_s,
-        bytes=sum(each.stat().st_size for each in paths if each.exists()),
-        segments=len(spans),
-        version="" if newest is None else newest.version,
-        cluster="" if newest is None else newest.cluster,
-        interruptions=gaps,
-        damages=tuple(damages),
-    )
-
-
-def covered_times(path: Path, on_damage: OnDamage) -> list[tuple[float, float]]:
-    """Return from when to when there is a cluster to look at, oldest first.
-
-    Behind a gap that is from the end of a picture on. Raises NotRecorded where there is none.
-    """
-    spans = _spans_of(path, on_damage)
-    found: list[list[Instant]] = []  # the first and the last moment of each
-    known: _Span | None = None  # the segment before, where the cluster is known at its end
-    for span in spans:
-        pieces = span.pieces
-        if known is None or _is_gap(known, span):
-            if (pictured := _pictured(span)) is None:
-                known = None
-                continue
-            found.append([pictured, pictured])
-            pieces = [each for each in pieces if each[-1].monotonic_s >= pictured.monotonic_s]
-        known = span
-        for piece in pieces:
-            if found[-1][-1].is_step_to(piece[0]):
-                found.append([piece[0], piece[0]])
-            found[-1][-1] = max(found[-1][-1], piece[-1])
-    return _joined(sorted((first.wall_s, last.wall_s) for first, last in found))
-
-
-def _joined(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Join times that overlap, as those that a clock showed twice; they are in their order."""
-    joined: list[tuple[float, float]] = []
-    for first_s, last_s in times:
-        if joined and first_s <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], last_s)
-        else:
-            joined.append((first_s, last_s))
-    return joined
-
-
-def _pictured(span: "_Span") -> Instant | None:
-    """Return when the picture at the head of a segment ended; None where it is not whole."""
-    is_begun = False
-    for _, each in _frames((span.path,), ignore_damage, span.offset):
-        if isinstance(each, SegmentBegins):
-            if is_begun:
-                return None
-            is_begun = True
-            continue
-        try:
-            ended = picture_end(each.at, each.rows())
-        except ValueError:
-            return None
-        if ended is not None:
-            return ended
-    return None
-
-
-class _Span(Struct):
-    """A segment: its times, which it continues, its last frame, and its picture.
-
-    `pieces` are the first and the last moment of each time in which its clock was not set.
-    """
-
-    path: Path
-    offset: int
-    pieces: list[list[Instant]]
-    continues: int
-    last: int
-    begun: PictureBegun | None
-
-    @property
-    def first_s(self) -> float:
-        """Return its first time of day."""
-        return self.pieces[0][0].wall_s
-
-    @property
-    def last_s(self) -> float:
-        """Return its last time of day."""
-        return self.pieces[-1][-1].wall_s
-
-
-def _is_gap(before: _Span, after: _Span) -> bool:
-    """Say whether something is missing between two segments."""
-    is_continued = after.begun is not None and after.begun.is_continued
-    return not is_continued or after.continues != before.last
-
-
-def _spans_of(path: Path, on_damage: OnDamage) -> list[_Span]:
-    """Return the segments of a recording; raises NotRecorded where none can be read."""
-    spans: list[_Span] = []
-    damages: list[Damage] = []
-    before: Path | None = None
-    for each in recording_paths(path):
-        damages += _missing_before(each, before)
-        before = each
-        _read_spans(each, spans, damages.append)
-    if not spans:
-        raise _unreadable(path, damages)
-    for damage in damages:
-        on_damage(damage)
-    return spans
-
-
-def _unreadable(path: Path, damages: Sequence[Damage]) -> NotRecorded:
-    """Return the error for a recording without a segment; it names the first damage."""
-    damage = f": {damages[0]}" if damages else ""
-    return NotRecorded(f"{path} holds no recording that can be read{damage}")
-
-
-def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
-    """Add the segments of a file."""
-    segment: SegmentBegins | None = None
-    for _, each in _frames((path,), on_damage, 0):
-        if isinstance(each, SegmentBegins):
-            segment = each
-        elif segment is not None:
-            begun, pieces = _begun(each, path, on_damage), [[each.at, each.at]]
-            spans.append(
-                _Span(path, segment.offset, pieces, segment.continues, each.checksum, begun)
-            )
-            segment = None
-        else:
-            pieces, spans[-1].last = spans[-1].pieces, each.checksum
-            if (before := pieces[-1][-1]).is_step_to(each.at):
-                passed_s = max(0.0, each.at.monotonic_s - before.monotonic_s)
-                pieces[-1][-1] = Instant(before.wall_s + passed_s, each.at.monotonic_s)
-                pieces.append([each.at, each.at])
-            pieces[-1][-1] = each.at
-
-
-def _begun(frame: Frame, path: Path, on_damage: OnDamage) -> PictureBegun | None:
-    try:
-        for item in RowReader().read(frame.at, frame.rows()):
-            return item if isinstance(item, PictureBegun) else None
-    except ValueError as error:
-        on_damage(Damage(path.name, frame.offset, f"the frame {error}"))
-    return None

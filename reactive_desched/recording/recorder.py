@@ -36,9 +36,9 @@ from reactive_desched.recording.items import (
     ResourceDenied,
     UsageMeasured,
 )
-from reactive_desched.recording.reader import recorded_cluster
 from reactive_desched.recording.rows import RowWriter
 from reactive_desched.recording.segment_file import SegmentFile
+from reactive_desched.recording.segments import recorded_cluster
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.telemetry.logs import Logger

@@ -28,7 +28,8 @@ from reactive_desched.recording.items import (
     RequestWritten,
     Worked,
 )
-from reactive_desched.recording.reader import OnDamage, ignore_damage, times_of_frames
+from reactive_desched.recording.reader import times_of_frames
+from reactive_desched.recording.segments import OnDamage, ignore_damage
 from reactive_desched.replay.lives import Life, lives
 from reactive_desched.replay.recorded_decisions import (
     JournalEntry,

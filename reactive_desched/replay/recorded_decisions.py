@@ -25,7 +25,7 @@ from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
 from reactive_desched.model.objects import PodKey
 from reactive_desched.model.outcomes import Outcome, recorded_outcome
 from reactive_desched.recording.items import Damage, Instant
-from reactive_desched.recording.reader import OnDamage, ignore_damage
+from reactive_desched.recording.segments import OnDamage, ignore_damage
 
 EVICT, DEFER, REFUSE, CANCEL, SEND = "evict", "defer", "refuse", "cancel", "send"
 WRITE: Final = "write"

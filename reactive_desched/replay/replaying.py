@@ -29,13 +29,8 @@ from reactive_desched.recording.items import (
     Item,
     PictureBegun,
 )
-from reactive_desched.recording.reader import (
-    ignore_damage,
-    items_between,
-    passings_of,
-    read_items,
-    recording_paths,
-)
+from reactive_desched.recording.reader import items_between, passings_of, read_items
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 from reactive_desched.replay.comparison import Comparison, Difference, compare
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import Life, lives

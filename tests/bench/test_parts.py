@@ -16,7 +16,8 @@ from bench.processes import Size, balance, controller, floor, load_server
 from bench.wire import WATCH_HEAD, chunk
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Damage, ObjectFound
-from reactive_desched.recording.reader import read_items, recording_paths
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.segments import recording_paths
 
 PODS = 600
 SIZE = Size("test", 20, PODS, events=50, reactions=5, runs=1, syncs=1, ramp_s=0.1, outages=1)

@@ -10,14 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from reactive_desched.controller.readiness import sync_pause
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.items import Instant
-from reactive_desched.recording.reader import (
-    find_segments,
-    read_items,
-    recording_paths,
-    summarize_recording,
-)
+from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import find_segments, recording_paths
 from reactive_desched.replay import replaying
 from reactive_desched.state.resources import RESOURCES_TO_SYNC
 from reactive_desched.text.times import format_second

@@ -27,7 +27,8 @@ from reactive_desched.app.past_pages import (
 from reactive_desched.cli import main, recorded_controller
 from reactive_desched.errors import NotAnswered, NotRecorded
 from reactive_desched.primitives.listen_address import ListenAddress
-from reactive_desched.recording.reader import state_at, summarize_recording
+from reactive_desched.recording.coverage import summarize_recording
+from reactive_desched.recording.reader import state_at
 from reactive_desched.text.times import format_second
 from reactive_desched.web.health import Health
 from reactive_desched.web.operator import DebugPage, Operator

@@ -15,16 +15,13 @@ from msgspec.structs import replace
 
 from reactive_desched.cli import main
 from reactive_desched.errors import RecordingError
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.frames import segment_paths
 from reactive_desched.recording.items import Instant, Item, PictureBegun, RecordingInterrupted
-from reactive_desched.recording.reader import (
-    RecordedState,
-    find_segments,
-    read_items,
-    state_at,
-    summarize_recording,
-)
+from reactive_desched.recording.reader import read_items, state_at
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import find_segments
 from reactive_desched.recording.well_known import KEPT_KEYS, KEPT_WORDS
 from reactive_desched.text.times import format_timestamp, utc_time
 from tests.cli.conftest import Run

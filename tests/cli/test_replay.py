@@ -12,15 +12,12 @@ import pytest
 
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.frames import read_frames
 from reactive_desched.recording.items import RecordingInterrupted, Worked
-from reactive_desched.recording.reader import (
-    ignore_damage,
-    read_items,
-    recording_paths,
-    summarize_recording,
-)
+from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 from reactive_desched.replay import replaying
 from reactive_desched.replay.lives import Life
 from reactive_desched.replay.replaying import ReplayReport

@@ -20,8 +20,9 @@ import pytest
 
 from reactive_desched.api.event import DISRUPTION_OBSERVED
 from reactive_desched.errors import NotRecorded
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.frames import RECORDING_FOLDER
-from reactive_desched.recording.reader import state_at, summarize_recording
+from reactive_desched.recording.reader import state_at
 from reactive_desched.text.times import format_second
 from tests.e2e.conftest import do_without
 from tests.recording.test_imports import KWOK, pod, trace

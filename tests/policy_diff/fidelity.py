@@ -26,7 +26,9 @@ from reactive_desched.policy_diff.recorded_facts import FactsReader, RecordedFac
 from reactive_desched.policy_diff.trying import run_policies
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Item, ObjectChanged, ObjectFound
-from reactive_desched.recording.reader import RecordedState, read_items, recording_paths
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.recorded_state import RecordedState
+from reactive_desched.recording.segments import recording_paths
 from reactive_desched.sim.dice import ObjectDice
 from tests.policy_diff.redrawn import NotedDice, RedrawnDice
 from tests.safety.story import (

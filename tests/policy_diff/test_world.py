@@ -35,7 +35,7 @@ from reactive_desched.recording.items import (
     RecordingInterrupted,
     Verb,
 )
-from reactive_desched.recording.reader import RecordedState
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.state.resources import NODES, PDBS, PODS
 from reactive_desched.testing.builders import container, node, pod
 

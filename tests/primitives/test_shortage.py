@@ -25,7 +25,8 @@ from reactive_desched.primitives.client_tls import client_tls_context, load_clie
 from reactive_desched.primitives.cron import parse_time_zone
 from reactive_desched.primitives.shortage import lacking, shortage_remedy
 from reactive_desched.recording.items import Item
-from reactive_desched.recording.reader import read_items, recording_paths
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.segments import recording_paths
 
 CONTEXT = client_tls_context()
 

@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.errors import NotRecorded
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.frames import segment_paths
 from reactive_desched.recording.items import Damage, Item, RecordingInterrupted
-from reactive_desched.recording.reader import (
-    RecordedState,
-    read_items,
-    recording_paths,
-    state_at,
-    summarize_recording,
-)
+from reactive_desched.recording.reader import read_items, state_at
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.recorder import ClusterName
+from reactive_desched.recording.segments import recording_paths
 from reactive_desched.testing.builders import node, pod
 from tests.support.golden import Golden
 from tests.support.recorded_cluster import BOUNDS, Recorded, fail_on_damage, holding, virtual

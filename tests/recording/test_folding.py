@@ -7,14 +7,11 @@ import pytest
 
 from reactive_desched.errors import NotRecorded
 from reactive_desched.recording import recorder
-from reactive_desched.recording.reader import (
-    RecordedState,
-    follow_from,
-    read_items,
-    recording_paths,
-    summarize_recording,
-)
+from reactive_desched.recording.coverage import summarize_recording
+from reactive_desched.recording.reader import follow_from, read_items
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.rows import RowReader
+from reactive_desched.recording.segments import recording_paths
 from tests.safety.story import STEADY, play_story
 from tests.support.recorded_cluster import fail_on_damage, holding
 

@@ -24,7 +24,7 @@ from reactive_desched.recording.items import (
     PictureEnded,
     Verb,
 )
-from reactive_desched.recording.reader import RecordedState
+from reactive_desched.recording.recorded_state import RecordedState
 from tests.support.golden import Golden
 
 BEGAN_S = 1_800_000_000.0

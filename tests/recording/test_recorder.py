@@ -19,6 +19,7 @@ from reactive_desched.model.objects import Pod
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import recorder as recorder_module
 from reactive_desched.recording import segment_file
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.items import (
     Instant,
     Item,
@@ -30,17 +31,12 @@ from reactive_desched.recording.items import (
     ResourceDenied,
     Verb,
 )
-from reactive_desched.recording.reader import (
-    RecordedState,
-    follow_from,
-    items_between,
-    read_items,
-    recording_paths,
-    summarize_recording,
-)
+from reactive_desched.recording.reader import follow_from, items_between, read_items
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.recorder import ClusterRecorder, RecorderBounds
 from reactive_desched.recording.recording_file import write_file
 from reactive_desched.recording.rows import RowWriter
+from reactive_desched.recording.segments import recording_paths
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import NODES
 from reactive_desched.telemetry.logs import logger

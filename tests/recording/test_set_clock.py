@@ -10,15 +10,11 @@ from msgspec.structs import replace
 
 from reactive_desched.model.objects import Pod
 from reactive_desched.plan.recorded_moment import read_moment
-from reactive_desched.recording.reader import (
-    covered_times,
-    items_between,
-    read_items,
-    recording_paths,
-    times_of_frames,
-)
+from reactive_desched.recording.coverage import covered_times
+from reactive_desched.recording.reader import items_between, read_items, times_of_frames
 from reactive_desched.recording.recorder import RecorderBounds
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import recording_paths
 from reactive_desched.testing.builders import pod
 from tests.support.recorded_cluster import WALL_S, Recorded, fail_on_damage, virtual
 

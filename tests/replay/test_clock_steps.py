@@ -20,9 +20,10 @@ from reactive_desched.recording.items import (
     PictureEnded,
     RecordingInterrupted,
 )
-from reactive_desched.recording.reader import ignore_damage, read_items, recording_paths
+from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recorder import FLUSH_S, QUIET_S
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 from reactive_desched.replay.driven_controller import RecordedClock
 from reactive_desched.replay.process_clocks import ClockPiece, LifeClock, place
 from reactive_desched.replay.recorded_decisions import EVICT, DecisionKey, MadeDecision

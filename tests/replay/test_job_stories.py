@@ -28,7 +28,8 @@ from reactive_desched.recording.items import (
     JobStepEnded,
     ProcessBegan,
 )
-from reactive_desched.recording.reader import ignore_damage, read_items, recording_paths
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 from reactive_desched.replay.controller_run import LifeRun
 from reactive_desched.replay.lives import lives
 from reactive_desched.replay.recorded_decisions import RecordedDecisions

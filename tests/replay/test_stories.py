@@ -16,8 +16,9 @@ from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.frames import RECORDING_FOLDER
 from reactive_desched.recording.items import Item, NodeSeen, ObjectFound
-from reactive_desched.recording.reader import ignore_damage, read_items, recording_paths
+from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 from reactive_desched.replay.replaying import ReplayOptions, ReplayReport, replay_recording
 from tests.safety import story
 from tests.safety.__main__ import replayed

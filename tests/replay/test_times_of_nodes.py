@@ -16,7 +16,8 @@ from reactive_desched.model.observer import Observer
 from reactive_desched.model.taints import Taint
 from reactive_desched.policy.settings.brakes import BrakeSettings, StormBrakeSettings
 from reactive_desched.recording.items import BrakesHeld, Instant, Item
-from reactive_desched.recording.reader import read_items, recording_paths
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.segments import recording_paths
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
 from reactive_desched.replay.lives import lives
 from reactive_desched.testing.builders import node

@@ -9,7 +9,8 @@ from trio.testing import MockClock
 
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.recording.items import Damage, Instant, Item, PauseSet
-from reactive_desched.recording.reader import RecordedState, state_at
+from reactive_desched.recording.reader import state_at
+from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.recorder import ClusterName, ClusterRecorder, RecorderBounds
 from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.resources import WATCHED_KINDS

@@ -23,7 +23,8 @@ from reactive_desched.recording.items import (
     PictureEnded,
     TermChanged,
 )
-from reactive_desched.recording.reader import read_items, recording_paths, state_at
+from reactive_desched.recording.reader import read_items, state_at
+from reactive_desched.recording.segments import recording_paths
 from tests.support.limits import UNLIMITED
 from tests.system.conftest import wait_until
 

@@ -1,0 +1,180 @@
+"""The times that a recording covers, and its gaps, by its frames alone."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+from reactive_desched.recording.frames import SegmentBegins
+from reactive_desched.recording.items import Damage, Instant, PictureBegun
+from reactive_desched.recording.rows import picture_end
+from reactive_desched.recording.segments import (
+    OnDamage,
+    frames_in,
+    ignore_damage,
+    missing_before,
+    picture_begun_in,
+    recording_paths,
+    unreadable,
+)
+
+
+class RecordingSummary(Struct, frozen=True, kw_only=True):
+    """The contents of a recording, by its files: times are seconds since the epoch."""
+
+    first_s: float
+    last_s: float
+    bytes: int
+    segments: int
+    version: str
+    cluster: str
+    interruptions: tuple[tuple[float, float], ...]
+    """Between which times nothing is recorded."""
+    damages: tuple[Damage, ...]
+
+
+def summarize_recording(path: Path) -> RecordingSummary:
+    """Read a recording's frames, but no more rows than the first of each segment.
+
+    Raises NotRecorded where there is none.
+    """
+    paths = recording_paths(path)
+    damages: list[Damage] = []
+    spans = _spans_of(path, damages.append)
+    newest = next((span.begun for span in reversed(spans) if span.begun is not None), None)
+    gaps = tuple(
+        (before.last_s, after.first_s)
+        for before, after in pairwise(spans)
+        if _is_gap(before, after)
+    )
+    return RecordingSummary(
+        first_s=spans[0].first_s,
+        last_s=spans[-1].last_s,
+        bytes=sum(each.stat().st_size for each in paths if each.exists()),
+        segments=len(spans),
+        version="" if newest is None else newest.version,
+        cluster="" if newest is None else newest.cluster,
+        interruptions=gaps,
+        damages=tuple(damages),
+    )
+
+
+def covered_times(path: Path, on_damage: OnDamage) -> list[tuple[float, float]]:
+    """Return from when to when there is a cluster to look at, oldest first.
+
+    Behind a gap that is from the end of a picture on. Raises NotRecorded where there is none.
+    """
+    spans = _spans_of(path, on_damage)
+    found: list[list[Instant]] = []  # the first and the last moment of each
+    known: _Span | None = None  # the segment before, where the cluster is known at its end
+    for span in spans:
+        pieces = span.pieces
+        if known is None or _is_gap(known, span):
+            if (pictured := _pictured(span)) is None:
+                known = None
+                continue
+            found.append([pictured, pictured])
+            pieces = [each for each in pieces if each[-1].monotonic_s >= pictured.monotonic_s]
+        known = span
+        for piece in pieces:
+            if found[-1][-1].is_step_to(piece[0]):
+                found.append([piece[0], piece[0]])
+            found[-1][-1] = max(found[-1][-1], piece[-1])
+    return _joined(sorted((first.wall_s, last.wall_s) for first, last in found))
+
+
+def _joined(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join times that overlap, as those that a clock showed twice; they are in their order."""
+    joined: list[tuple[float, float]] = []
+    for first_s, last_s in times:
+        if joined and first_s <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last_s)
+        else:
+            joined.append((first_s, last_s))
+    return joined
+
+
+def _pictured(span: "_Span") -> Instant | None:
+    """Return when the picture at the head of a segment ended; None where it is not whole."""
+    is_begun = False
+    for _, each in frames_in((span.path,), ignore_damage, span.offset):
+        if isinstance(each, SegmentBegins):
+            if is_begun:
+                return None
+            is_begun = True
+            continue
+        try:
+            ended = picture_end(each.at, each.rows())
+        except ValueError:
+            return None
+        if ended is not None:
+            return ended
+    return None
+
+
+class _Span(Struct):
+    """A segment: its times, which it continues, its last frame, and its picture.
+
+    `pieces` are the first and the last moment of each time in which its clock was not set.
+    """
+
+    path: Path
+    offset: int
+    pieces: list[list[Instant]]
+    continues: int
+    last: int
+    begun: PictureBegun | None
+
+    @property
+    def first_s(self) -> float:
+        """Return its first time of day."""
+        return self.pieces[0][0].wall_s
+
+    @property
+    def last_s(self) -> float:
+        """Return its last time of day."""
+        return self.pieces[-1][-1].wall_s
+
+
+def _is_gap(before: _Span, after: _Span) -> bool:
+    """Say whether something is missing between two segments."""
+    is_continued = after.begun is not None and after.begun.is_continued
+    return not is_continued or after.continues != before.last
+
+
+def _spans_of(path: Path, on_damage: OnDamage) -> list[_Span]:
+    """Return the segments of a recording; raises NotRecorded where none can be read."""
+    spans: list[_Span] = []
+    damages: list[Damage] = []
+    before: Path | None = None
+    for each in recording_paths(path):
+        damages += missing_before(each, before)
+        before = each
+        _read_spans(each, spans, damages.append)
+    if not spans:
+        raise unreadable(path, damages)
+    for damage in damages:
+        on_damage(damage)
+    return spans
+
+
+def _read_spans(path: Path, spans: list[_Span], on_damage: OnDamage) -> None:
+    """Add the segments of a file."""
+    segment: SegmentBegins | None = None
+    for _, each in frames_in((path,), on_damage, 0):
+        if isinstance(each, SegmentBegins):
+            segment = each
+        elif segment is not None:
+            begun, pieces = picture_begun_in(each, path, on_damage), [[each.at, each.at]]
+            spans.append(
+                _Span(path, segment.offset, pieces, segment.continues, each.checksum, begun)
+            )
+            segment = None
+        else:
+            pieces, spans[-1].last = spans[-1].pieces, each.checksum
+            if (before := pieces[-1][-1]).is_step_to(each.at):
+                passed_s = max(0.0, each.at.monotonic_s - before.monotonic_s)
+                pieces[-1][-1] = Instant(before.wall_s + passed_s, each.at.monotonic_s)
+                pieces.append([each.at, each.at])
+            pieces[-1][-1] = each.at
