@@ -96,7 +96,6 @@ async def _populated(
     now = wall.now()
     store = Store(clock, rng, uid_salt=landscape.uid_salt)
     seed_store(store)
-    seed_storage(store)
     if landscape.nodes:
         populate(
             store,
@@ -118,6 +117,7 @@ async def _populated(
     )
     cluster = SimCluster(store, rng, options)
     cluster.settle()
+    seed_storage(store)  # last: what was drawn for the names of pods stays the same
     faults, usage = FaultPlan(), SimulatedUsage(store, cluster.index)
     async with (
         serve_on(store, listener, faults=faults, usage=usage),

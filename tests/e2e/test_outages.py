@@ -120,6 +120,11 @@ def test_a_change_made_while_the_watch_was_cut_and_history_compacted_is_acted_on
     playground.add_nodes("n2")
 
     with run_controller() as controller:
+        wait_until(  # what changes in the midst of the first picture may be replayed otherwise
+            lambda: "what the controller sees is recorded" in controller.log,
+            within_s=30,
+            what="the first picture of the recording is written",
+        )
         controller.freeze()
         with control_plane.outage():
             pass  # the watches are cut, and the frozen controller cannot mend them in time
@@ -157,8 +162,10 @@ def test_kinds_whose_list_is_young_are_listed_anew_as_soon_as_a_killed_server_is
         )
         return time.monotonic() - ready_at <= BACK_S
 
-    with run_controller() as controller:
-        soon = [evaluates_soon_after_an_outage(controller) for _ in range(OUTAGES)]
+    soon = []
+    for _ in range(OUTAGES):
+        with run_controller() as controller:  # three within a minute of one look like a bad proxy
+            soon.append(evaluates_soon_after_an_outage(controller))
     assert soon.count(True) >= OUTAGES - 1
 
 

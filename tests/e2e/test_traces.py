@@ -110,6 +110,11 @@ def test_metrics_and_log_lines_arrive_and_the_last_ones_at_the_end(
                 within_s=60,
                 what="the collector has every metric that is served",
             )
+            wait_until(
+                lambda: "evicted" in taken(taking, LINE),  # they are tried again by themselves
+                within_s=60,
+                what="the collector has the log lines",
+            )
             assert controller.stop() == 0
             assert {"the controller is stopping", "evicted"} <= taken(taking, LINE)
         finally:
