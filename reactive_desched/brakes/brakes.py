@@ -170,6 +170,10 @@ class Brakes:
         self._due = _NOW
         return True
 
+    def outdate(self) -> None:
+        """Note that a brake may be released by what the cluster is like now."""
+        self._due = _NOW
+
     def take_answer(self, answer: HealthAnswer, now: float) -> None:
         """Let the answer to a health check count from now on."""
         self.health.take(answer, now)

@@ -239,10 +239,11 @@ class Controller(IntentOwner):
     def apply(self, changes: Sequence[Change], version: int = 0) -> bool:
         """Enqueue the subjects that these changes concern; say whether the worker should look.
 
-        `version` is the resourceVersion of the object they came from.
+        `version` is the resourceVersion of the object they came from. Before the first evaluation
+        they count for a brake alone that holds that up.
         """
         if self.ignores_changes:
-            return False
+            return self.pauses.look_again_at_brake()
         self._changes += 1
         self._observer.on_changes(changes)
         self._switch_off_readers()

@@ -196,6 +196,13 @@ class EvictionPauses:
         """Return what the pause file says; empty where there is none."""
         return self._brakes.pause.file_text
 
+    def look_again_at_brake(self) -> bool:
+        """Have the next check update a brake that holds everything; say whether one does."""
+        if not self._readiness.pauses[BRAKE].reason:
+            return False
+        self._brakes.outdate()
+        return True
+
     def _update_brakes(self, now: float) -> None:
         """Engage and release brakes, record that, and evaluate again what they held.
 

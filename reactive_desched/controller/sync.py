@@ -69,6 +69,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
             for obj in objs:
                 self._listed[obj.key[-1:]].add(obj.key)
         self._state.load(objs)
+        self._controller.pauses.look_again_at_brake()
 
     def remove(self, obj: ClusterObject, /) -> None:
         """Remove an object that was deleted."""

@@ -281,6 +281,27 @@ async def test_when_no_node_is_ready_everything_stops_until_one_is(golden: Golde
     ]
 
 
+@pytest.mark.parametrize("is_listed", [False, True], ids=["by a watch", "by a new list"])
+async def test_a_brake_that_holds_up_the_first_evaluation_is_released_by_what_comes(
+    is_listed: bool,  # noqa: FBT001 -- a parameter of the test
+) -> None:
+    nodes, lost = zone_nodes("a", 3), zone_nodes("a", 0, 3)
+    async with braked(zones={}).running() as flow:
+        flow.controller.pauses.pause("ada", "", None)
+        flow.sync_and_resume(*lost, pod("web", on="a0"))
+        await anyio.sleep(5)
+        flow.controller.pauses.resume("ada", "")
+        assert "no node of any zone is Ready" in flow.controller.pauses.check()
+        if is_listed:
+            flow.handlers["nodes"].upsert_many(nodes)
+        else:
+            flow.deliver(*nodes)
+        flow.pipeline.worker.wake()  # as the end of a list does
+        await anyio.sleep(0.5)
+        assert flow.controller.pauses.check() == ""
+        assert flow.controller.evaluator.started
+
+
 async def test_nodes_without_a_zone_are_one_zone() -> None:
     lost = [node(f"x{i}", ready="False") for i in range(3)]
     own = node("own")
