@@ -197,7 +197,7 @@ class EvictionPauses:
         return self._brakes.pause.file_text
 
     def look_again_at_brake(self) -> bool:
-        """Have the next check update a brake that holds everything; say whether one does."""
+        """Outdate a brake that holds everything, for the next check; say whether one does."""
         if not self._readiness.pauses[BRAKE].reason:
             return False
         self._brakes.outdate()

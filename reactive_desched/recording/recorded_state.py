@@ -122,8 +122,8 @@ class RecordedState:
 
     def settle(self, pods: Iterable[Pod]) -> None:
         """Apply the last of the changes of each pod that folded frames kept back."""
-        of_kind = self.objects.setdefault(PODS, {})
-        of_kind.update((pod.key, pod) for pod in pods)
+        for pod in pods:
+            self.objects.setdefault(PODS, {})[pod.key] = pod
 
     def lose(self, reason: str) -> None:
         """Note why the cluster is not known from here on, up to the next picture."""

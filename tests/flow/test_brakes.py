@@ -291,7 +291,8 @@ async def test_a_brake_that_holds_up_the_first_evaluation_is_released_by_what_co
         flow.sync_and_resume(*lost, pod("web", on="a0"))
         await anyio.sleep(5)
         flow.controller.pauses.resume("ada", "")
-        assert "no node of any zone is Ready" in flow.controller.pauses.check()
+        assert flow.controller.pauses.check()
+        assert flow.readiness.pauses[BRAKE].reason
         if is_listed:
             flow.handlers["nodes"].upsert_many(nodes)
         else:
