@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,9 @@ from bench.parts import failures, find_saturation
 from bench.processes import Size, balance, controller, floor, load_server
 from bench.wire import WATCH_HEAD, chunk
 from reactive_desched.recording.frames import RECORDING_FOLDER
-from reactive_desched.recording.items import Damage, ObjectFound
+from reactive_desched.recording.items import Damage, ObjectFound, PictureEnded
 from reactive_desched.recording.reader import read_items
-from reactive_desched.recording.segments import recording_paths
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 
 PODS = 600
 SIZE = Size("test", 20, PODS, events=50, reactions=5, runs=1, syncs=1, ramp_s=0.1, outages=1)
@@ -147,10 +148,20 @@ def test_a_controller_records_and_makes_pictures_when_it_is_asked_to(
         assert picture["bytes"] > 0
         assert picture["outside_cpu_s"] >= 0
         assert ours.ask("memory")["rss_mb"] > 0
+        deadline = time.monotonic() + 30
+        while not has_picture(tmp_path / "journal" / RECORDING_FOLDER):
+            assert time.monotonic() < deadline, "its own recording has no whole picture"
+            time.sleep(0.1)
 
     paths = recording_paths(tmp_path / "journal" / RECORDING_FOLDER)
     found = [item for item in read_items(paths, raise_damage) if isinstance(item, ObjectFound)]
     assert len([item for item in found if item.resource == "pods"]) == PODS
+
+
+def has_picture(folder: Path) -> bool:
+    """Say whether a recording that is being written has a whole picture."""
+    items = read_items(recording_paths(folder), ignore_damage)
+    return any(isinstance(item, PictureEnded) for item in items)
 
 
 def raise_damage(damage: Damage) -> None:
