@@ -2,10 +2,8 @@
 
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from reactive_desched.journal.cluster import ClusterIdentity, mark_cluster, reco
 from reactive_desched.journal.paths import journal_directory_of
 from reactive_desched.sim.server import kubeconfig
 from tests.support.golden import Golden
+from tests.support.http_server import answer_request, serving
 from tests.support.journals import some_events, write_journal
 
 
@@ -22,26 +21,10 @@ from tests.support.journals import some_events, write_journal
 def api_server(uid: str, status: int = 200) -> Iterator[str]:
     """An API server that shows its namespaces; yields its address."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps({"items": [{"metadata": {"name": "kube-system", "uid": uid}}]})
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    namespaces = {"items": [{"metadata": {"name": "kube-system", "uid": uid}}]}
+    body = json.dumps(namespaces).encode()
+    with serving(lambda request: answer_request(request, status, body)) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 """A command without --server asks the controller of the kubeconfig's cluster, and no other."""
 
 import json
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,9 @@ import pytest
 
 from reactive_desched.cli import controller_client, main
 from reactive_desched.sim.server import kubeconfig
+from tests.support import http_server
 from tests.support.golden import Golden
+from tests.support.http_server import answer_request
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -103,31 +104,14 @@ _ANYTHING = {
 
 
 @contextmanager
-def _served(answer: Any) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(answer(self)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Reactive-Desched-Cluster", "staging (uid 1111)")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+def _served(answer: Callable[[BaseHTTPRequestHandler], Any]) -> Iterator[str]:
+    of = {"Reactive-Desched-Cluster": "staging (uid 1111)"}
 
-        do_POST = do_GET  # noqa: N815
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        answer_request(request, 200, json.dumps(answer(request)).encode(), headers=of)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server.serving(respond) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture

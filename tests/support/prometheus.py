@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from ssl import SSLContext
-from threading import Thread
 from typing import Self
 
 from tests.support.authority import CertificateAuthority
 from tests.support.component import ChildProcess
 from tests.support.control_plane import wait_until
+from tests.support.http_server import answer_request, serving
 from tests.support.ports import free_port
 
 USED: str = "node_used_ratio"
@@ -25,8 +24,6 @@ USED: str = "node_used_ratio"
 
 ERRORS: str = "service_errors"
 """The metric of a service: its errors now, by `namespace`."""
-
-Respond = Callable[[BaseHTTPRequestHandler], None]
 
 
 @dataclass
@@ -52,11 +49,11 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
         authority.write(self.authority)
         tls = authority.server_context(self.folder, "localhost")
         with ExitStack() as stack:
-            exporter = stack.enter_context(_serving(self._export))
+            exporter = stack.enter_context(serving(self._export))
             self._inner = stack.enter_context(
                 prometheus_of(self.program, self.folder, f"127.0.0.1:{exporter}", job="nodes")
             )
-            gate = stack.enter_context(_serving(self._guard, tls))
+            gate = stack.enter_context(serving(self._guard, tls))
             self.url = f"https://localhost:{gate}"
             wait_until(self.query, within_s=60, what="Prometheus has scraped the exporter")
             self._open = stack.pop_all()
@@ -79,19 +76,19 @@ class GuardedPrometheus(AbstractContextManager["GuardedPrometheus"]):
 
     def _export(self, request: BaseHTTPRequestHandler) -> None:
         lines = (f'{USED}{{instance="{node}"}} {used}\n' for node, used in self.used().items())
-        _answer(request, 200, "".join(lines).encode(), "text/plain; version=0.0.4")
+        answer_request(request, 200, "".join(lines).encode(), "text/plain; version=0.0.4")
 
     def _guard(self, request: BaseHTTPRequestHandler) -> None:
         """Pass on what has the token."""
         if request.headers["Authorization"] != f"Bearer {self.token}":
             self.refused += 1
-            _answer(request, 401, b"Unauthorized", "text/plain")
+            answer_request(request, 401, b"Unauthorized", "text/plain")
             return
         body = request.rfile.read(int(request.headers["Content-Length"] or 0))
         kind = {"Content-Type": request.headers["Content-Type"] or ""}
         passed_on = urllib.request.Request(f"{self._inner}{request.path}", body or None, kind)
         with urllib.request.urlopen(passed_on) as answer:
-            _answer(request, answer.status, answer.read(), answer.headers["Content-Type"])
+            answer_request(request, answer.status, answer.read(), answer.headers["Content-Type"])
 
 
 @contextmanager
@@ -207,7 +204,7 @@ class MeasuredService(AbstractContextManager["MeasuredService"]):
     def __enter__(self) -> Self:
         """Start everything."""
         with ExitStack() as stack:
-            exporter = stack.enter_context(_serving(self._export))
+            exporter = stack.enter_context(serving(self._export))
             config = {"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}
             self.alertmanager = stack.enter_context(
                 MonitoringProcess.alertmanager(self.alertmanager_program, self.folder, config)
@@ -261,41 +258,7 @@ class MeasuredService(AbstractContextManager["MeasuredService"]):
 
     def _export(self, request: BaseHTTPRequestHandler) -> None:
         if self.errors is None:
-            _answer(request, 500, b"down", "text/plain")
+            answer_request(request, 500, b"down", "text/plain")
             return
         lines = (f'{ERRORS}{{namespace="{of}"}} {count}\n' for of, count in self.errors.items())
-        _answer(request, 200, "".join(lines).encode(), "text/plain; version=0.0.4")
-
-
-def _answer(request: BaseHTTPRequestHandler, status: int, body: bytes, kind: str) -> None:
-    request.send_response(status)
-    request.send_header("Content-Type", kind)
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)
-
-
-@contextmanager
-def _serving(respond: Respond, tls: SSLContext | None = None) -> Iterator[int]:
-    """Serve GET and POST on a loopback port while the block lasts; yield the port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            respond(self)
-
-        def do_POST(self) -> None:
-            respond(self)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+        answer_request(request, 200, "".join(lines).encode(), "text/plain; version=0.0.4")
