@@ -123,28 +123,34 @@ def over(function: str, by: str = "") -> str:
 
 
 def _evicted_pods(by: str) -> str:
-    """Count evictions by labels of the moved pods, and by the cluster and the job of the release.
+    """Count evictions by a label of the moved pods, `node` or `pod_namespace`, and by release.
 
     A scrape that does not honour labels calls the pod's namespace `exported_namespace`, as
     `namespace` is the controller's there; one that does has no namespace of the controller.
     """
     name = "descheduler_pods_evicted_total"
     at = 'cluster=~"$cluster",job=~"$job",instance=~"$instance",result="success"'
-    kept = "cluster, job, node, strategy"
     counts = _counted(
         f'{name}{{{at},namespace=~"$namespace",exported_namespace=~"$pod_namespace",'
         'exported_namespace!=""}'
     )
     plain = _counted(f'{name}{{{at},exported_namespace="",namespace=~"$pod_namespace"}}')
-    renamed = (
-        f'label_replace(sum by ({kept}, exported_namespace) ({counts}), "namespace", "$1", '
-        '"exported_namespace", "(.*)")'
+    of_others = _renamed(
+        f"{over('sum', 'node, exported_namespace')} ({counts})", "exported_namespace"
     )
-    return f"sum by (cluster, job, {by}) ({renamed} or sum by ({kept}, namespace) ({plain}))"
+    honoured = _renamed(f"{over('sum', 'node')} ({plain})", "namespace")
+    nameless = f'label_replace({honoured}, "namespace", "", "namespace", ".*")'
+    return f"{over('sum', by)} ({of_others} or {nameless})"
+
+
+def _renamed(query: str, label: str) -> str:
+    """Return a query whose label with the pod's namespace is called `pod_namespace`."""
+    return f'label_replace({query}, "pod_namespace", "$1", "{label}", "(.*)")'
 
 
 _WELL: Final = ((0, "green"), (1, "red"))
 _YES_NO: Final = ((0.0, "no", "red"), (1.0, "yes", "green"))
+_WORKING: Final = ((0.0, "good", "green"), (1.0, "failing", "red"))
 _ON_OFF: Final = ((0.0, "off", "green"), (1.0, "engaged", "orange"))
 
 
@@ -200,7 +206,7 @@ def _health() -> list[Panel]:
             "Kinds not synced",
             "Kinds that cannot be listed or watched now. Nothing is evicted on half a picture: "
             "look at the controller's role and at the API server.",
-            {"": f"{over('sum')} (1 - {over('max', 'resource')} ({metric('reflector_synced')}))"},
+            {"": f"{over('sum')} (1 - {over('min', 'resource')} ({metric('reflector_synced')}))"},
             "short",
             kind="stat",
             width=4,
@@ -239,7 +245,6 @@ def _health() -> list[Panel]:
             {"{{brake}}": f"{over('max', 'brake')} ({metric('brake_engaged')})"},
             "short",
             kind="state-timeline",
-            width=12,
             texts=_ON_OFF,
             runbooks=("ReactiveDeschedBrakeEngaged", "ReactiveDeschedPaused"),
         ),
@@ -249,9 +254,18 @@ def _health() -> list[Panel]:
             {"{{resource}}": f"{over('min', 'resource')} ({metric('reflector_synced')})"},
             "short",
             kind="state-timeline",
-            width=12,
             texts=_YES_NO,
             runbooks=("ReactiveDeschedNotSynced",),
+        ),
+        Panel(
+            "Credentials",
+            "Of each process, over time: failing while the credentials for the API server are not "
+            "renewed, or not accepted. `/readyz?verbose` and `reactive-desched status` say why.",
+            {"{{instance}}": f"{over('max', 'instance')} ({metric('credentials_failing')})"},
+            "short",
+            kind="state-timeline",
+            texts=_WORKING,
+            runbooks=("ReactiveDeschedCredentialsFail",),
         ),
     ]
 
@@ -608,7 +622,7 @@ def platform_owner() -> list[Row]:
                     "By namespace",
                     "Whose pods were evicted in this range (in a dry run: would be), most first. "
                     "Keep a namespace's pods with `budgets` or a plugin's `namespaces`.",
-                    {"": _evicted_pods("namespace")},
+                    {"": _evicted_pods("pod_namespace")},
                     "short",
                     kind="table",
                     height=9,

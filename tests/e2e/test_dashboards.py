@@ -160,7 +160,7 @@ def assert_soon(look: Callable[[], object], expected: object) -> None:
 def test_the_panels_say_what_the_journal_says(asked: Asked) -> None:
     labels = {
         "Evicted pods": (),
-        "By namespace": ("namespace",),
+        "By namespace": ("pod_namespace",),
         "By node": ("node",),
         "By plugin, result and reason": ("plugin", "result"),
         "Leaders": (),
@@ -209,15 +209,26 @@ def test_the_metrics_are_named_as_prometheus_has_it(asked: Asked) -> None:
     promtool("check", "metrics", stdin="\n".join([*ours, ""]))
 
 
-TWO_CLUSTERS = {
-    "reactive_desched_leader": {"prod": "0x9", "test": "1x9"},
-    "reactive_desched_journal_healthy": {"prod": "1x9", "test": "0x9"},
-    'reactive_desched_reflector_synced{resource="pods"}': {"prod": "1x9", "test": "0x9"},
-    'reactive_desched_outcomes_total{result="evicted"}': {"prod": "7x9", "test": "2x9"},
-    "reactive_desched_policy_kept": {"prod": "1x9", "test": "0x9"},
+# By their cluster and namespace: two clusters, and two releases in one of them.
+RELEASES = {
+    "reactive_desched_leader": {"prod/rd": "0x9", "test/rd": "1x9", "test/two": "0x9"},
+    "reactive_desched_journal_healthy": {"prod/rd": "1x9", "test/rd": "0x9", "test/two": "1x9"},
+    'reactive_desched_reflector_synced{resource="pods"}': {
+        "prod/rd": "1x9",
+        "test/rd": "0x9",
+        "test/two": "1x9",
+    },
+    'reactive_desched_outcomes_total{result="evicted"}': {
+        "prod/rd": "7x9",
+        "test/rd": "2x9",
+        "test/two": "4x9",
+    },
+    "reactive_desched_policy_kept": {"prod/rd": "1x9", "test/rd": "0x9", "test/two": "0x9"},
+    "reactive_desched_credentials_failing": {"prod/rd": "0x9", "test/rd": "1x9", "test/two": "0x9"},
     'descheduler_pods_evicted_total{result="success",exported_namespace="web",node="n"}': {
-        "prod": "7x9",
-        "test": "2x9",
+        "prod/rd": "7x9",
+        "test/rd": "2x9",
+        "test/two": "4x9",
     },
 }
 
@@ -225,39 +236,80 @@ TWO_CLUSTERS = {
 @pytest.mark.parametrize(
     ("title", "shown"),
     {
-        "Leaders": {"prod": 0, "test": 1},
-        "Journal can write": {"test": 0},
-        "Kinds not synced": {"prod": 0, "test": 1},
-        "Policy in force is the one in the files": {"prod": 0, "test": 1},
-        "Evicted pods": {"prod": 7, "test": 2},
-        "By namespace": {"prod": 7, "test": 2},
-        "By node": {"prod": 7, "test": 2},
+        "Leaders": {"prod/rd": 0, "test/rd": 1, "test/two": 0},
+        "Journal can write": {"test/rd": 0},
+        "Kinds not synced": {"prod/rd": 0, "test/rd": 1, "test/two": 0},
+        "Policy in force is the one in the files": {"prod/rd": 0, "test/rd": 1, "test/two": 1},
+        "Credentials": {"prod/rd": 0, "test/rd": 1, "test/two": 0},
+        "Evicted pods": {"prod/rd": 7, "test/rd": 2, "test/two": 4},
+        "By namespace": {"prod/rd": 7, "test/rd": 2, "test/two": 4},
+        "By node": {"prod/rd": 7, "test/rd": 2, "test/two": 4},
     }.items(),
 )
-def test_what_is_wrong_in_one_cluster_is_not_hidden_by_another_with_the_same_addresses(
+def test_what_is_wrong_in_one_release_is_not_hidden_by_another_with_the_same_addresses(
     tmp_path: Path, title: str, shown: dict[str, int]
 ) -> None:
-    target = 'namespace="rd",job="rd",instance="10.0.0.1:10258"'
+    target = 'job="rd",instance="10.0.0.1:10258"'
     series = [
-        {"series": written_with(name, f'cluster="{cluster}",{target}'), "values": values}
-        for name, of_clusters in TWO_CLUSTERS.items()
-        for cluster, values in of_clusters.items()
+        {"series": written_with(name, f"{of_release(release)},{target}"), "values": values}
+        for name, of_releases in RELEASES.items()
+        for release, values in of_releases.items()
+    ]
+    further = {
+        "By namespace": ',pod_namespace="web"',
+        "By node": ',node="n"',
+        "Credentials": ',instance="10.0.0.1:10258"',
+    }.get(title, "")
+    samples = [
+        {"labels": f'{{{of_release(release)},job="rd"{further}}}', "value": value}
+        for release, value in shown.items()
     ]
     (query,) = queries_by_title()[title]
-    labels = {
-        "By namespace": 'job="rd",namespace="web"',
-        "By node": 'job="rd",node="n"',
-    }.get(title, 'job="rd",namespace="rd"')
-    samples = [
-        {"labels": f'{{cluster="{cluster}",{labels}}}', "value": value}
-        for cluster, value in shown.items()
+    assert_finds(tmp_path, query, series, samples)
+
+
+def test_a_kind_that_one_replica_lacks_is_not_hidden_by_a_replica_that_has_it(
+    tmp_path: Path,
+) -> None:
+    name = 'reactive_desched_reflector_synced{job="rd",resource="pods",instance="%s"}'
+    series = [
+        {"series": name % "leader", "values": "0x9"},
+        {"series": name % "standby", "values": "1x9"},
     ]
+    (query,) = queries_by_title()["Kinds not synced"]
+    assert_finds(tmp_path, query, series, [{"labels": '{job="rd"}', "value": 1}])
+
+
+def test_a_scrape_that_honours_labels_has_no_namespace_of_the_release(tmp_path: Path) -> None:
+    name = 'descheduler_pods_evicted_total{result="success",job="rd",instance="a",node="n"'
+    series = [
+        {"series": f'{name},namespace="web"}}', "values": "7x9"},
+        {"series": f'{name},namespace="rd",exported_namespace="web"}}', "values": "2x9"},
+    ]
+    (query,) = queries_by_title()["By namespace"]
+    samples = [
+        {"labels": '{job="rd",pod_namespace="web"}', "value": 7},
+        {"labels": '{job="rd",namespace="rd",pod_namespace="web"}', "value": 2},
+    ]
+    assert_finds(tmp_path, query, series, samples)
+
+
+def assert_finds(
+    folder: Path, query: str, series: list[dict[str, str]], samples: list[dict[str, object]]
+) -> None:
+    """Check what a panel's query finds in series, whatever a reader chose."""
     asked = {"expr": with_choices(query, job=".+"), "eval_time": "8m", "exp_samples": samples}
     test = {"interval": "1m", "input_series": series, "promql_expr_test": [asked]}
-    path = tmp_path / "test.yaml"
+    path = folder / "test.yaml"
     path.write_text(json.dumps({"rule_files": [], "tests": [test]}))
 
     assert "SUCCESS" in promtool("test", "rules", str(path))
+
+
+def of_release(release: str) -> str:
+    """Return the labels of a cluster and a namespace in it."""
+    cluster, _, namespace = release.partition("/")
+    return f'cluster="{cluster}",namespace="{namespace}"'
 
 
 def written_with(name: str, labels: str) -> str:

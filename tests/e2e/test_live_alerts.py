@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -149,21 +150,50 @@ def test_each_alert_names_the_one_cluster_that_it_is_about(tmp_path: Path) -> No
         )
 
 
-def test_a_brake_and_a_rejected_policy_fire_for_their_own_cluster_and_resolve(
+def with_plugin(folder: Path, server: str) -> Path:
+    """Write a kubeconfig with a credential plugin, which gives what is in the file `token`."""
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/cat",
+        "args": [str(folder / "token")],
+        "interactiveMode": "Never",
+    }
+    path = folder / "kubeconfig"
+    document = {
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+def give_token(folder: Path, lasts_s: float) -> None:
+    """Have the plugin answer with a token that ends so soon."""
+    ends = datetime.now(UTC) + timedelta(seconds=lasts_s)
+    status = {"token": "t", "expirationTimestamp": ends.isoformat()}
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "status": status}
+    (folder / "token").write_text(json.dumps(answer))
+
+
+def test_a_brake_a_rejected_policy_and_credentials_fire_for_their_own_cluster_and_resolve(
     tmp_path: Path,
 ) -> None:
-    folders = {name: tmp_path / name for name in ("stormy", "edited")}
+    folders = {name: tmp_path / name for name in ("stormy", "edited", "lapsed")}
     for folder in folders.values():
         folder.mkdir()
     (tmp_path / "shared").mkdir()
     with ExitStack() as stack:
         shared = stack.enter_context(simulator(tmp_path / "shared", 40))
+        give_token(folders["lapsed"], lasts_s=20)  # it is renewed after half of that
+        lapsed = with_plugin(folders["lapsed"], shared.url)
         braked = taint_settings("brakes: {zones: null, pending: null, storm: {pods: 2}}")
         clusters = {
             name: stack.enter_context(
                 ControllerProcess(
                     folder,
-                    shared.kubeconfig,
+                    lapsed if name == "lapsed" else shared.kubeconfig,
                     TAINT_POLICY,
                     braked if name == "stormy" else taint_settings(),
                     ("--leader-elect", f"--leader-elect-resource-name={name}"),
@@ -175,6 +205,7 @@ def test_a_brake_and_a_rejected_policy_fire_for_their_own_cluster_and_resolve(
         wait_until(
             lambda: seen.leaders() == clusters.keys(), within_s=60, what="each has its leader"
         )
+        (folders["lapsed"] / "token").unlink()
         policy = folders["edited"] / "policy.yaml"
         policy.write_text(TAINT_POLICY.replace("NodeTaints", "NodeTants"))
         tainted = ("node-1", "node-2", "node-3")
@@ -183,10 +214,12 @@ def test_a_brake_and_a_rejected_policy_fire_for_their_own_cluster_and_resolve(
         expected = {
             ("ReactiveDeschedBrakeEngaged", "stormy"),
             ("ReactiveDeschedPolicyRejected", "edited"),
+            ("ReactiveDeschedCredentialsFail", "lapsed"),
         }
         wait_until(lambda: seen.fired() >= expected, within_s=90, what="the alerts fire")
         assert {each for each in seen.fired() if each[0] in dict(expected)} == expected
 
+        give_token(folders["lapsed"], lasts_s=3600)
         policy.write_text(TAINT_POLICY)
         for node in tainted:
             shared.set_taints(node)
@@ -200,4 +233,4 @@ def test_a_brake_and_a_rejected_policy_fire_for_their_own_cluster_and_resolve(
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        wait_until(lambda: not seen.fired() & expected, within_s=90, what="both are resolved")
+        wait_until(lambda: not seen.fired() & expected, within_s=90, what="all are resolved")
