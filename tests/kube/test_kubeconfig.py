@@ -9,6 +9,7 @@ from reactive_desched.kube.auth.kubeconfig import (
     KubeConfigOptions,
     locate_config,
 )
+from reactive_desched.kube.auth.kubeconfig_merge import choose_context
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -49,6 +50,20 @@ def test_the_environment_may_list_several_files_of_which_some_are_missing(home: 
     assert locate_config(KubeConfigOptions(), environ) == KubeconfigFiles(
         (str(one), str(two)), None
     )
+
+
+@pytest.mark.parametrize("place", ["folder", "one/below"], ids=["a folder", "below a file"])
+def test_a_file_of_the_environment_that_cannot_be_read_is_an_error_and_not_passed_over(
+    home: Path, place: str
+) -> None:
+    (home / "one").touch()
+    (home / "folder").mkdir()
+    environ = {"HOME": str(home), "KUBECONFIG": f"{home / 'one'}:{home / place}"}
+    source = locate_config(KubeConfigOptions(), environ)
+    assert isinstance(source, KubeconfigFiles)
+
+    with pytest.raises(ConfigError, match=f"{place} cannot be read"):
+        choose_context(source)
 
 
 def test_an_environment_that_names_only_missing_files_is_an_error(home: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactive_desched.errors import ConfigError
-from reactive_desched.kube.auth.kubeconfig import KubeconfigFiles, KubeConfigOptions, locate_config
+from reactive_desched.kube.auth.kubeconfig import KubeConfigOptions, locate_config
 from tests.support.golden import Golden
 
 
@@ -39,15 +39,6 @@ def test_each_path_of_the_environment_is_reported_with_what_it_lacks(
 ) -> None:
     told = refusal(KubeConfigOptions(), KUBECONFIG=f"{tmp_path}:/missing", HOME="/nowhere")
     assert golden(tmp_path=tmp_path) in told
-
-
-def test_a_directory_in_the_environment_is_passed_over(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    found = locate_config(
-        KubeConfigOptions(), {"KUBECONFIG": f"{tmp_path}:{file}", "HOME": "/nowhere"}
-    )
-    assert found == KubeconfigFiles((str(file),), None)
 
 
 def test_a_directory_at_the_usual_place_is_reported_as_one(tmp_path: Path) -> None:

@@ -310,10 +310,23 @@ class TestTheServer:
         login = base64.b64encode(b"ann:p@ss").decode()
         assert (access.server, access.headers["Authorization"]) == (address, f"Basic {login}")
 
-    def test_may_hold_a_login_that_a_token_goes_before(self, tmp_path: Path) -> None:
-        access = load(tmp_path, config({"server": "https://ann:pw@h"}, {"token": "t"}))
+    @pytest.mark.parametrize(
+        "user",
+        [
+            {"token": "t"},
+            {"token": "t", "tokenFile": "no-such-file"},
+            {"username": "u", "password": "p"},
+            {"exec": {"command": "no-such-plugin", "apiVersion": V1}},
+        ],
+        ids=["a token", "a token file", "a name and a password", "a plugin"],
+    )
+    def test_may_hold_a_login_that_goes_before_every_other(
+        self, tmp_path: Path, user: Document
+    ) -> None:
+        access = load(tmp_path, config({"server": "https://ann:pw@h"}, user))
 
-        assert (access.server, token_of(access)) == ("https://h", "t")
+        login = base64.b64encode(b"ann:pw").decode()
+        assert (access.server, access.headers["Authorization"]) == ("https://h", f"Basic {login}")
 
     def test_that_is_not_to_be_verified_has_no_authority(
         self, tmp_path: Path, ca_file: Path

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.certificates import certificate_end
-from reactive_desched.kube.auth.credential import WRITE_ANEW, Credential
+from reactive_desched.kube.auth.credential import WRITE_ANEW, Credential, CredentialSource
 from reactive_desched.kube.auth.impersonation import Header
 from reactive_desched.kube.auth.kubeconfig import (
     InCluster,
@@ -167,7 +167,8 @@ class ClientConfigLoader:
         if not before.changed:
             return before
         try:
-            found = _LoadedKubeconfig(replace(source, context=before.context.name), self._environ)
+            context = replace(source, context=before.context.name)
+            found = _LoadedKubeconfig(context, self._environ, before)
         except ConfigError as error:
             self.rejection = f"{error}; {_STAYS}"
             return before
@@ -291,23 +292,37 @@ class ClientConfigLoader:
 
 
 class _LoadedKubeconfig:
-    """One version of the merged kubeconfig files, and the source of the user's credentials."""
+    """One version of the merged kubeconfig files, and the source of the user's credentials.
 
-    def __init__(self, source: KubeconfigFiles, environ: Mapping[str, str]) -> None:
+    That of the version `before` goes on where the user's entry is the same: it may have a token
+    that was renewed, where the file has one that counts no more.
+    """
+
+    credentials: CredentialSource
+
+    def __init__(
+        self,
+        source: KubeconfigFiles,
+        environ: Mapping[str, str],
+        before: "_LoadedKubeconfig | None" = None,
+    ) -> None:
         self._source = source
         self._file_stamps = _stamp_files(source.paths)
         self.context = choose_context(source)
-        self._credentials = credential_source(self.context, environ)
+        if before is not None and self.context.has_login_of(before.context):
+            self.credentials = before.credentials
+        else:
+            self.credentials = credential_source(self.context, environ)
 
     @property
     def refused_hint(self) -> str:
         """Say what to do where the API server does not accept the user's credentials."""
-        return self._credentials.refused_hint
+        return self.credentials.refused_hint
 
     @property
     def may_keep(self) -> bool:
         """Say whether a load may return the credential of an earlier one."""
-        return self._credentials.is_kept
+        return self.credentials.is_kept
 
     @property
     def changed(self) -> bool:
@@ -319,9 +334,9 @@ class _LoadedKubeconfig:
         found: list[Credential] = []
 
         async def load() -> None:
-            found.append(await self._credentials.load(now_s, is_rejected=is_rejected))
+            found.append(await self.credentials.load(now_s, is_rejected=is_rejected))
 
-        limit_s = self._credentials.limit_s
+        limit_s = self.credentials.limit_s
         try:
             runner.run(load(), limit_s)
         except TimeoutError as error:
@@ -331,11 +346,11 @@ class _LoadedKubeconfig:
     def describe_wait(self, waited_s: float) -> str:
         """Say what the load that runs waits for, and for how long."""
         return (
-            f"{self._unanswered(waited_s)}; it is given up after {self._credentials.limit_s:.0f} s"
+            f"{self._unanswered(waited_s)}; it is given up after {self.credentials.limit_s:.0f} s"
         )
 
     def _unanswered(self, waited_s: float) -> str:
-        hint = self._credentials.wait_hint
+        hint = self.credentials.wait_hint
         return f"{describe_files(self._source)}: no answer in {waited_s:.0f} s{hint}"
 
 

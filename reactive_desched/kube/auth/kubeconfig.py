@@ -105,8 +105,8 @@ def _from_path(name: str, context: str | None) -> KubeconfigFiles:
 def _from_environment(value: str, context: str | None) -> KubeconfigFiles:
     parts = dict.fromkeys(part for part in value.split(os.pathsep) if part)
     paths = [Path(part).expanduser() for part in parts]
-    found = tuple(str(path) for path in paths if _is_file(path))
-    if not found:
+    found = tuple(str(path) for path in paths if not _is_missing(path))
+    if not any(map(_is_file, paths)):
         lacks = ", ".join(f"{path} {_unusable_message(path)}" for path in paths) or "it names none"
         raise ConfigError(
             f"none of the files in $KUBECONFIG can be used ({lacks}): correct or unset it,"
@@ -123,6 +123,17 @@ def _is_file(path: Path) -> bool:
         if lacking(error):
             raise
         return False
+
+
+def _is_missing(path: Path) -> bool:
+    """Say whether there is nothing at the path; what cannot be read is no such case."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _unusable_message(path: Path) -> str:

@@ -47,11 +47,13 @@ class ChosenContext(Struct, frozen=True):
     """A context, and the cluster and the user that it names, as dicts with absolute paths.
 
     `server` is the address with its scheme, without a slash at the end. Empty fields are left out.
-    What `token_file` holds counts before the token in `user`, while it can be read.
+    What `token_file` holds counts before the token in `user`, while it can be read. The user's
+    entry stands in `user_file`.
     """
 
     name: str
     user_name: str
+    user_file: str
     server: str
     cluster: dict[str, Any]  # free-form, as the client library reads it
     user: dict[str, Any]
@@ -62,6 +64,14 @@ class ChosenContext(Struct, frozen=True):
     def has_credentials(self) -> bool:
         """Say whether the user has credentials of any kind."""
         return any(each in self.user for each in _ALL_CREDENTIALS)
+
+    def has_login_of(self, other: "ChosenContext") -> bool:
+        """Say whether its credentials are had in the same way as those of another one."""
+        return (self.user, self.token_file, self.cluster) == (
+            other.user,
+            other.token_file,
+            other.cluster,
+        )
 
 
 def choose_context(source: KubeconfigFiles) -> ChosenContext:
@@ -80,11 +90,12 @@ def choose_context(source: KubeconfigFiles) -> ChosenContext:
     user_name = _text(context.user)
     found = _user(merged, name, user_name, where, is_tls=server.startswith("https:"))
     user = _credentials(found, where, user_name)
-    if login and not any(each in user for each in _AUTHORIZATIONS):
-        user |= login
+    if login:
+        user = {each: user[each] for each in user if each not in _AUTHORIZATIONS} | login
     return ChosenContext(
         name,
         user_name,
+        merged.user_files.get(user_name, ""),
         server,
         _checked_cluster(cluster, where, _text(context.cluster)) | {"server": server},
         user,
@@ -99,6 +110,7 @@ class _Merged(Struct):
     clusters: dict[str, dict[str, Any]] = field(default_factory=dict)
     contexts: dict[str, ContextEntry] = field(default_factory=dict)
     users: dict[str, UserEntry] = field(default_factory=dict)
+    user_files: dict[str, str] = field(default_factory=dict)
     credentials: dict[str, dict[str, Any]] = field(default_factory=dict)
     current_context: str = ""
     is_empty: bool = True
@@ -135,6 +147,7 @@ def _add(merged: _Merged, found: Kubeconfig, path: str) -> None:
         merged.contexts.setdefault(name, context)
     for name, user in _unique(users, "users", path):
         merged.users.setdefault(name, user)
+        merged.user_files.setdefault(name, path)
         merged.credentials.setdefault(name, _fields(user, folder))
     merged.current_context = merged.current_context or _text(found.current_context)
     merged.is_empty = merged.is_empty and found == Kubeconfig()
@@ -252,8 +265,8 @@ def _server(cluster: dict[str, Any]) -> str:
 def _without_login(server: str) -> tuple[str, dict[str, str]]:
     """Return an address without the name and password in it, and these as fields of a user.
 
-    As client-go they count where the user has no other Authorization. The address is named in
-    messages, metrics and records; they are not.
+    As in Go's client they count before every other Authorization of the user. The address is named
+    in messages, metrics and records; they are not.
     """
     parts = split_url(server)
     if parts is None or parts.username is None:

@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -12,6 +13,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from reactive_desched.errors import ConfigError
 from reactive_desched.kube.auth.credential import LOAD_LIMIT_S, Credential
 from reactive_desched.primitives.client_tls import client_tls_context
 from reactive_desched.primitives.http_failures import (
@@ -51,14 +53,20 @@ class OidcCredentials:
     """The id token of the kubeconfig, or one that the identity provider gave for its refresh token.
 
     As in client-go a token counts until ten seconds before its end; a new one is asked for a minute
-    before it, or after a 401. client-go writes new tokens into the kubeconfig; here they stay in
-    memory, and a kubeconfig that is written anew counts from then on.
+    before it, or after a 401. `write` gets the new tokens, by their fields, where the refresh token
+    is a new one: the old one may count no more. What it raises is logged.
     """
 
     is_kept = True
 
-    def __init__(self, config: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        environ: Mapping[str, str],
+        write: Callable[[Mapping[str, str]], None] = lambda _: None,
+    ) -> None:
         """Read the provider's section; raises ValueError where a field is missing."""
+        self._write = write
         self.wait_hint = ": see whether what the user's auth-provider names can be reached"
         self.refused_hint = "the identity provider gives no others: log in again"
         self.limit_s = LOAD_LIMIT_S
@@ -112,7 +120,20 @@ class OidcCredentials:
                 f" {_LOG_IN}, with the scope openid"
             )
         self._id_token = tokens.id_token
-        self._refresh_token = tokens.refresh_token or self._refresh_token
+        if tokens.refresh_token and tokens.refresh_token != self._refresh_token:
+            self._refresh_token = tokens.refresh_token
+            self._write_tokens()
+
+    def _write_tokens(self) -> None:
+        try:
+            self._write({"id-token": self._id_token, "refresh-token": self._refresh_token})
+        except (OSError, ValueError, ConfigError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            logging.getLogger(__name__).warning(
+                "the identity provider gave a new refresh token, and it is not written to the"
+                " kubeconfig: %s; other programs that use it may have to log in again",
+                reason,
+            )
 
     async def _ask_for_tokens(self, http: aiohttp.ClientSession, endpoint: str) -> bytes:
         """Send the refresh token: with the client's password in a header, or else in the body."""

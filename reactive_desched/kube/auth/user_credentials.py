@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from reactive_desched.kube.auth.credential import (
 from reactive_desched.kube.auth.exec_plugin import ExecCredentials, ExecPlugin
 from reactive_desched.kube.auth.kubeconfig_merge import ChosenContext
 from reactive_desched.kube.auth.oidc import OidcCredentials
+from reactive_desched.kube.auth.token_writing import replace_tokens
 from reactive_desched.primitives.shortage import lacking
 
 __all__ = ["FileCredentials", "credential_source", "file_or_data", "read_token"]
@@ -79,7 +81,8 @@ def credential_source(context: ChosenContext, environ: Mapping[str, str]) -> Cre
         return FileCredentials(user, context.token_file)
     name = provider.get("name")
     if name == "oidc":
-        return OidcCredentials(provider.get("config") or {}, environ)
+        write = partial(replace_tokens, context.user_file, context.user_name)
+        return OidcCredentials(provider.get("config") or {}, environ, write)
     if name in _SUCCESSORS:
         raise ValueError(
             f"auth-provider {name} was removed from kubectl in 1.26: use the credential plugin"
