@@ -96,6 +96,11 @@ class AssumedSets:
             for name in names:
                 self._follow(name, is_found=name in found)
 
+    def is_closed(self, name: str) -> bool:
+        """Say whether a node has the taint of a set in this world."""
+        info = self._controller.view.node_info(name)
+        return info is not None and info.node is not None and bool(consolidation_of(info.node))
+
     def node_as_here(self, node: Node) -> Node:
         """Return a node of another world with the taint that it has in this one."""
         info = self._controller.view.node_info(node.name)

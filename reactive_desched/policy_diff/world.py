@@ -288,9 +288,21 @@ class AssumedWorld:
                 del self._joined[pod.uid]
             elif not pod.is_terminating:
                 pod = self._ending(pod)
+        elif self._is_bound_elsewhere(pod):
+            return
         self._apply(verb, self._sets.pod_as_here(pod))
         if verb is Verb.DELETED:
             self._cluster.wake()
+
+    def _is_bound_elsewhere(self, pod: Pod) -> bool:
+        """Bind a pod that was bound just now to a node that a set of this world empties.
+
+        The scheduler avoids that node here, and takes it if the pod fits on no other.
+        """
+        if not pod.node or not self._sets.is_closed(pod.node):
+            return False
+        own = self._state.store(Pod).get(pod.uid)
+        return own is not None and own.is_pending and not own.node and bool(self._bind_waiting(own))
 
     def _end(self, pod: Pod, place: _Place, *, is_gone: bool) -> None:
         """Take the end of a recorded pod whose place another pod has in this world."""

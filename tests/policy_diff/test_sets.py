@@ -208,3 +208,55 @@ def own_pod(made: PolicyRun, recorded: Pod) -> Pod:
     found = made._driven.controller.view.pod(recorded.uid)
     assert found is not None
     return found
+
+
+def created(seconds: int, new: Pod) -> tuple[Any, ...]:
+    """Return what a recording has of a new pod: it is Ready ten seconds after it is bound."""
+    pending = replace(new, status=PodStatus("Pending"), created_s=START_S + seconds)
+    return (
+        changed(seconds, replace(pending, node=""), Verb.ADDED),
+        changed(seconds, pending),
+        changed(seconds + 10, replace(new, created_s=START_S + seconds)),
+    )
+
+
+def node_of(made: PolicyRun, name: str) -> str:
+    assert made._driven is not None
+    return next(each.node for each in made._driven.controller.state.store(Pod) if each.name == name)
+
+
+def test_a_new_pod_is_not_bound_to_the_recorded_node_that_is_empty_in_this_world() -> None:
+    """A rollout of the recorded world is no reason to empty the node again."""
+    made = run(
+        policy(CONSOLIDATE),
+        picture(*MACHINES, *PODS),
+        created(300, web("d", "n1")),
+        NothingChanged(at(1200)),
+    )
+
+    assert left(made) == [("a", "n1")]
+    assert node_of(made, "d") == "n2"
+    assert consolidation_of(own(made, "n1")) == EMPTY
+
+
+def test_a_new_pod_is_bound_to_the_recorded_node_where_it_fits_on_no_other() -> None:
+    made = run(
+        policy(CONSOLIDATE),
+        picture(*MACHINES, *PODS),
+        created(300, web("d", "n1", cpu="2")),
+        NothingChanged(at(400)),
+    )
+
+    assert node_of(made, "d") == "n1"
+
+
+def test_a_pod_that_was_never_without_a_node_is_on_the_recorded_one() -> None:
+    """No scheduler chose it: a static pod, or one whose maker named the node."""
+    made = run(
+        policy(CONSOLIDATE),
+        picture(*MACHINES, *PODS),
+        changed(300, web("d", "n1", created=START_S + 300), Verb.ADDED),
+        NothingChanged(at(400)),
+    )
+
+    assert node_of(made, "d") == "n1"
