@@ -1,13 +1,15 @@
 """Takes the orders `approve` and `reject`, and lists on a page what is proposed."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from reactive_desched.api.event import ProposalsApproved, ProposalsRejected
 from reactive_desched.app.input_notes import InputNotes
+from reactive_desched.controller.pending import PendingFinding
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.controller.proposals import (
     ProposalList,
@@ -18,6 +20,7 @@ from reactive_desched.controller.slices import in_slices
 from reactive_desched.errors import ConfigError
 from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.approvals import MAX_APPROVED_S, ProposalAnswer
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.primitives.hints import refuse_filters
 from reactive_desched.web.operator import DebugPage, Order, read_order
 
@@ -128,7 +131,9 @@ class Approving:
         for_s = order.for_seconds or (APPROVED_FOR_S if approves else REJECTED_FOR_S)
         answer = ProposalAnswer(approves, order.by, order.reason, for_s)
         moment, answers = self._description.moment(), controller.answers
-        findings = controller.evaluator.queue.pending()
+        pending = controller.evaluator.queue.pending()
+        decided = () if approves else controller.decided_proposals()
+        findings: Iterable[PendingFinding | Evaluation] = chain(pending, decided)
         proposals = await in_slices(
             select_proposals(scope, findings, answers, moment.now, approves=approves)
         )

@@ -460,12 +460,16 @@ class Controller(IntentOwner):
         if (waited_s := now - eviction.judged_at) > DECISION_TTL_S:
             return DECISION_OUTDATED.outcome(f"the decision waited {waited_s:.0f} s for its turn")
         finding = intent.context.finding
+        assert eviction.evaluation is not None, "it has no outcome yet"
+        closed = controls.schedules.closed(finding, eviction.profile)
+        if closed and not finding.is_companion:
+            return DECISION_OUTDATED.outcome(f"since the decision {closed}")
         if finding.gang is None and eviction.stands_as_of == self._changes:
             return None  # nothing has changed since it was asked about
         if (found := self._still_found(eviction, finding, controls.ledger, now)) is None:
             message = f"what was found holds no more: {finding.message}"
             return DECISION_OUTDATED.outcome(message)
-        if held := controls.held_since(found, now):
+        if held := self.evaluator.held_since(eviction.evaluation, found, now):
             return DECISION_OUTDATED.outcome(f"since the decision {held}")
         eviction.note_that_it_stands(self._changes)
         return None
@@ -652,9 +656,17 @@ class Controller(IntentOwner):
         self.gates.answers.give(proposals, answer, now, self._wall_clock())
         answered = [ProposalAnswered(each, answer.by) for each in proposals]
         if answered:
+            self._changes += 1  # a decision that stood until now is looked at again
             self.evaluator.apply_changes(answered, now)
         self.gates.brakes.changed.notify()
         self._work_available.notify()
+
+    def decided_proposals(self) -> Iterator[Evaluation]:
+        """Yield what was approved, and whose request was not sent yet: a rejection ends that."""
+        for each in tuple(self.ledger):
+            evaluation = each.evaluation
+            if each.requested_at is None and evaluation and evaluation.mode == PROPOSE:
+                yield evaluation
 
     def clear_futile(self, owner_uid: str) -> int:
         """Forget an owner's moves, or with an empty uid all, and evaluate everything again.

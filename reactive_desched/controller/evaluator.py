@@ -351,6 +351,15 @@ class Evaluator:
         finally:
             self._time_call((instance, subject), began)
 
+    def held_since(self, evaluation: Evaluation, found: Finding, now: float) -> str:
+        """Say which gate of its profile keeps a pod by now that is to be evicted; empty for none.
+
+        `found` is the finding as its plugin has it now.
+        """
+        instance = evaluation.instance
+        assert isinstance(instance, PluginInstance), "its finding has been asked for"
+        return instance.gate.held_since(found, now)
+
     def settle(self, evaluation: Evaluation, outcome: Outcome, now: float) -> None:
         """Evaluate a pod again later whose eviction did not happen."""
         finding, instance = evaluation.finding, evaluation.instance

@@ -51,7 +51,9 @@ def making_gate(
         return gates.gate(evictor, profile, NoSets(), rules)
     asked = (gates.approval(profile),) if proposes else ()
     protections = gates.protections(evictor, profile)
-    return JobGate(protections, (NoSets(), rules, *asked), gates.ledger, migrations.admission)
+    lasting = (evictor.filters, *evictor.namespace_filters, *asked)
+    last = (NoSets(), rules, *asked)
+    return JobGate(protections, last, gates.ledger, migrations.admission, lasting)
 
 
 def job_plugin(
@@ -65,7 +67,7 @@ def job_plugin(
     by_name: dict[str, list[PluginInstance]] = {}
     for each in instances:
         by_name.setdefault(each.name, []).append(each)
-    finders = {name: partial(_is_found, of) for name, of in by_name.items()}
+    finders = {name: partial(_why_kept, of, gates.clock) for name, of in by_name.items()}
     evictor = gates.evictor(DefaultEvictorArgs())
     view = ProfileView(state, wall_clock, evictor, gates.node_fit, gates.in_flight)
     kept_place = PlaceholderFilter(view, migrations.modes, migrations.places, gates.node_fit)
@@ -73,13 +75,22 @@ def job_plugin(
     return MigrationJobs(migrations.rounds, finders), gate, view
 
 
-def _is_found(instances: Iterable[PluginInstance], pod: Pod) -> bool:
-    """Say whether one of these instances of a plugin finds a pod now, as if it came just then."""
-    return any(_finds(each, pod) for each in instances)
+def _why_kept(instances: Iterable[PluginInstance], clock: Callable[[], float], pod: Pod) -> str:
+    """Say why no instance of a plugin would have a pod moved now; empty where one would."""
+    kept = ""
+    for each in instances:
+        held = each.gate.held_since(Finding(pod, each.name, ""), clock())
+        if not held and _finds(each, pod):
+            return ""
+        kept = kept or held or f"{each.name} finds its pod no more"
+    return kept
 
 
 def _finds(instance: PluginInstance, pod: Pod) -> bool:
-    """Ask a plugin that judges pods; one that balances, or fails, stands by what it found."""
+    """Say whether a plugin that judges pods finds one now, as if it came just then.
+
+    One that balances, or fails, stands by what it found.
+    """
     plugin, view, came = instance.plugin, instance.view, PodBound(pod)
     if not isinstance(plugin, DeschedulePlugin) or PodBound not in plugin.reacts_to:
         return True

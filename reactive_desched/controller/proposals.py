@@ -1,6 +1,6 @@
 """Lists what plugins propose and no person has approved yet, by what led to it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -19,6 +19,8 @@ from reactive_desched.gate.approval import (
 )
 from reactive_desched.model.approvals import MIN_ID_CHARACTERS, short_id
 from reactive_desched.model.clock_pair import ClockPair
+from reactive_desched.model.decisions import Decision, Evict
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.modes import PROPOSE
 from reactive_desched.primitives.hints import did_you_mean, quote
 
@@ -112,7 +114,7 @@ class ProposalScope(Struct, frozen=True):
 
 def select_proposals(
     scope: ProposalScope,
-    findings: Iterator[PendingFinding],
+    findings: Iterable[PendingFinding | Evaluation],
     answers: Answers,
     now: float,
     *,
@@ -135,7 +137,7 @@ def select_proposals(
             proposal = proposal_id(each.profile, each.decision.finding)
             given = answers.of(proposal, now)
             is_named = proposal.startswith(scope.proposals)
-            if given is not None or is_named or each.decision.reason in _ANSWERABLE:
+            if given is not None or is_named or _is_answerable(each.decision):
                 group = group_id(each.profile, each.decision.finding)
                 standing[proposal] = groups[group] = None
                 is_kept = approves and _is_rejected(each, given, is_named=is_named)
@@ -157,8 +159,16 @@ def select_proposals(
     yield tuple(found)
 
 
-def _is_rejected(each: PendingFinding, given: GivenAnswer | None, *, is_named: bool) -> bool:
+def _is_answerable(decision: Decision) -> bool:
+    return isinstance(decision, Evict) or decision.reason in _ANSWERABLE
+
+
+def _is_rejected(
+    each: PendingFinding | Evaluation, given: GivenAnswer | None, *, is_named: bool
+) -> bool:
     """Say whether a proposal is rejected; raises ConfigError where its id is named in vain."""
+    if isinstance(each.decision, Evict):
+        return False
     is_by_annotation = each.decision.reason == REJECTED_BY_ANNOTATION.code
     if is_by_annotation and is_named:
         raise ConfigError(

@@ -24,6 +24,10 @@ class DecisionGate(Protocol):
         """Return the decision; with an Evict the eviction has begun."""
         ...
 
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say why a pod whose eviction was decided has to stay by now; empty where it may leave."""
+        ...
+
 
 class PluginInstance(Struct, frozen=True, eq=False):
     """One enabled plugin of one profile, with the profile's gate and view and its own debounce.

@@ -182,6 +182,13 @@ class Approval:
         end = WaitEnd("; that ends", given.until)
         return REJECTED.refuse(finding, message, wakes, given.until).ending(end)
 
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say who rejects the eviction by now; empty also where an approval has merely ended."""
+        refusal = self.check(finding, now)
+        if refusal is None or refusal.reason == NOT_APPROVED.code:
+            return ""
+        return refusal.message
+
     def annotation_behind(self, decision: Decision, now: float) -> AnnotatedAnswer | None:
         """Return the annotation by which a pod is evicted, or is not; None where it is no other's.
 

@@ -26,7 +26,6 @@ from reactive_desched.ledger.eviction import scopes_of
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.ledger.participant import EvictionParticipant
 from reactive_desched.model.changes import Change
-from reactive_desched.model.findings import Finding
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.labels import EVERYTHING, Selector
 from reactive_desched.model.migration_jobs import MIGRATION_PROFILE
@@ -97,6 +96,7 @@ class EvictionControls:
         dry_run: bool = False,
     ) -> None:
         self._beside = beside
+        self.clock = clock
         self.ledger = ledger
         self.answers = Answers()
         self.annotated_answers = AnnotatedAnswers(view, config.controller.proposals)
@@ -190,16 +190,6 @@ class EvictionControls:
     def approval(self, profile: str) -> Approval:
         """Build what asks a person of a profile's evictions."""
         return Approval(self.answers, self.annotated_answers, profile)
-
-    def held_since(self, finding: Finding, now: float) -> str:
-        """Say why a finding that was decided on is no reason to evict its pod any more.
-
-        Empty where it is one still. The finding is as its plugin has it now.
-        """
-        if held := self._guards.held_since(finding) or self.move_sets.lapsed(finding):
-            return held
-        partners = self._partners.check(finding, now)
-        return "" if partners is None else partners.message
 
     def protections(self, evictor: DefaultEvictor, profile: str) -> tuple[GateFilter, ...]:
         """Return a profile's filters in their order, but for budgets, limits and rates."""

@@ -125,6 +125,11 @@ class EvictorFilters:
                 return refusal
         return None
 
+    def held_since(self, finding: Finding, _: float) -> str:
+        """Say what protects a pod whose eviction was decided; empty where nothing does."""
+        rejection = self.first_rejection(finding.pod)
+        return "" if rejection is None else rejection[1]
+
     def first_rejection(self, pod: Pod) -> Rejection | None:
         """Return what protects a pod, evictions under way left aside; None for one that passes."""
         if (outside := self._outside(pod)) is not None:
@@ -292,6 +297,11 @@ class NamespaceFilter:
         message = f"the policy's namespaceLabelSelector does not match namespace {pod.namespace}"
         wakes = (WakeOnNamespace(pod.namespace), WakeOnPod(pod.uid))
         return NAMESPACE_NOT_SELECTED.refuse(finding, message, wakes)
+
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say that the namespace of a pod matches no more; empty where it does."""
+        refusal = self.check(finding, now)
+        return "" if refusal is None else refusal.message
 
     def selects(self, pod: Pod) -> bool:
         """Say whether the pod's namespace exists and has the labels."""

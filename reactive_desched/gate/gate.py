@@ -1,6 +1,6 @@
 """Every gate in its order: the first refusal or deferral decides, and none means an eviction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from reactive_desched.api.index import Index
@@ -36,6 +36,20 @@ class QueueingFilter(GateFilter, Protocol):
     def explain(self, finding: Finding, now: float) -> Defer | Refuse | None:
         """Return what `check` would, and leave the queue as it is."""
         ...
+
+
+@runtime_checkable
+class LastingFilter(GateFilter, Protocol):
+    """A gate that is asked again before the request of an eviction that it agreed to."""
+
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say what keeps the pod by now, whose eviction counts already; empty for nothing."""
+        ...
+
+
+def held_since(gates: Iterable[LastingFilter], finding: Finding, now: float) -> str:
+    """Say what keeps a pod whose eviction all these gates agreed to; empty for nothing."""
+    return next(filter(None, (each.held_since(finding, now) for each in gates)), "")
 
 
 def _explain(gate_filter: GateFilter, finding: Finding, now: float) -> Defer | Refuse | None:
@@ -82,6 +96,7 @@ class Gate:
         gangs: "GangMoves | None" = None,
     ) -> None:
         self.filters = filters
+        self._lasting = [each for each in filters if isinstance(each, LastingFilter)]
         self._ledger = ledger
         self._profile = profile
         self._move_sets = move_sets
@@ -121,6 +136,18 @@ class Gate:
             sets.let_go(finding, now)
         self._ledger.decide(finding, self._profile, now)
         return Evict(finding)
+
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say why a finding that was decided on is no reason to evict its pod any more.
+
+        Empty where it is one still. The finding is as its plugin has it now.
+        """
+        gates: Iterable[LastingFilter] = self._lasting
+        if self._gangs is not None and finding.is_companion:
+            left_out = self._gangs.not_asked(finding.pod)
+            gates = (each for each in gates if each.name not in left_out)
+        lapsed = "" if self._move_sets is None else self._move_sets.lapsed(finding)
+        return lapsed or held_since(gates, finding, now)
 
     def _decide_gang(
         self, gangs: "GangMoves", finding: Finding, asks: Defer | Refuse | None, now: float

@@ -592,11 +592,8 @@ class Guards:
                 return refusal.ending(end)
         return None
 
-    def held_since(self, finding: Finding) -> str:
-        """Say what holds the pod of a finding that all guards let go before; empty for nothing.
-
-        It is asked before the request, when the pod counts as one that leaves.
-        """
+    def held_since(self, finding: Finding, _: float) -> str:
+        """Say what holds the pod of a finding that all guards let go before; empty for nothing."""
         for guard in self._active(finding.plugin):
             if guard.name not in _ASKED_ONCE:
                 hold = guard.check(finding, self._inputs)

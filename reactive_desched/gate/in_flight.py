@@ -152,6 +152,11 @@ class ConflictPartnersLeaving:
             message += f"; {there} is still there"
         return PARTNERS_LEAVING.refuse(finding, message, (WakeOnPod(finding.pod.uid), *wakes))
 
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say which partners left since the pod's eviction was decided; empty where one stays."""
+        refusal = self.check(finding, now)
+        return "" if refusal is None else refusal.message
+
     def _is_leaving(self, uid: PodKey) -> bool:
         pod = self._view.pod(uid)
         return (

@@ -243,6 +243,23 @@ class EvictionSchedules(EvictionParticipant):
             )
         return reason.defer(finding, message, retry_at_s, scope_exhausted=scope, end=end)
 
+    def closed(self, finding: Finding, profile: str) -> str:
+        """Say which schedule allows no eviction of a finding now, however many there were.
+
+        Empty where none forbids it.
+        """
+        wall_s = self._view.now_s
+        concerned = [each for each in self._windows if each.concerned.finding(finding, profile)]
+        blocks = [each for each in self._closed(concerned, wall_s) if each.limit <= 0]
+        allowing = [each for each in concerned if each.is_allowing]
+        if all(each.opening(wall_s) is None for each in allowing):
+            opens = (_Block(each, each.next_start(wall_s)) for each in allowing)
+            blocks += sorted(opens, key=lambda each: each.until_s)[:1]
+        if not blocks:
+            return ""
+        block = max(blocks, key=lambda each: each.until_s)
+        return _message(block, self._opens_after(concerned, block))
+
     def _block(self, concerned: Sequence[_Window], wall_s: float) -> _Block | None:
         """Return what forbids an eviction for longest; None where none of the schedules does."""
         blocks = [*self._closed(concerned, wall_s)]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from reactive_desched.api.index import Index
-from reactive_desched.gate.gate import GateFilter, QueueingFilter
+from reactive_desched.gate.gate import GateFilter, LastingFilter, QueueingFilter, held_since
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.ledger.ledger import EvictionLedger
@@ -126,7 +126,8 @@ class JobRules:
 class JobGate:
     """The gates of one profile, cheap and final ones first; what passes them all makes a job.
 
-    `rules` are asked last. Budgets and rates are asked when the job's pod is to be evicted.
+    `rules` are asked last. Budgets and rates are asked when the job's pod is to be evicted, and the
+    `lasting` gates of the profile once more.
     """
 
     def __init__(
@@ -135,8 +136,10 @@ class JobGate:
         rules: tuple[GateFilter, ...],
         ledger: EvictionLedger,
         admission: JobAdmission,
+        lasting: tuple[LastingFilter, ...] = (),
     ) -> None:
         self.filters: Final = (*filters, *rules)
+        self._lasting: Final = lasting
         self._ledger: Final = ledger
         self._admission: Final = admission
 
@@ -158,6 +161,10 @@ class JobGate:
                 return decision
         order = self._admission.order(finding.pod, finding.plugin, finding.message)
         return moved(finding, order)
+
+    def held_since(self, finding: Finding, now: float) -> str:
+        """Say why no job would be made any more of a pod that has one; empty where one would."""
+        return held_since(self._lasting, finding, now)
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
         """Yield each gate's name, in their order, with its refusal or deferral, or None."""

@@ -36,8 +36,8 @@ JOB_DETAIL: Final = "job"
 """The detail of a finding that names its job."""
 
 
-Finders = Mapping[str, Callable[[Pod], bool]]
-"""The plugins of the policy, each with what says whether it finds a pod now."""
+Finders = Mapping[str, Callable[[Pod], str]]
+"""The plugins of the policy, each with what says why it would not have a pod moved now."""
 
 
 def job_of(finding: Finding, view: ClusterView) -> MigrationJob | None:
@@ -140,11 +140,11 @@ class JobRounds(EvictionParticipant):
             job = self._view.store(MigrationJob).get(name)
             if job is None or (pod := self._view.index(JobPods).pod_of(job)) is None:
                 continue
-            if _is_found(job, pod, plugins):
-                yield self._finding(job, pod, plugins)
-            else:
-                self._lapsed[name] = f"{job.trigger} finds its pod no more: {job.cause}"
+            if lapsed := _why_lapsed(job, pod, plugins):
+                self._lapsed[name] = f"{lapsed}: {job.cause}"
                 self._queue.add(name)
+            else:
+                yield self._finding(job, pod, plugins)
         for result in self._arbitrator.run_round():
             match result:
                 case YieldPoint():
@@ -162,7 +162,7 @@ class JobRounds(EvictionParticipant):
     def is_still_found(self, finding: Finding, plugins: Finders) -> bool:
         """Say whether what a job of ours was made for is so still."""
         job = job_of(finding, self._view)
-        return job is None or _is_found(job, finding.pod, plugins)
+        return job is None or not _why_lapsed(job, finding.pod, plugins)
 
     def _finding(self, job: MigrationJob, pod: Pod, plugins: Collection[str]) -> Finding:
         why = f" ({job.trigger}: {job.cause})" if job.trigger else ""
@@ -207,7 +207,7 @@ class JobRounds(EvictionParticipant):
                 self._waits.pop(job.name, None)
 
 
-def _is_found(job: MigrationJob, pod: Pod, plugins: Finders) -> bool:
-    """Say whether the plugin that had a job made finds the pod still."""
-    is_ours, finds = job.name.startswith(f"{pod.uid}-"), plugins.get(job.trigger)
-    return not is_ours or finds is None or finds(pod)
+def _why_lapsed(job: MigrationJob, pod: Pod, plugins: Finders) -> str:
+    """Say why the plugin that had a job made would not have it made now; empty where it would."""
+    is_ours, why_kept = job.name.startswith(f"{pod.uid}-"), plugins.get(job.trigger)
+    return "" if not is_ours or why_kept is None else why_kept(pod)

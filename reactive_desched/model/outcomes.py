@@ -302,8 +302,8 @@ DECISION_OUTDATED: Final = OutcomeReason(
     CANCELLED,
     "DecisionOutdated",
     "Before the request was sent the pod changed or left, what was found of it held no more, an "
-    "annotation came to keep it, the place found for it was lost, or five seconds passed; the pod "
-    "is evaluated again.",
+    "annotation, the policy or a person came to keep it, a schedule closed, the place found for it "
+    "was lost, or five seconds passed; the pod is evaluated again.",
 )
 JOURNAL_UNAVAILABLE: Final = OutcomeReason(
     CANCELLED, "JournalUnavailable", "The journal could not write the intent; no request was sent."

@@ -74,6 +74,10 @@ class _Gate:
     def decide(self, finding: Finding, _: float) -> Decision:
         return self._decide(finding)
 
+    def held_since(self, finding: Finding, _: float) -> str:
+        del finding
+        return ""
+
 
 class _RecordingPlugin(AnyPlugin):
     """Passes everything on to a plugin and keeps its latest findings."""

@@ -79,6 +79,9 @@ class Gate:
         verdict = self.verdicts.get(finding.pod.name)
         return Evict(finding) if verdict is None else verdict(finding, now)
 
+    def held_since(self, finding: Finding, now: float) -> str:
+        raise NotImplementedError
+
     def refuse(self, name: str, *wakes: WakeOn, reason: str = "No", until: Any = None) -> None:
         self.verdicts[name] = lambda finding, _: Refuse(
             finding, "Gate", reason, "a message", wakes, until

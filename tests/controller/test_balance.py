@@ -71,6 +71,9 @@ class Fixed:
     def decide(self, finding: Finding, _: float) -> Decision:
         return self.decide_by_name.get(finding.pod.name, Evict)(finding)
 
+    def held_since(self, finding: Finding, _: float) -> str:
+        raise NotImplementedError
+
 
 class Bench:
     """An evaluator with the plugin that proposes everything, behind a gate."""

@@ -95,6 +95,9 @@ class Bench:
             counts.append(sum(map(matching.count, matching.values())))
         return Refuse(finding, "Test", "TestRefusal", str(counts))
 
+    def held_since(self, finding: Finding, _: float) -> str:
+        raise NotImplementedError
+
     def turn(self) -> None:
         self.evaluations += self.evaluator.process_due(0, lambda: True)
 

@@ -90,6 +90,9 @@ class Bench:
         self.decided.append(finding.pod)
         return Evict(finding)
 
+    def held_since(self, finding: Finding, _: float) -> str:
+        raise NotImplementedError
+
     # --- what a worker uses of a controller ---
 
     def next_due(self, now: float) -> float | None:

@@ -285,3 +285,22 @@ def test_a_reason_may_follow_the_time() -> None:
     read = parse_answer("  approve   until 1970-01-01T02:00:00+01:00:  change\n4711 ")
 
     assert read == WrittenAnswer(approves=True, until_s=3600.0, reason="change 4711")
+
+
+@pytest.mark.parametrize(("answering", "kind", "_"), CARRIERS)
+async def test_a_rejection_by_annotation_stops_what_was_decided_before(
+    answering: Answering, kind: AnnotatedKind, _: str
+) -> None:
+    controller = Asking(kind)
+    async with controller.running():
+        controller.deliver(TAINTED)
+        ids = await controller.proposed()
+        await controller.answer("approve", proposals=[*ids.values()])
+        controller.intent_store.slow_s = 2.0
+        await anyio.sleep(1)
+        assert controller.intent_store.begun == ["web"]
+        controller.deliver(answering(REJECTS))
+        await anyio.sleep(10)
+
+    assert controller.evicted_names == []
+    assert controller.observer.outcomes == [("web", "cancelled")]

@@ -15,14 +15,25 @@ from reactive_desched.api.plugin import View
 from reactive_desched.gate.gang_moves import GATHER_S
 from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.objects import ClusterObject, Node, Pod, PodCondition
+from reactive_desched.model.labels import parse_label_selector
+from reactive_desched.model.objects import (
+    ClusterObject,
+    Namespace,
+    Node,
+    Pod,
+    PodCondition,
+    PodDisruptionBudget,
+    PriorityClass,
+)
 from reactive_desched.model.outcomes import DECISION_OUTDATED, EvictionRequest, EvictionResponse
 from reactive_desched.model.subjects import NodeOrPod
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.plugins.registry import plugin_registry
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.policy import AnyPlugin
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.policy.settings.limits import EvictionSchedule
 from reactive_desched.testing.anti_affinity import anti_affinity_term, with_anti_affinity
 from reactive_desched.testing.builders import container, node, pod, pod_status
 from reactive_desched.testing.topology_spread import spread_pods
@@ -36,6 +47,7 @@ WRITE_S: Final = 2.0
 """So long the disk takes for an intent."""
 
 TAINTED: Final = node("n1", "repair:NoSchedule")
+SPACE: Final = Namespace("default", labels={"move": "yes"})
 PLACES: Final = tuple(map(node, ("n2", "n3")))
 WEB: Final = pod("web", on="n1")
 
@@ -316,6 +328,75 @@ async def test_a_plugin_that_fails_when_it_is_asked_again_lets_no_pod_leave() ->
         plugin.fails = False
         await anyio.sleep(600)
         assert flow.evicted_names == ["web"]
+
+
+CLASS: Final = PriorityClass("batch", value=5)
+BUDGET: Final = PodDisruptionBudget(
+    "default",
+    "web",
+    "pdb",
+    selector=parse_label_selector({"matchLabels": {"app": "web"}}),
+    disruptions_allowed=1,
+)
+COVERED: Final = pod("web", on="n1", priority=3, labels={"app": "web"})
+KEPT: Final = {
+    "a label of its namespace": (
+        {"namespaceLabelSelector": {"matchLabels": {"move": "yes"}}},
+        replace(SPACE, labels={"move": "no"}),
+    ),
+    "the priority that protects": (
+        {"priorityThreshold": {"name": "batch"}},
+        replace(CLASS, value=2, resource_version=1),
+    ),
+    "the end of its PodDisruptionBudget": (
+        {"podProtections": {"extraEnabled": ["PodsWithoutPDB"]}},
+        BUDGET,
+    ),
+}
+
+
+@pytest.mark.parametrize(("args", "then"), KEPT.values(), ids=KEPT.keys())
+@pytest.mark.parametrize("comes", [True, False])
+async def test_what_the_policy_protects_by_now_stays(
+    args: dict[str, Any], then: ClusterObject, *, comes: bool
+) -> None:
+    evictor_args = DefaultEvictorArgs.model_validate(args, strict=False)
+    async with flow_of(CASES["a taint"], evictor_args=evictor_args).running() as flow:
+        flow.sync_and_resume(TAINTED, *PLACES, SPACE, CLASS, BUDGET, COVERED)
+        await anyio.sleep(WRITE_S / 2)
+        assert flow.intent_store.begun == ["web"]
+        if not comes:
+            flow.deliver(node("n9"))
+        elif then is BUDGET:
+            flow.delete(then)
+        else:
+            flow.deliver(then)
+        await anyio.sleep(WRITE_S)
+        assert flow.evicted_names == ([] if comes else ["web"])
+
+
+SOON: Final = {"evictions": 0, "schedule": "1 0 * * *", "duration": "1h"}
+UNTIL_THEN: Final = {"allow": ["thu 00:00-00:01"], "timeZone": "UTC"}
+COUNTED: Final = {"evictions": 1, "schedule": "0 0 * * *", "duration": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "evicted"),
+    [(SOON, []), (UNTIL_THEN, []), (COUNTED, ["web"]), ({**SOON, "namespaces": ["x"]}, ["web"])],
+    ids=["a window that closes", "one that allowed", "one that counts it", "another namespace's"],
+)
+async def test_a_schedule_that_closes_stops_what_was_decided_before(
+    schedule: dict[str, Any], evicted: list[str]
+) -> None:
+    flow = flow_of(CASES["a taint"])
+    flow.controller.gates.schedules.reconfigure([EvictionSchedule.model_validate(schedule)], ())
+    async with flow.running():
+        flow.wall_offset_s = 60 - WRITE_S / 2 - anyio.current_time()  # 1970 began on a Thursday
+        flow.sync_and_resume(*CASES["a taint"].objects)
+        await anyio.sleep(WRITE_S / 4)
+        assert flow.intent_store.begun == ["web"]
+        await anyio.sleep(WRITE_S)
+        assert flow.evicted_names == evicted
 
 
 def gang(size: int = 3) -> list[Pod]:

@@ -26,9 +26,17 @@ from reactive_desched.model.migration_jobs import (
     Phase,
     PodReference,
 )
-from reactive_desched.model.objects import Node, Pod, PodCondition, PodDisruptionBudget, PodStatus
+from reactive_desched.model.objects import (
+    Namespace,
+    Node,
+    Pod,
+    PodCondition,
+    PodDisruptionBudget,
+    PodStatus,
+)
 from reactive_desched.model.outcomes import EVICTED, DryRun, LeavesLater, PdbRefused
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node, pod
@@ -684,6 +692,25 @@ async def test_a_job_whose_taint_goes_while_its_intent_is_written_ends_without_a
         process.fed.deliver(node("n1"))
         await anyio.sleep(60)
         [job] = server.jobs.values()
+        assert server.evictions == []
+        assert ending(server, job.name) == (Phase.ABORTED, "FindingEnded")
+
+
+async def test_a_job_ends_whose_pod_the_policy_would_not_let_go_any_more() -> None:
+    space = Namespace("default", labels={"move": "yes"})
+    args = DefaultEvictorArgs.model_validate(
+        {"namespaceLabelSelector": {"matchLabels": {"move": "yes"}}}, strict=False
+    )
+    server = served(*ON_N1[:1], *OTHERS)
+    server.has_room = False
+    process = MigratingController(server, RESERVING, taints(), evictor_args=args)
+    async with process.running(*TAINTED, space):
+        await anyio.sleep(10)
+        [job] = server.jobs.values()
+        assert (job.phase, server.evictions) == (Phase.RUNNING, [])
+        process.fed.deliver(replace(space, labels={}))
+        server.has_room = True
+        await anyio.sleep(20)
         assert server.evictions == []
         assert ending(server, job.name) == (Phase.ABORTED, "FindingEnded")
 

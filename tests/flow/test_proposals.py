@@ -408,3 +408,60 @@ async def test_proposals_take_nothing_from_what_acts() -> None:
         await anyio.sleep(5)
 
     assert controller.evicted_names == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("order", "left"),
+    [
+        pytest.param({"proposals": True}, [], id="by its id"),
+        pytest.param({"all": True}, [], id="among all"),
+        pytest.param({}, ["a"], id="of another pod"),
+    ],
+)
+async def test_a_rejection_stops_what_was_approved_and_decided(
+    order: dict[str, Any], left: list[str]
+) -> None:
+    controller = Proposing()
+    controller.sync_and_resume(*two_pods())
+    async with controller.running():
+        controller.deliver(TAINTED)
+        ids = await controller.proposed()
+        await controller.answer("approve", proposals=[ids["a"]])
+        controller.intent_store.slow_s = 2.0
+        await anyio.sleep(1)
+        assert controller.intent_store.begun == ["a"]
+        named = {"proposals": [ids["a" if order else "b"]]} if "all" not in order else order
+        await controller.answer("reject", **named)
+        await anyio.sleep(10)
+
+    assert controller.evicted_names == left
+
+
+async def test_the_end_of_an_approval_does_not_stop_what_it_let_go() -> None:
+    controller = Proposing()
+    controller.sync_and_resume(*two_pods())
+    async with controller.running():
+        controller.deliver(TAINTED)
+        ids = await controller.proposed()
+        await controller.answer("approve", proposals=[ids["a"]], forSeconds=1)
+        controller.intent_store.slow_s = 2.0
+        await anyio.sleep(1.5)
+        controller.deliver(node("n3"))
+        await anyio.sleep(10)
+
+    assert controller.evicted_names == ["a"]
+
+
+async def test_what_was_asked_to_leave_is_no_proposal_that_may_be_rejected() -> None:
+    controller = Proposing()
+    controller.sync_and_resume(*two_pods())
+    controller.evictor.slow_s = 3.0
+    async with controller.running():
+        controller.deliver(TAINTED)
+        ids = await controller.proposed()
+        await controller.answer("approve", proposals=[ids["a"]])
+        for _ in range(2):  # while the request is under way, and after it
+            await anyio.sleep(2)
+            assert controller.evicted_names == ["a"]
+            with pytest.raises(ConfigError, match="there is no proposal"):
+                await controller.answer("reject", proposals=[ids["a"]])

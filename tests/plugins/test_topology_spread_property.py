@@ -196,6 +196,9 @@ class InTurns:
     def decide(self, finding: Finding, _: float) -> Decision:
         return Refuse(finding, "Test", "TestRefusal", "it stays")
 
+    def held_since(self, finding: Finding, _: float) -> str:
+        raise NotImplementedError
+
     def apply(self, thing: ClusterObject) -> None:
         self._evaluator.apply_changes(self.state.upsert(thing), 0)
 

@@ -59,6 +59,7 @@ from reactive_desched.model.outcomes import (
     PodNotFound,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
+from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.settings.migration import MigrationJobSettings
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.primitives.wakeup import Wakeup
@@ -216,11 +217,13 @@ class MigratingController:
         *plugins: AnyPlugin,
         limits: Mapping[str, int | None] | None = None,
         rates: Mapping[str, TokenRate | None] | None = None,
+        evictor_args: DefaultEvictorArgs | None = None,
     ) -> None:
         self.server = server
         self.evictor = EvictionEndpoint(server)
         self.fed = FakeEdgesController(
             *plugins,
+            evictor_args=evictor_args,
             migration=settings or MigrationJobSettings(),
             evictor=self.evictor,
             makes_jobs=bool(plugins),
