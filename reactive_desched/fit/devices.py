@@ -165,6 +165,13 @@ class DeviceFilter:
         except DeviceError:
             return ()
 
+    def has_alternatives(self, pod: Pod) -> bool:
+        """Say whether nodes differ by which alternative of a request they would give the pod."""
+        if not self.judges(pod):
+            return False
+        requests = (request for claim in self._plan(pod).fresh for request in claim.requests)
+        return any(len(request.choices) > 1 for request in requests)
+
     # --- claims ---
 
     def _claim(self, pod: Pod, name: str) -> ResourceClaim | None:

@@ -29,9 +29,7 @@ from reactive_desched.model.decisions import CapacityHint
 from reactive_desched.model.findings import AllNodesBut, Targets
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.moves import MoveEnd
-from reactive_desched.model.node_scores import DEFAULT_SCORES
 from reactive_desched.model.objects import (
-    DEFAULT_SCHEDULER,
     PersistentVolumeClaim,
     Pod,
     PodKey,
@@ -61,6 +59,8 @@ NODES_PER_SYNC: Final = 100
 
 
 _END: Final = object()
+
+_ALTERNATIVES: Final = "alternatives of devices in ResourceClaims"
 
 ANY_NODE_SCOPE: Final = "*"
 """The scope of `find_any_node`; that of `find_other_node` is the text of its selector, after
@@ -194,7 +194,9 @@ class SchedulerNodeFit(EvictionParticipant):
 
     def unknown_scores(self, pod: Pod) -> str:
         """Say why it is not known which node a pod's scheduler takes first; empty where it is."""
-        return self._filters.profiles.unknown_scores(pod.spec)
+        if unknown := self._filters.profiles.unknown_scores(pod.spec):
+            return unknown
+        return _ALTERNATIVES if self._filters.devices.has_alternatives(pod) else ""
 
     def explain_other_nodes(self, pod: Pod, selector: Selector) -> tuple[Sequence[str], Diagnosis]:
         """Name the nodes of the highest score among the others, and count why the rest do not fit.
@@ -374,9 +376,7 @@ class SchedulerNodeFit(EvictionParticipant):
         return self._slots_of(targets, self._other_nodes(pod, self._ready_nodes(selector)))
 
     def _scores_are_known(self, pod: Pod) -> bool:
-        name, profiles = pod.spec.scheduler_name, self._filters.profiles
-        without = DEFAULT_SCORES if name == DEFAULT_SCHEDULER else None
-        return profiles.scores_of(name, without) is not None
+        return not self.unknown_scores(pod)
 
     def _node_scores(self, pod: Pod) -> NodeScores:
         """Return the scores of all nodes for a pod, which are followed from the first question on.

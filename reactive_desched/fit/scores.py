@@ -14,13 +14,13 @@ from reactive_desched.fit.change_log import ChangeLog
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.fit.spread import TopologySpreadFilter
 from reactive_desched.model import node_scores
+from reactive_desched.model.node_affinity import PreferredTerm
 from reactive_desched.model.node_scores import Held
 from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
     Node,
     Pod,
     TopologySpreadConstraint,
-    controller_of,
 )
 from reactive_desched.model.resources import CPU, MEMORY, is_scalar
 from reactive_desched.model.scheduler_profile import SchedulerProfiles
@@ -31,7 +31,6 @@ from reactive_desched.primitives.long_answers import portions
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.pod_affinity import PodAffinity
 from reactive_desched.state.indexes.pod_attraction import PodAttraction, preferred_terms
-from reactive_desched.state.indexes.replica_places import ReplicaPlaces
 
 MAX_SHAPES: Final = 200
 """For so many different requests the scores of all nodes are kept; at the bound those that were
@@ -45,26 +44,28 @@ Parts = Mapping[N, int]
 
 
 class _Shape(Struct, frozen=True):
-    """A pod's requests of cpu and memory, and those that NodeResourcesFit scores it by.
+    """A pod's requests of what NodeResourcesFit and NodeResourcesBalancedAllocation score it by.
 
-    `scored` are those of each resource of the strategy; None of one that does not count.
+    `scored` are those of each resource of the strategy, `balanced` those of each resource that is
+    balanced; None of one that does not count.
     """
 
-    rules: node_scores.ScoreRules
-    cpu: int
-    memory: int
+    allocation: node_scores.Allocation
+    resources_fit: int
+    balanced_resources: tuple[str, ...]
+    balanced_allocation: int
     scored: tuple[int | None, ...]
+    balanced: tuple[int | None, ...]
 
 
 class _NodeUse(Struct, frozen=True, gc=False):
-    """The cpu and memory of a node, each with what is requested of it.
+    """The resources of a node that scores are about, each with what is requested of it.
 
-    `scored` is the same of each resource that a strategy scores, with what NodeResourcesFit takes
-    for the requests of containers that name none.
+    `scored` is the same with what NodeResourcesFit takes for the requests of containers that name
+    none.
     """
 
-    cpu: Held = (0, 0)
-    memory: Held = (0, 0)
+    held: Mapping[str, Held] = {}
     scored: Mapping[str, Held] = {}
 
 
@@ -73,6 +74,10 @@ class _ResourceScores:
 
     def __init__(self, shape: _Shape) -> None:
         self._shape = shape
+        asked = zip(shape.balanced_resources, shape.balanced, strict=True)
+        self._balanced = [(each, wanted) for each, wanted in asked if wanted is not None]
+        self._wanted = [wanted for _, wanted in self._balanced]
+        self._is_balanced = any(self._wanted)
         self._points: list[int] = []
         self._slots: dict[int, int] = {}
         self.cursor = -1
@@ -110,21 +115,26 @@ class _ResourceScores:
 
     def _score(self, use: _NodeUse) -> int:
         shape = self._shape
-        rules = shape.rules
-        points = rules.resources_fit * rules.allocation.points(self._held(use))
-        if shape.cpu or shape.memory:
-            held = _with(use.cpu, shape.cpu), _with(use.memory, shape.memory)
-            points += rules.balanced_allocation * node_scores.balanced_allocation(
-                held, (shape.cpu, shape.memory)
+        points = shape.resources_fit * shape.allocation.points(self._scored(use))
+        if self._is_balanced:
+            held = [
+                (total, requested + wanted)
+                for resource, wanted in self._balanced
+                for total, requested in (use.held.get(resource, _NOTHING),)
+            ]
+            points += shape.balanced_allocation * node_scores.balanced_allocation(
+                held, self._wanted
             )
         return points
 
-    def _held(self, use: _NodeUse) -> Iterator[Held | None]:
+    def _scored(self, use: _NodeUse) -> Iterator[Held | None]:
         shape, scored = self._shape, use.scored
-        for (resource, _), wanted in zip(
-            shape.rules.allocation.resources, shape.scored, strict=True
-        ):
-            yield None if wanted is None else _with(scored.get(resource, _NOTHING), wanted)
+        for (resource, _), wanted in zip(shape.allocation.resources, shape.scored, strict=True):
+            if wanted is None:
+                yield None
+            else:
+                total, requested = scored.get(resource, _NOTHING)
+                yield total, requested + wanted
 
 
 class NodeScores:
@@ -147,9 +157,9 @@ class NodeScores:
         scored = (
             resource
             for rules in (assumed, *profiles.scores())
-            for resource, _ in rules.allocation.resources
+            for resource in (*rules.balanced, *(name for name, _ in rules.allocation.resources))
         )
-        self._resources = tuple(dict.fromkeys((CPU, MEMORY, *scored)))
+        self._resources = tuple(dict.fromkeys(scored))
         self._nodes = nodes
         self._view = view
         self._spread = spread
@@ -208,13 +218,14 @@ class NodeScores:
     ) -> Iterator[tuple[int, Parts[int]]]:
         if rules.taint_toleration:
             yield rules.taint_toleration, self._taint_toleration(pod, feasible)
-        affinity = pod.spec.node_affinity
-        if rules.node_affinity and affinity is not None and affinity.preferred:
-            yield rules.node_affinity, self._node_affinity(pod, feasible)
+        own = pod.spec.node_affinity
+        preferred = (*rules.added_preferred, *(() if own is None else own.preferred))
+        if rules.node_affinity and preferred:
+            yield rules.node_affinity, self._node_affinity(preferred, feasible)
         if rules.inter_pod_affinity:
-            yield rules.inter_pod_affinity, self._inter_pod_affinity(pod, feasible)
+            yield rules.inter_pod_affinity, self._inter_pod_affinity(pod, feasible, rules)
         if rules.topology_spread:
-            yield rules.topology_spread, self._topology_spread(pod, feasible, rules.default_spread)
+            yield rules.topology_spread, self._topology_spread(pod, feasible, rules)
 
     def _taint_toleration(self, pod: Pod, feasible: int) -> Parts[int]:
         tolerations = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
@@ -223,17 +234,18 @@ class NodeScores:
             numbers = _summed(numbers, {sum(1 for _ in untolerated(tolerations, taints)): slots})
         return _normalized(numbers, node_scores.fewest_best(numbers))
 
-    def _node_affinity(self, pod: Pod, feasible: int) -> Parts[int]:
+    def _node_affinity(self, preferred: Iterable[PreferredTerm], feasible: int) -> Parts[int]:
         weights: dict[int, int] = {0: feasible}
-        assert pod.spec.node_affinity is not None
-        for preferred in pod.spec.node_affinity.preferred:
-            matching = self._nodes.labels.matching_term(preferred.preference, feasible)
-            weights = _summed(weights, {preferred.weight: matching})
+        for term in preferred:
+            matching = self._nodes.labels.matching_term(term.preference, feasible)
+            weights = _summed(weights, {term.weight: matching})
         return _normalized(weights, node_scores.share_of_highest(weights))
 
-    def _inter_pod_affinity(self, pod: Pod, feasible: int) -> Parts[int]:
+    def _inter_pod_affinity(
+        self, pod: Pod, feasible: int, rules: node_scores.ScoreRules
+    ) -> Parts[int]:
         sums: dict[int, int] = {0: feasible}
-        for key, by_value in self._pull(pod).items():
+        for key, by_value in self._pull(pod, rules).items():
             slots: dict[int, int] = {}
             for value, weight in by_value.items():
                 if weight:
@@ -242,13 +254,15 @@ class NodeScores:
             sums = _summed(sums, slots)
         return _normalized(sums, node_scores.between_extremes(sums))
 
-    def _pull(self, pod: Pod) -> Mapping[str, Mapping[str, int]]:
+    def _pull(self, pod: Pod, rules: node_scores.ScoreRules) -> Mapping[str, Mapping[str, int]]:
         """Sum what draws the pod to each domain: its own terms, and those of pods there."""
-        found = {
-            key: Counter(sums) for key, sums in self._view.index(PodAttraction).pull(pod).items()
-        }
+        own = tuple(preferred_terms(pod))
+        if rules.ignore_others_affinity and not own:
+            return {}
+        others = self._view.index(PodAttraction).pull(pod, rules.hard_pod_affinity)
+        found = {key: Counter(sums) for key, sums in others.items()}
         affinity = self._view.index(PodAffinity)
-        for weight, term in preferred_terms(pod):
+        for weight, term in own:
             sums = found.setdefault(term.topology_key, Counter())
             matching = affinity.matching_term(term, pod)
             for value in matching.values():
@@ -256,29 +270,22 @@ class NodeScores:
         return found
 
     def _topology_spread(
-        self, pod: Pod, feasible: int, by_default: Sequence[tuple[str, int]]
+        self, pod: Pod, feasible: int, rules: node_scores.ScoreRules
     ) -> Parts[int]:
         """Prefer domains with few of the pods that soft constraints count, or default ones.
 
-        Slots that lack the label of a soft constraint have no points; for default constraints such
-        a label is only left out.
+        Slots that lack the label of a soft constraint have no points; for the default constraints
+        of the kube-scheduler itself such a label is only left out.
         """
-        soft, labels = soft_constraints(pod.spec), self._nodes.labels
-        counted, everywhere = feasible, self._nodes.existing
-        for constraint in soft:
-            labelled = labels.with_label(constraint.topology_key)
-            counted, everywhere = counted & labelled, everywhere & labelled
-        if soft:
-            counts = [self._spread.matching_pods(pod, each, everywhere) for each in soft]
-        elif (
-            pod.spec.topology_spread_constraints
-            or not by_default
-            or not node_scores.is_spread_by_default(pod)
-        ):
+        soft, labels = self._soft_constraints(pod, rules), self._nodes.labels
+        if not soft:
             return {}
-        else:
-            soft = [TopologySpreadConstraint(max_skew, key) for key, max_skew in by_default]
-            counts = [self._replicas(pod, each.topology_key) for each in soft]
+        counted, everywhere = feasible, self._nodes.existing
+        if pod.spec.topology_spread_constraints or rules.spread_needs_labels:
+            for constraint in soft:
+                labelled = labels.with_label(constraint.topology_key)
+                counted, everywhere = counted & labelled, everywhere & labelled
+        counts = [self._spread.matching_pods(pod, each, everywhere) for each in soft]
         costs: dict[float, int] = {0.0: counted}
         for constraint, found in zip(soft, counts, strict=True):
             costs = _summed(costs, self._spread_costs(constraint, found, counted))
@@ -313,29 +320,25 @@ class NodeScores:
             for count, slots in by_count.items()
         }
 
-    def _replicas(self, pod: Pod, key: str) -> dict[str, int]:
-        """Count the pods of the pod's controller by domain, on nodes that may take the pod."""
-        owner, nodes = controller_of(pod.owners), self._nodes
-        counts: Counter[str] = Counter()
-        among = nodes.labels.matching_pod(pod.spec, nodes.existing)
-        by_node = {} if owner is None else self._view.index(ReplicaPlaces).of(owner.uid)
-        for name, count in by_node.items():
-            number = max(0, count - (name == pod.node))  # a pod that leaves does not count
-            slot = nodes.slot_of(name)
-            if slot is not None and among >> slot & 1:
-                counts[nodes.labels.value(key, slot) or ""] += number
-        return counts
+    def _soft_constraints(
+        self, pod: Pod, rules: node_scores.ScoreRules
+    ) -> Sequence[TopologySpreadConstraint]:
+        if pod.spec.topology_spread_constraints:
+            return soft_constraints(pod.spec)
+        return rules.default_spread if node_scores.is_spread_by_default(pod) else ()
 
     def _shape(self, pod: Pod, rules: node_scores.ScoreRules) -> _Shape:
         requests, scored = pod.spec.requests, pod.spec.requests_by_score
         return _Shape(
-            rules,
-            requests.get(CPU, 0),
-            requests.get(MEMORY, 0),
+            rules.allocation,
+            rules.resources_fit,
+            rules.balanced,
+            rules.balanced_allocation,
             tuple(
                 scored.get(resource) or requests.get(resource) or _unasked(resource)
                 for resource, _ in rules.allocation.resources
             ),
+            tuple(requests.get(resource) or _unasked(resource) for resource in rules.balanced),
         )
 
     def _resource_scores(self, pod: Pod, rules: node_scores.ScoreRules) -> _ResourceScores:
@@ -370,8 +373,7 @@ class NodeScores:
                 for resource, amount in pod.spec.scored_requests.items():
                     scored[resource] += amount - pod.spec.requests.get(resource, 0)
         return _NodeUse(
-            (has.get(CPU, 0), taken[CPU]),
-            (has.get(MEMORY, 0), taken[MEMORY]),
+            {resource: (has.get(resource, 0), taken[resource]) for resource in self._resources},
             {resource: (has.get(resource, 0), scored[resource]) for resource in self._resources},
         )
 
@@ -395,11 +397,6 @@ class NodeScores:
 def _unasked(resource: str) -> int | None:
     """Return the request of a resource that a pod does not name; None: then it does not count."""
     return None if is_scalar(resource) else 0
-
-
-def _with(held: Held, more: int) -> Held:
-    total, requested = held
-    return total, requested + more
 
 
 def _summed(sums: Parts[N], amounts: Parts[N]) -> dict[N, int]:

@@ -10,7 +10,13 @@ from collections.abc import Iterator, Sequence
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.node_scores import is_spread_by_default
-from reactive_desched.model.objects import Pod, PodKey, TopologySpreadConstraint, controller_of
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    Pod,
+    PodKey,
+    TopologySpreadConstraint,
+    controller_of,
+)
 from reactive_desched.model.scheduler_profile import DEFAULT_PROFILES, SchedulerProfiles
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.model.spread import (
@@ -69,13 +75,19 @@ class TopologySpreadFilter:
     ) -> dict[str, int]:
         """Count the pods that a constraint counts, by domain, among the slots that have its label.
 
-        Policies of the constraint may leave out some of the slots.
+        Policies of the constraint may leave out some of the slots, but for hosts: a score counts
+        the pods of each by itself. A constraint of a pod that declares none is a default one, which
+        counts the pods of its controller.
         """
+        key, among = constraint.topology_key, labelled
+        if key != HOSTNAME_LABEL:
+            among = self._eligible_slots(pod, constraint, labelled)
+        if not pod.spec.topology_spread_constraints:
+            return self._replicas(pod, key, among)
         selector = effective_selector(constraint, pod.labels)
         if selector is None or selector.is_empty:
             return {}
-        among = self._eligible_slots(pod, constraint, labelled)
-        return self._counts(pod, selector, constraint.topology_key, among)
+        return self._counts(pod, selector, key, among)
 
     def has_defaults(self, pod: Pod) -> bool:
         """Say whether a pod declares no constraint, and its scheduler's default ones hold for it.

@@ -5,12 +5,19 @@ each. ImageLocality is left out, since images on nodes are not read.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import floor, log
+from math import floor, log, sqrt
 from typing import Final
 
 from msgspec import Struct
 
-from reactive_desched.model.objects import HOSTNAME_LABEL, ZONE_LABEL, Pod, controller_of
+from reactive_desched.model.node_affinity import PreferredTerm
+from reactive_desched.model.objects import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    Pod,
+    TopologySpreadConstraint,
+    controller_of,
+)
 from reactive_desched.model.resources import CPU, MEMORY
 
 MAX_SCORE: Final = 100
@@ -87,8 +94,12 @@ PACKING: Final = Allocation(MOST_ALLOCATED)
 class ScoreRules(Struct, frozen=True):
     """The scores of a scheduler's profile: the weight of each plugin, 0 where it is switched off.
 
-    `default_spread` are the topology keys, each with its maxSkew, over which PodTopologySpread
-    spreads pods that declare no constraint of their own.
+    NodeResourcesBalancedAllocation weighs the resources `balanced`. NodeAffinity adds the terms
+    `added_preferred` to those of each pod. Required affinity of a pod that is there has the weight
+    `hard_pod_affinity`; pods without preferred affinity of their own `ignore_others_affinity`.
+    PodTopologySpread spreads pods that declare no constraint by `default_spread`, which has no
+    selectors; of nodes that lack a label of those, all points are lost where `spread_needs_labels`,
+    and otherwise that label is left out.
     """
 
     allocation: Allocation = SPREADING
@@ -98,7 +109,14 @@ class ScoreRules(Struct, frozen=True):
     node_affinity: int = NODE_AFFINITY_WEIGHT
     inter_pod_affinity: int = INTER_POD_AFFINITY_WEIGHT
     topology_spread: int = TOPOLOGY_SPREAD_WEIGHT
-    default_spread: tuple[tuple[str, int], ...] = DEFAULT_SPREAD
+    balanced: tuple[str, ...] = SCORED_RESOURCES
+    added_preferred: tuple[PreferredTerm, ...] = ()
+    hard_pod_affinity: int = HARD_POD_AFFINITY_WEIGHT
+    ignore_others_affinity: bool = False
+    default_spread: tuple[TopologySpreadConstraint, ...] = tuple(
+        TopologySpreadConstraint(max_skew, key) for key, max_skew in DEFAULT_SPREAD
+    )
+    spread_needs_labels: bool = False
 
 
 DEFAULT_SCORES: Final = ScoreRules()
@@ -111,7 +129,7 @@ def is_spread_by_default(pod: Pod) -> bool:
 
 
 def balanced_allocation(held: Iterable[Held], wanted: Iterable[int]) -> int:
-    """Score a node by how much more alike cpu and memory fill up with a pod that wants so much.
+    """Score a node by how much more alike its resources fill up with a pod that wants so much.
 
     As the kube-scheduler from 1.36 on; before, it scored by how alike they are with the pod.
     """
@@ -124,9 +142,13 @@ def balanced_allocation(held: Iterable[Held], wanted: Iterable[int]) -> int:
 
 
 def _balance(resources: Iterable[Held]) -> int:
-    """Return 100 for a node whose cpu and memory are used alike, and 50 for one all unlike."""
+    """Return 100 for a node whose resources are used alike, and 50 for one all unlike."""
     shares = [min(1.0, requested / total) for total, requested in resources if total > 0]
-    deviation = abs((shares[0] - shares[-1]) / 2) if shares else 0.0
+    if len(shares) <= len(SCORED_RESOURCES):
+        deviation = abs((shares[0] - shares[-1]) / 2) if shares else 0.0
+    else:
+        mean = sum(shares) / len(shares)
+        deviation = sqrt(sum((share - mean) * (share - mean) for share in shares) / len(shares))
     return int((1 - deviation) * MAX_SCORE)
 
 

@@ -16,7 +16,7 @@ from reactive_desched.state.cluster import ClusterState, ClusterView
 from reactive_desched.state.kinds.interning import InternTables
 from tests.support import manifests
 from tests.support.codecs import make_codecs
-from tests.support.control_plane import PACKING, WEIGHED, ControlPlane, wait_until
+from tests.support.control_plane import ARGUED, PACKING, WEIGHED, ControlPlane, wait_until
 from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -25,7 +25,7 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 ZONE = "topology.kubernetes.io/zone"
 GPU = "example.com/gpu"
 PODS = 68
-"""Of each scheduler: 200 of the three have a node with the single highest score, or nearly so."""
+"""Of each scheduler: 200 of three have a node with the single highest score, or nearly so."""
 
 ENOUGH = 0.95
 
@@ -62,6 +62,10 @@ def pod(ours: E2ENamespace, scheduler: str, number: int, rng: random.Random) -> 
                 {"weight": rng.randrange(1, 100), "podAffinityTerm": near}
             ]
         }
+    if rng.random() < 0.1:
+        own = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": ZONE}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [own]}
+        affinity["podAffinity"] = affinity.get("podAffinity", {}) | required
     resources = {"requests": requests | gpus, "limits": gpus}
     return {
         "apiVersion": "v1",
@@ -137,7 +141,7 @@ def arena(control_plane: ControlPlane) -> Iterator[E2ENamespace]:
         yield ours
 
 
-@pytest.mark.parametrize("scheduler", ["default-scheduler", PACKING, WEIGHED])
+@pytest.mark.parametrize("scheduler", ["default-scheduler", PACKING, WEIGHED, ARGUED])
 def test_the_node_of_the_highest_score_is_where_the_real_scheduler_puts_a_pod(
     arena: E2ENamespace, control_plane: ControlPlane, scheduler: str
 ) -> None:

@@ -302,6 +302,23 @@ def test_the_first_alternative_that_can_be_had_is_taken() -> None:
     assert fitting(replace(claim, requests=(replace(both, choices=both.choices[:1]),))) == set()
 
 
+@pytest.mark.parametrize(
+    ("choices", "is_known"),
+    [
+        pytest.param((replace(ONE, name="fast"), replace(ONE, name="slow")), False, id="two"),
+        pytest.param((ONE,), True, id="one"),
+    ],
+)
+def test_which_node_has_the_better_alternative_is_not_known(
+    choices: tuple[DeviceRequest, ...], *, is_known: bool
+) -> None:
+    claim = ResourceClaim("default", "own", requests=(DeviceAlternatives("r", choices),))
+    fit = Place(*NODES, GPU, MOVER, claim, gpus("n2")).fit
+
+    assert (fit.unknown_scores(MOVER) == "") is is_known
+    assert (fit.explain_other_nodes(MOVER, EVERYTHING)[0] == ["n2"]) is is_known
+
+
 def test_who_looks_after_devices_may_have_those_of_others() -> None:
     taken = asks(ONE, name="x", allocation=held("n2"), users=("y",))
     admin = replace(ONE, is_admin=True)

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from reactive_desched.fit.scheduler import SchedulerNodeFit
 from reactive_desched.model.labels import EVERYTHING, Requirement
-from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.node_affinity import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PreferredTerm,
+)
+from reactive_desched.model.node_scores import ScoreRules
 from reactive_desched.model.objects import (
     HOSTNAME_LABEL,
     ZONE_LABEL,
@@ -21,6 +27,7 @@ from reactive_desched.model.objects import (
     PersistentVolumeClaim,
     Pod,
     TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from reactive_desched.model.scheduler_profile import (
     FILTERS,
@@ -369,3 +376,145 @@ def test_a_replica_that_goes_wakes_one_that_default_constraints_kept_where_it_is
     fit.apply_changes(state.remove(third), 0.0)
 
     assert {hint.wake for hint in fit.take_capacity_hints()} & set(waits)
+
+
+def taken_first(rules: ScoreRules, mine: Pod, *things: ClusterObject) -> set[str]:
+    """Name the nodes with the highest score for a pod."""
+    fit = fit_by(SchedulerProfiles({MINE: SchedulerProfile(MINE, scores=rules)}), *things)
+    return set(fit.explain_other_nodes(of(MINE, mine), EVERYTHING)[0])
+
+
+NOTHING = ScoreRules(
+    resources_fit=0,
+    balanced_allocation=0,
+    taint_toleration=0,
+    node_affinity=0,
+    inter_pod_affinity=0,
+    topology_spread=0,
+)
+LIKES_WEB = anti_affinity_term("app=web")
+BESIDE_WEB = with_spec(pod("db", on="n1"), pod_affinity=(LIKES_WEB,))
+NEAR_WEB = with_spec(
+    pod("log", on="n2"), preferred_pod_affinity=(WeightedPodAffinityTerm(10, LIKES_WEB),)
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "best"),
+    [
+        ({}, {"n2"}),
+        ({"hard_pod_affinity": 20}, {"n1"}),
+        ({"hard_pod_affinity": 10}, {"n1", "n2"}),
+        ({"hard_pod_affinity": 20, "ignore_others_affinity": True}, {"n1", "n2", "n3"}),
+    ],
+)
+def test_the_affinity_of_others_draws_a_pod_by_its_weight(
+    rules: dict[str, Any], best: set[str]
+) -> None:
+    scores = replace(NOTHING, inter_pod_affinity=1, **rules)
+    web = pod("web", labels={"app": "web"}, on="")
+
+    assert taken_first(scores, web, *hosts("n1", "n2", "n3"), BESIDE_WEB, NEAR_WEB) == best
+
+
+def test_others_affinity_counts_for_a_pod_that_has_a_preference_of_its_own() -> None:
+    scores = replace(NOTHING, inter_pod_affinity=1, ignore_others_affinity=True)
+    term = anti_affinity_term("app=nothing")
+    web = with_spec(
+        pod("web", labels={"app": "web"}, on=""),
+        preferred_pod_affinity=(WeightedPodAffinityTerm(1, term),),
+    )
+
+    assert taken_first(scores, web, *hosts("n1", "n2", "n3"), NEAR_WEB) == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("own", "best"), [((), {"n1"}), ((("disk", 5),), {"n2"}), ((("disk", 3),), {"n1", "n2"})]
+)
+def test_added_preferences_count_beside_the_pods_own(
+    own: Sequence[tuple[str, int]], best: set[str]
+) -> None:
+    scores = replace(NOTHING, node_affinity=1, added_preferred=(liked("ssd", 3),))
+    preferred = tuple(liked(key, weight) for key, weight in own)
+    mine = with_spec(pod("web", on=""), node_affinity=NodeAffinity(preferred=preferred))
+    nodes = node("n1", labels={"ssd": ""}), node("n2", labels={"disk": ""}), node("n3")
+
+    assert taken_first(scores, mine, *nodes) == best
+
+
+def liked(label: str, weight: int) -> PreferredTerm:
+    return PreferredTerm(weight, NodeSelectorTerm((Requirement(label, "Exists"),)))
+
+
+UNLIKE = {"cpu": "2250m", "memory": "3Gi", "gpu.io/x": "2"}
+
+
+@pytest.mark.parametrize(
+    ("balanced", "requests", "best"),
+    [
+        pytest.param(("cpu", "memory"), {"cpu": "1", "gpu.io/x": "2"}, {"n2"}, id="the default"),
+        pytest.param(("cpu", "gpu.io/x"), {"cpu": "1", "gpu.io/x": "2"}, {"n1"}, id="others"),
+        pytest.param(("cpu", "gpu.io/x"), {"cpu": "1"}, {"n1", "n2"}, id="not asked for"),
+        pytest.param(("cpu", "memory", "gpu.io/x"), UNLIKE, {"n1"}, id="three"),
+        pytest.param(("gpu.io/x",), {"cpu": "1"}, {"n1", "n2"}, id="asks for none of them"),
+    ],
+)
+def test_the_resources_that_are_balanced(
+    balanced: tuple[str, ...], requests: dict[str, str], best: set[str]
+) -> None:
+    scores = replace(NOTHING, balanced_allocation=1, balanced=balanced)
+    rooms = {"cpu": "4", "memory": "4Gi", "pods": "9", "gpu.io/x": "8"}
+    first = node("n1", allocatable=rooms)
+    second = node("n2", allocatable=rooms | {"cpu": "9"})
+
+    assert taken_first(scores, pod("web", on="", requests=requests), first, second) == best
+
+
+def test_listed_default_constraints_give_no_points_to_nodes_without_their_labels() -> None:
+    soft = TopologySpreadConstraint(1, ZONE_LABEL, "ScheduleAnyway")
+    scores = replace(NOTHING, topology_spread=1, default_spread=(soft,))
+    web = pod("web", on="", owner="ReplicaSet/web")
+    zoned = node("n1", labels={ZONE_LABEL: "a"})
+    there = zoned, node("n2"), pod("web-0", on="n1", owner="ReplicaSet/web")
+
+    assert taken_first(scores, web, *there) == {"n2"}
+    assert taken_first(replace(scores, spread_needs_labels=True), web, *there) == {"n1"}
+
+
+REPLICA_SET = "ReplicaSet/web"
+
+
+def test_default_constraints_count_pods_by_their_node_policies() -> None:
+    counting = TopologySpreadConstraint(1, ZONE_LABEL, "ScheduleAnyway")
+    scores = replace(NOTHING, topology_spread=1)
+    nodes: list[ClusterObject] = [
+        node("a1", labels={ZONE_LABEL: "a"}),
+        node("a2", "gpu:NoSchedule", labels={ZONE_LABEL: "a"}),
+        node("b1", labels={ZONE_LABEL: "b"}),
+        *(
+            pod(f"web-{n}", on=on, owner="ReplicaSet/web")
+            for n, on in enumerate(("a2", "a2", "b1"))
+        ),
+    ]
+    web = pod("web", on="", owner=REPLICA_SET)
+
+    def first(**policy: str) -> set[str]:
+        spread = (replace(counting, **policy),)
+        return taken_first(replace(scores, default_spread=spread), web, *nodes)
+
+    assert first() == {"b1"}
+    assert first(node_taints_policy="Honor") == {"a1"}
+
+
+def test_the_pods_of_each_host_count_whatever_the_node_policies_say() -> None:
+    """A node that the filter would reject is a candidate where the filter is switched off."""
+    spread = (TopologySpreadConstraint(1, HOSTNAME_LABEL, "ScheduleAnyway"),)
+    scores = replace(NOTHING, topology_spread=1, default_spread=spread)
+    profile = SchedulerProfile(MINE, FILTERS - {NODE_AFFINITY}, scores=scores)
+    web = with_spec(pod("web", on="", owner=REPLICA_SET), node_selector={"disk": "ssd"})
+    ssd = node("n2", labels={"disk": "ssd", HOSTNAME_LABEL: "n2"})
+    there = [pod(f"web-{i}", on=on, owner=REPLICA_SET) for i, on in enumerate(("n1", "n1", "n2"))]
+
+    fit = fit_by(SchedulerProfiles({MINE: profile}), *hosts("n1"), ssd, *there)
+
+    assert fit.explain_other_nodes(of(MINE, web), EVERYTHING)[0] == ["n2"]

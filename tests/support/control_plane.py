@@ -39,7 +39,8 @@ FEWER_FILTERS = "fewer-filters"
 ADDED_AFFINITY = "added-affinity"
 IGNORING = "ignoring"
 SPREADING_HARD = "spreading-hard"
-WEIGHED = "weighed"  # its profile changes each score that is read from a configuration
+WEIGHED = "weighed"  # its profile changes the weights of scores, and how resources count
+ARGUED = "argued"  # its profile changes the arguments of the other scores
 SCHEDULER_PROFILES: list[dict[str, object]] = [
     {"schedulerName": "default-scheduler"},
     {
@@ -165,6 +166,59 @@ SCHEDULER_PROFILES: list[dict[str, object]] = [
                             "maxSkew": 1,
                             "topologyKey": "topology.kubernetes.io/zone",
                             "whenUnsatisfiable": "ScheduleAnyway",
+                        }
+                    ],
+                },
+            },
+        ],
+    },
+    {
+        "schedulerName": ARGUED,
+        "plugins": {
+            "score": {"enabled": [{"name": "NodeResourcesBalancedAllocation", "weight": 3}]}
+        },
+        "pluginConfig": [
+            {
+                "name": "NodeResourcesBalancedAllocation",
+                "args": {
+                    "resources": [{"name": "memory"}, {"name": "cpu"}, {"name": "example.com/gpu"}]
+                },
+            },
+            {
+                "name": "InterPodAffinity",
+                "args": {
+                    "hardPodAffinityWeight": 70,
+                    "ignorePreferredTermsOfExistingPods": True,
+                },
+            },
+            {
+                "name": "NodeAffinity",
+                "args": {
+                    "addedAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "weight": 4,
+                                "preference": {
+                                    "matchExpressions": [
+                                        {"key": "disk", "operator": "DoesNotExist"}
+                                    ]
+                                },
+                            }
+                        ]
+                    }
+                },
+            },
+            {
+                "name": "PodTopologySpread",
+                "args": {
+                    "defaultingType": "List",
+                    "defaultConstraints": [
+                        {
+                            "maxSkew": 2,
+                            "topologyKey": "topology.kubernetes.io/zone",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "nodeAffinityPolicy": "Ignore",
+                            "nodeTaintsPolicy": "Honor",
                         }
                     ],
                 },

@@ -162,6 +162,35 @@ REFUSED: Final[list[tuple[list[Written], Written, tuple[str | int, ...]]]] = [
         ("leaderElection", "leaseDuration"),
     ),
     ([{}], {"clientConnection": {"burst": -1}}, ("clientConnection", "burst")),
+    ([{}], {"leaderElection": "off"}, ("leaderElection",)),
+    ([{}], {"delayCacheUntilActive": "1"}, ("delayCacheUntilActive",)),
+    ([{}], extender(ignorable=1), ("extenders", 0, "ignorable")),
+    ([{}], extender(managedResources=[{"name": []}]), ("managedResources", 0, "name")),
+    ([configured("InterPodAffinity", hardPodAffinityWeight="5")], {}, ("hardPodAffinityWeight",)),
+    ([configured("InterPodAffinity", hardPodAffinityWeight=True)], {}, ("hardPodAffinityWeight",)),
+    ([configured("NodeResourcesFit", ignoredResources="cpu")], {}, ("ignoredResources",)),
+    (
+        [{"plugins": {"filter": {"enabled": named("*")}}}],
+        {},
+        ("plugins", "filter", "enabled", 0, "name"),
+    ),
+    *(
+        (
+            [{"plugins": {point: {"enabled": named(plugin)}}}],
+            {},
+            ("plugins", point, "enabled", 0, "name"),
+        )
+        for point, plugin in (
+            ("preEnqueue", "NodePorts"),
+            ("preFilter", "TaintToleration"),
+            ("postFilter", "NodeResourcesFit"),
+            ("preScore", "ImageLocality"),
+            ("reserve", "NodePorts"),
+            ("preBind", "DefaultBinder"),
+            ("bind", "PrioritySort"),
+            ("postBind", "InterPodAffinity"),
+        )
+    ),
 ]
 """Each with the end of the path at which it is said."""
 

@@ -19,17 +19,10 @@ from reactive_desched.api.args import (
 )
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.node_scores import (
-    BALANCED_ALLOCATION_WEIGHT,
-    INTER_POD_AFFINITY_WEIGHT,
-    NODE_AFFINITY_WEIGHT,
-    RESOURCES_FIT_WEIGHT,
-    TAINT_TOLERATION_WEIGHT,
-    TOPOLOGY_SPREAD_WEIGHT,
     ScoreRules,
 )
 from reactive_desched.model.objects import DEFAULT_SCHEDULER, TopologySpreadConstraint
 from reactive_desched.model.scheduler_profile import (
-    FILTERS,
     INTER_POD_AFFINITY,
     NODE_AFFINITY,
     NODE_RESOURCES_FIT,
@@ -40,7 +33,8 @@ from reactive_desched.model.scheduler_profile import (
 )
 from reactive_desched.policy.settings.scheduler_arguments import (
     ARGUMENTS,
-    UNREAD_SCORING_ARGUMENTS,
+    BalancedAllocationConfig,
+    InterPodAffinityConfig,
     NodeAffinityConfig,
     NodeResourcesFitConfig,
     PodTopologySpreadConfig,
@@ -57,6 +51,13 @@ from reactive_desched.policy.settings.scheduler_checks import (
     model_errors,
     repeated,
 )
+from reactive_desched.policy.settings.scheduler_plugins import (
+    ALL,
+    BALANCED_ALLOCATION,
+    PLUGINS,
+    PLUGINS_OF,
+    SchedulerPlugins,
+)
 from reactive_desched.primitives.hints import quote, sole_near_name
 
 KIND: Final = "KubeSchedulerConfiguration"
@@ -67,134 +68,7 @@ DEFAULT_POD_MAX_BACKOFF_S: Final = 10
 MAX_CONFIGURATIONS: Final = 20
 MAX_PROFILES: Final = 50
 
-_ALL: Final = "*"
-_NOT_FILTERS: Final = frozenset(
-    {
-        "DefaultBinder",
-        "DefaultPreemption",
-        "GangScheduling",
-        "ImageLocality",
-        "NodeName",
-        "NodeResourcesBalancedAllocation",
-        "PrioritySort",
-        "SchedulingGates",
-    }
-)
-"""The other plugins of the kube-scheduler, which node fit has no filter of."""
-
-_PLUGINS: Final = FILTERS | _NOT_FILTERS
-
-_BELONG: Final[Mapping[str, frozenset[str]]] = {
-    "filter": FILTERS | {"NodeName"},
-    "score": frozenset(
-        {
-            "DynamicResources",
-            "ImageLocality",
-            "InterPodAffinity",
-            "NodeAffinity",
-            "NodeResourcesBalancedAllocation",
-            "NodeResourcesFit",
-            "PodTopologySpread",
-            "TaintToleration",
-            "VolumeBinding",
-        }
-    ),
-}
-"""The kube-scheduler's plugins that filter, and those that score."""
-
-BALANCED_ALLOCATION: Final = "NodeResourcesBalancedAllocation"
-
-SCORE_WEIGHTS: Final[Mapping[str, int]] = {
-    BALANCED_ALLOCATION: BALANCED_ALLOCATION_WEIGHT,
-    "ImageLocality": 1,
-    INTER_POD_AFFINITY: INTER_POD_AFFINITY_WEIGHT,
-    NODE_AFFINITY: NODE_AFFINITY_WEIGHT,
-    NODE_RESOURCES_FIT: RESOURCES_FIT_WEIGHT,
-    POD_TOPOLOGY_SPREAD: TOPOLOGY_SPREAD_WEIGHT,
-    TAINT_TOLERATION: TAINT_TOLERATION_WEIGHT,
-}
-"""The plugins that score nodes by default, each with its weight."""
-
 A = TypeVar("A", bound=BaseModel)
-
-
-class PluginReference(Section):
-    """A plugin that a profile enables or disables."""
-
-    name: Annotated[str, Field(min_length=1)] = Field(
-        description="The plugin; `*` in `disabled`: all that are enabled by default."
-    )
-    weight: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
-        default=0, description="Of its score; 0: 1."
-    )
-
-
-class PluginSet(Section):
-    """The plugins of one extension point that a profile switches on and off."""
-
-    enabled: tuple[PluginReference, ...] = Field(default=(), description="Plugins to run as well.")
-    disabled: tuple[PluginReference, ...] = Field(default=(), description="Plugins not to run.")
-
-    @property
-    def added(self) -> frozenset[str]:
-        """The names of the plugins to run as well."""
-        return frozenset(each.name for each in self.enabled)
-
-    def remove_from(self, names: frozenset[str]) -> frozenset[str]:
-        """Return the names without those that are disabled."""
-        removed = {each.name for each in self.disabled}
-        return frozenset() if _ALL in removed else names - removed
-
-
-_NO_PLUGINS: Final = PluginSet.model_construct()
-
-
-class SchedulerPlugins(Section):
-    """The plugins of a profile, by extension point.
-
-    Node fit goes by `multiPoint` and `filter`, and which node is taken first by `multiPoint` and
-    `score`.
-    """
-
-    multi_point: PluginSet = Field(default=_NO_PLUGINS, description="At all extension points.")
-    pre_enqueue: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    queue_sort: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    placement_generate: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    placement_score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    pre_filter: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    filter: PluginSet = Field(default=_NO_PLUGINS, description="The filters.")
-    post_filter: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    pre_score: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    score: PluginSet = Field(default=_NO_PLUGINS, description="The scores, with their weights.")
-    reserve: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    permit: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    pre_bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-    post_bind: PluginSet = Field(default=_NO_PLUGINS, description="Not used.")
-
-    @property
-    def filters(self) -> frozenset[str]:
-        """The filters that run, as the kube-scheduler merges both extension points."""
-        return self._at(self.filter, FILTERS) & FILTERS
-
-    @property
-    def score_weights(self) -> Mapping[str, int]:
-        """The plugins that score nodes, each with its weight, merged as the kube-scheduler does."""
-        written = {
-            each.name: each.weight or 1
-            for plugins in (self.multi_point, self.score)  # what is written at score counts
-            for each in plugins.enabled
-        }
-        names = self._at(self.score, frozenset(SCORE_WEIGHTS))
-        return {name: written.get(name) or SCORE_WEIGHTS.get(name, 1) for name in names}
-
-    def running(self, point: PluginSet, own: str) -> frozenset[str]:
-        """Return what may run at a point of which the kube-scheduler has one plugin by default."""
-        return self._at(point, frozenset({own})) - (_PLUGINS - {own})
-
-    def _at(self, point: PluginSet, by_default: frozenset[str]) -> frozenset[str]:
-        everywhere = self.multi_point.remove_from(by_default) | self.multi_point.added
-        return point.remove_from(everywhere) | point.added
 
 
 class SchedulerPluginConfig(Section):
@@ -251,10 +125,9 @@ class SchedulerProfileSettings(Section):
 
     def profile(self, *, has_extenders: bool) -> SchedulerProfile:
         """Return what node fit is built from."""
-        affinity = self._args(NodeAffinityConfig, "NodeAffinity")
-        resources = self._args(NodeResourcesFitConfig, "NodeResourcesFit")
-        added = affinity.added_affinity
-        unknown = tuple(self._unknown_scores(affinity, has_extenders=has_extenders))
+        added = self._args(NodeAffinityConfig, NODE_AFFINITY).added_affinity
+        resources = self._args(NodeResourcesFitConfig, NODE_RESOURCES_FIT)
+        unknown = tuple(self._unknown_scores(has_extenders=has_extenders))
         return SchedulerProfile(
             self.scheduler_name,
             self.plugins.filters,
@@ -262,7 +135,7 @@ class SchedulerProfileSettings(Section):
             frozenset(resources.ignored_resources),
             frozenset(resources.ignored_resource_groups),
             tuple(self._not_known(has_extenders=has_extenders)),
-            None if unknown else self._scores(resources),
+            None if unknown else self._scores(),
             self._hard_constraints(),
             unknown,
         )
@@ -273,49 +146,45 @@ class SchedulerProfileSettings(Section):
     def _spread_args(self) -> PodTopologySpreadConfig:
         return self._args(PodTopologySpreadConfig, POD_TOPOLOGY_SPREAD)
 
-    def _unknown_scores(
-        self, affinity: NodeAffinityConfig, *, has_extenders: bool
-    ) -> Iterator[str]:
+    def _unknown_scores(self, *, has_extenders: bool) -> Iterator[str]:
         """Yield what decides which node is taken first, and node fit has no rule of."""
-        added, pre_score = affinity.added_affinity, self.plugins.pre_score
         if has_extenders:
             yield "extenders"
-        if self._spread_args().default_spread() is None:
-            yield "node policies or matchLabelKeys in defaultConstraints"
-        if foreign := sorted(self.plugins.score_weights.keys() - _PLUGINS):
+        if foreign := sorted(self.plugins.score_weights.keys() - PLUGINS):
             yield f"plugins {', '.join(foreign)}"
-        if pre_score.enabled or pre_score.disabled:
-            yield "plugins.preScore"
-        if added is not None and added.preferred_during_scheduling_ignored_during_execution:
-            yield "preferred addedAffinity"
-        for each in self.plugin_config:
-            unread = UNREAD_SCORING_ARGUMENTS.get(each.name, frozenset()) & each.args.keys()
-            yield from (f"{each.name}.{argument}" for argument in sorted(unread))
+        if unprepared := sorted(self.plugins.unprepared_scores):
+            yield f"{', '.join(unprepared)} without preScore"
 
-    def _scores(self, resources: NodeResourcesFitConfig) -> ScoreRules:
-        weights = self.plugins.score_weights
-        spread = self._spread_args().default_spread()
+    def _scores(self) -> ScoreRules:
+        weights, spread = self.plugins.score_weights, self._spread_args()
+        added = self._args(NodeAffinityConfig, NODE_AFFINITY).added_affinity
+        near = self._args(InterPodAffinityConfig, INTER_POD_AFFINITY)
         return ScoreRules(
-            resources.allocation,
+            self._args(NodeResourcesFitConfig, NODE_RESOURCES_FIT).allocation,
             weights.get(NODE_RESOURCES_FIT, 0),
             weights.get(BALANCED_ALLOCATION, 0),
             weights.get(TAINT_TOLERATION, 0),
             weights.get(NODE_AFFINITY, 0),
             weights.get(INTER_POD_AFFINITY, 0),
             weights.get(POD_TOPOLOGY_SPREAD, 0),
-            spread or (),
+            self._args(BalancedAllocationConfig, BALANCED_ALLOCATION).balanced,
+            () if added is None else added.preferred,
+            near.hard_pod_affinity_weight,
+            near.ignore_preferred_terms_of_existing_pods,
+            spread.default_spread,
+            spread_needs_labels=spread.is_list,
         )
 
     def _not_known(self, *, has_extenders: bool) -> Iterator[str]:
         """Yield what may reject nodes, and node fit has no rule of."""
         if has_extenders:
             yield "extenders"
-        if any(each.match_label_keys for each in self._spread_args().default_constraints):
-            yield "matchLabelKeys in defaultConstraints"
+        if unprepared := sorted(self.plugins.unprepared_filters):
+            yield f"{', '.join(unprepared)} without preFilter"
         if self._hard_constraints():
             yield "default constraints of Services' pods"
         added = self.plugins.multi_point.added | self.plugins.filter.added
-        if foreign := sorted(added - _PLUGINS):
+        if foreign := sorted(added - PLUGINS):
             yield f"plugins {', '.join(foreign)}"
 
     def _args(self, model: type[A], name: str) -> A:
@@ -330,10 +199,7 @@ class SchedulerProfileSettings(Section):
         for point, plugins in self.plugins:
             for which in ("enabled", "disabled"):
                 for number, each in enumerate(getattr(plugins, which)):
-                    if (
-                        each.name in _PLUGINS
-                        or (near := sole_near_name(each.name, _PLUGINS)) is None
-                    ):
+                    if each.name in PLUGINS or (near := sole_near_name(each.name, PLUGINS)) is None:
                         continue
                     yield FieldError(
                         f"{quote(each.name)} is no plugin",
@@ -349,7 +215,12 @@ class SchedulerProfileSettings(Section):
             path = ("plugins", file_key(point), "enabled")
             yield from repeated((each.name for each in plugins.enabled), path, "name")
             for number, each in enumerate(plugins.enabled):
-                if each.name in _PLUGINS - _BELONG.get(point, _PLUGINS):
+                if each.name == ALL:
+                    message, hint = "* stands for all plugins in disabled alone", "name each plugin"
+                    yield FieldError(
+                        message, hint, (*path, number, "name"), rule=Rule.UNKNOWN_PLUGIN
+                    )
+                if each.name in PLUGINS - PLUGINS_OF.get(point, PLUGINS):
                     message = f"{each.name} is no plugin of {file_key(point)}"
                     hint = "remove it, or enable it at multiPoint"
                     yield FieldError(
@@ -413,8 +284,8 @@ class SchedulerConfiguration(Section):
         description="Programs that the scheduler asks as well; what they answer is not known here.",
     )
     parallelism: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Not used.")
-    leader_election: object = Field(default=None, description="Not used.")
-    client_connection: object = Field(default=None, description="Not used.")
+    leader_election: Mapping[str, object] | None = Field(default=None, description="Not used.")
+    client_connection: Mapping[str, object] | None = Field(default=None, description="Not used.")
     enable_profiling: StrictBool | None = Field(default=None, description="Not used.")
     enable_contention_profiling: StrictBool | None = Field(default=None, description="Not used.")
     percentage_of_nodes_to_score: Percentage | None = Field(default=None, description="Not used.")
@@ -422,7 +293,7 @@ class SchedulerConfiguration(Section):
         default=None, description="Not used."
     )
     pod_max_backoff_seconds: int | None = Field(default=None, description="Not used.")
-    delay_cache_until_active: bool | None = Field(default=None, description="Not used.")
+    delay_cache_until_active: StrictBool | None = Field(default=None, description="Not used.")
 
     @model_validator(mode="after")
     def _check(self) -> "SchedulerConfiguration":
@@ -433,7 +304,7 @@ class SchedulerConfiguration(Section):
         errors = [
             each
             for key, model, written in parts
-            if isinstance(written, Mapping)
+            if written is not None
             for each in prefixed(key, model_errors(model, written))
         ]
         raise_field_errors((*errors, *extender_errors(self.extenders), *self._errors()))

@@ -1,4 +1,4 @@
-"""The arguments of the kube-scheduler's plugins that filter nodes, and that node fit follows.
+"""The arguments of the kube-scheduler's plugins that node fit follows, in its filters and scores.
 
 They stand in a profile of a KubeSchedulerConfiguration (v1), and are read as strictly as by it.
 """
@@ -12,17 +12,24 @@ from pydantic import Field, model_validator
 from reactive_desched.api.args import FieldError, Section, raise_field_errors
 from reactive_desched.api.rules import Rule
 from reactive_desched.model.labels import Requirement, label_key_error
-from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm, PreferredTerm
 from reactive_desched.model.node_scores import (
-    DEFAULT_SPREAD,
+    DEFAULT_SCORES,
     REQUESTED_TO_CAPACITY_RATIO,
+    SCORED_RESOURCES,
     SPREADING,
     Allocation,
 )
 from reactive_desched.model.objects import TopologySpreadConstraint
-from reactive_desched.model.scheduler_profile import POD_TOPOLOGY_SPREAD
+from reactive_desched.model.scheduler_profile import (
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_RESOURCES_FIT,
+    POD_TOPOLOGY_SPREAD,
+)
 from reactive_desched.model.spread import HONOR
-from reactive_desched.policy.settings.scheduler_checks import TypedArgs, repeated
+from reactive_desched.policy.settings.scheduler_checks import Percentage, TypedArgs, repeated
+from reactive_desched.policy.settings.scheduler_plugins import BALANCED_ALLOCATION
 from reactive_desched.primitives.hints import quote
 
 
@@ -63,8 +70,14 @@ class AddedAffinity(Section):
         default=None, description="What a node must match."
     )
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodeTerm, ...] = Field(
-        default=(), description="Not used."
+        default=(), description="What it is liked for."
     )
+
+    @property
+    def preferred(self) -> tuple[PreferredTerm, ...]:
+        """The terms that a node is liked for, each with its weight."""
+        written = self.preferred_during_scheduling_ignored_during_execution
+        return tuple(PreferredTerm(each.weight, _term(each.preference)) for each in written)
 
     def selector(self) -> NodeSelector | None:
         """Return what a node must match; None for any."""
@@ -204,7 +217,10 @@ class NodeResourcesFitConfig(TypedArgs):
 
 
 class DefaultConstraint(Section):
-    """A spread constraint of pods that declare none; which pods it counts follows from the pod."""
+    """A spread constraint of pods that declare none; which pods it counts follows from the pod.
+
+    So `matchLabelKeys` change nothing, as in the kube-scheduler.
+    """
 
     max_skew: Annotated[int, Field(ge=1)]
     topology_key: Annotated[str, Field(min_length=1)]
@@ -231,12 +247,6 @@ class DefaultConstraint(Section):
             node_taints_policy=self.node_taints_policy or "Ignore",
         )
 
-    @property
-    def is_plain(self) -> bool:
-        """Say whether nodes count for it as for a constraint that says nothing of them."""
-        counts_all = self.node_affinity_policy != "Ignore" and self.node_taints_policy != "Honor"
-        return counts_all and not self.match_label_keys
-
 
 class PodTopologySpreadConfig(TypedArgs):
     """The arguments of PodTopologySpread."""
@@ -251,17 +261,20 @@ class PodTopologySpreadConfig(TypedArgs):
 
     @property
     def hard_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
-        """Return what keeps pods off nodes that declare no constraint."""
+        """Return what keeps pods that declare no constraint off nodes."""
         return tuple(each.constraint for each in self.default_constraints if each.is_hard)
 
-    def default_spread(self) -> tuple[tuple[str, int], ...] | None:
-        """Return what pods without constraints are spread by; None where we lack a rule of it."""
-        if self.defaulting_type == "System":
-            return DEFAULT_SPREAD
-        if not all(each.is_plain for each in self.default_constraints):
-            return None
-        soft = (each for each in self.default_constraints if not each.is_hard)
-        return tuple((each.topology_key, each.max_skew) for each in soft)
+    @property
+    def is_list(self) -> bool:
+        """Say whether the constraints take the place of the kube-scheduler's own."""
+        return self.defaulting_type == "List"
+
+    @property
+    def default_spread(self) -> tuple[TopologySpreadConstraint, ...]:
+        """The soft constraints of pods that declare none."""
+        if not self.is_list:
+            return DEFAULT_SCORES.default_spread
+        return tuple(each.constraint for each in self.default_constraints if not each.is_hard)
 
     def _errors(self) -> Iterator[FieldError]:
         if self.default_constraints and self.defaulting_type == "System":
@@ -281,18 +294,44 @@ class PodTopologySpreadConfig(TypedArgs):
                 yield FieldError(error, "", path, rule=Rule.NOT_A_NAME)
 
 
+class InterPodAffinityConfig(TypedArgs):
+    """The arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: Percentage = DEFAULT_SCORES.hard_pod_affinity
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class BalancedResource(Section):
+    """A resource of NodeResourcesBalancedAllocation; its weight is 1."""
+
+    name: Annotated[str, Field(min_length=1)]
+    weight: Literal[0, 1] = 1
+
+
+class BalancedAllocationConfig(TypedArgs):
+    """The arguments of NodeResourcesBalancedAllocation."""
+
+    resources: tuple[BalancedResource, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> "BalancedAllocationConfig":
+        names = [each.name for each in self.resources]
+        raise_field_errors(repeated(names, ("resources",), "name"))
+        return self
+
+    @property
+    def balanced(self) -> tuple[str, ...]:
+        """The resources that are weighed against each other; none written, cpu and memory."""
+        return tuple(each.name for each in self.resources) or SCORED_RESOURCES
+
+
 ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
-    "NodeAffinity": NodeAffinityConfig,
-    "NodeResourcesFit": NodeResourcesFitConfig,
+    INTER_POD_AFFINITY: InterPodAffinityConfig,
+    NODE_AFFINITY: NodeAffinityConfig,
+    NODE_RESOURCES_FIT: NodeResourcesFitConfig,
+    BALANCED_ALLOCATION: BalancedAllocationConfig,
     POD_TOPOLOGY_SPREAD: PodTopologySpreadConfig,
 }
-
-
-UNREAD_SCORING_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
-    "InterPodAffinity": frozenset({"hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods"}),
-    "NodeResourcesBalancedAllocation": frozenset({"resources"}),
-}
-"""The arguments that change the scores of nodes and are not read."""
 
 
 def _terms(required: RequiredAffinity) -> Iterator[NodeSelectorTerm]:

@@ -4,6 +4,7 @@ A file that it would refuse is refused here, by the rules of `ValidateKubeSchedu
 and of its plugins in 1.36.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -57,32 +58,6 @@ class _DefaultPreemption(TypedArgs):
         return self
 
 
-class _InterPodAffinity(TypedArgs):
-    """The arguments of InterPodAffinity."""
-
-    hard_pod_affinity_weight: Percentage = 1
-    ignore_preferred_terms_of_existing_pods: bool = False
-
-
-class _BalancedResource(Section):
-    """A resource of NodeResourcesBalancedAllocation; its weight is 1."""
-
-    name: Annotated[str, Field(min_length=1)]
-    weight: Literal[0, 1] = 1
-
-
-class _BalancedAllocation(TypedArgs):
-    """The arguments of NodeResourcesBalancedAllocation."""
-
-    resources: tuple[_BalancedResource, ...] = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> "_BalancedAllocation":
-        names = [each.name for each in self.resources]
-        raise_field_errors(repeated(names, ("resources",), "name"))
-        return self
-
-
 class _VolumeBinding(TypedArgs):
     """The arguments of VolumeBinding; its shape needs a feature that is off by default."""
 
@@ -108,8 +83,6 @@ class _DynamicResources(TypedArgs):
 UNREAD_ARGUMENTS: Final[Mapping[str, type[TypedArgs]]] = {
     "DefaultPreemption": _DefaultPreemption,
     "DynamicResources": _DynamicResources,
-    "InterPodAffinity": _InterPodAffinity,
-    "NodeResourcesBalancedAllocation": _BalancedAllocation,
     "VolumeBinding": _VolumeBinding,
 }
 """The arguments of the kube-scheduler's plugins that are checked and not used."""
@@ -246,7 +219,7 @@ def _too_short(key: str, least: str, *, at_least: bool = False) -> FieldError:
 def extender_errors(extenders: Iterable[Mapping[str, object]]) -> Iterator[FieldError]:
     """Yield what is wrong in extenders, each at its place below the configuration."""
     binders = 0
-    seen: set[object] = set()
+    seen: set[str] = set()
     for number, each in enumerate(extenders):
         yield from prefixed("extenders", prefixed(number, model_errors(_Extender, each)))
         binders += bool(each.get("bindVerb"))
@@ -257,9 +230,11 @@ def extender_errors(extenders: Iterable[Mapping[str, object]]) -> Iterator[Field
         resources = each.get("managedResources")
         for managed, resource in enumerate(resources if isinstance(resources, list) else ()):
             name = resource.get("name") if isinstance(resource, dict) else None
+            if not isinstance(name, str):
+                continue  # which the model refuses
             if name in seen:
                 place = ("extenders", number, "managedResources", managed, "name")
-                yield _repeated(str(name), place)
+                yield _repeated(name, place)
             seen.add(name)
 
 
@@ -280,7 +255,7 @@ def _repeated(name: str, path: tuple[str | int, ...]) -> FieldError:
 def model_errors(model: type[BaseModel], written: Mapping[str, object]) -> Iterable[FieldError]:
     """Return what is wrong in a value by its model, each at its place below the value."""
     try:
-        model.model_validate(written)
+        model.model_validate_json(json.dumps(written), strict=True)  # so lists are taken for tuples
     except ValidationError as error:
         found = error.errors(include_url=False)
         return [each for problem in found for each in _as_field_errors(model, problem)]
@@ -309,6 +284,21 @@ def _as_field_errors(
             at_key=True,
         )
     else:
-        message = str(problem["msg"])
-        message = message[:1].lower() + message[1:]
-        yield FieldError(message, "", path, rule=Rule.WRONG_TYPE)
+        yield FieldError(_in_words(problem), "", path, rule=Rule.WRONG_TYPE)
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:  # as above
+    if problem["type"] == "missing":
+        return "is required"
+    message, value = str(problem["msg"]), problem["input"]
+    message = message.replace("Input should be", "must be")
+    message = message[:1].lower() + message[1:]
+    return f"{message}, not {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return f"the text {quote(value)}"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a mapping"
+    return json.dumps(value)

@@ -22,7 +22,9 @@ from reactive_desched.state.indexes.topology_domains import TopologyDomains, top
 WeightedTerm = tuple[int, PodAffinityTerm]
 """A term with its weight, which is negative for anti-affinity."""
 
-_TermKey = tuple[str, int]
+_TermKey = tuple[str, int, bool]
+"""A topology key, a weight, and whether the affinity is required: then the weight is the number of
+equal terms."""
 
 
 class _Declared:
@@ -45,14 +47,20 @@ class PodAttraction(Index):
         for pod in cluster.store(Pod):
             self.on_pod(None, pod)
 
-    def pull(self, pod: Pod) -> Mapping[str, Mapping[str, int]]:
-        """Sum the weights of the terms that match a pod, by topology key and value."""
+    def pull(
+        self, pod: Pod, hard_weight: int = HARD_POD_AFFINITY_WEIGHT
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Sum the weights of the terms that match a pod, by topology key and value.
+
+        A term of required affinity weighs `hard_weight`.
+        """
         found: dict[str, Counter[str]] = {}
         for query in self._queries.queries_matching(pod):
-            for (key, weight), declared in self._declared.get(query, {}).items():
+            for (key, weight, is_hard), declared in self._declared.get(query, {}).items():
                 sums = found.setdefault(key, Counter())
+                each = weight * hard_weight if is_hard else weight
                 for value in declared.owners.values():
-                    sums[value] += weight * declared.owners.count(value)
+                    sums[value] += each * declared.owners.count(value)
         return found
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> tuple[()]:
@@ -122,20 +130,23 @@ class PodAttraction(Index):
 
     def _keys(self, pod: Pod) -> Iterable[tuple[SelectorQuery, _TermKey]]:
         """Return a pod's terms, each once; equal ones add up."""
-        weights: Counter[tuple[SelectorQuery, str]] = Counter()
-        for weight, term in weighted_terms(pod):
+        weights: Counter[tuple[SelectorQuery, str, bool]] = Counter()
+        for weight, term, is_hard in _terms(pod):
             if (selector := scheduler_selector(term, pod.labels)) is not None:
                 scope = scheduler_scope(term, pod.namespace)
                 query = self._queries.get_or_create(scope, selector)
-                weights[query, term.topology_key] += weight
-        return [(query, (key, weight)) for (query, key), weight in weights.items()]
+                weights[query, term.topology_key, is_hard] += weight
+        return [
+            (query, (key, weight, is_hard)) for (query, key, is_hard), weight in weights.items()
+        ]
 
 
-def weighted_terms(pod: Pod) -> Iterator[WeightedTerm]:
-    """Return the terms by which a pod that is there draws others, or repels them."""
+def _terms(pod: Pod) -> Iterator[tuple[int, PodAffinityTerm, bool]]:
+    """Yield the terms by which a pod that is there draws others, and whether each is required."""
     for term in pod.spec.pod_affinity:
-        yield HARD_POD_AFFINITY_WEIGHT, term
-    yield from preferred_terms(pod)
+        yield 1, term, True
+    for weight, term in preferred_terms(pod):
+        yield weight, term, False
 
 
 def preferred_terms(pod: Pod) -> Iterator[WeightedTerm]:
@@ -156,10 +167,7 @@ def _declares_alike(old: Pod, new: Pod) -> bool:
                 a is b for a, b in zip(_groups_of_terms(old), _groups_of_terms(new), strict=True)
             )
         )
-        and (
-            old.labels is new.labels
-            or not depend_on_labels(term for _, term in weighted_terms(new))
-        )
+        and (old.labels is new.labels or not depend_on_labels(term for _, term, _ in _terms(new)))
     )
 
 

@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from reactive_desched.api.args import FieldError
+from reactive_desched.model.labels import Requirement
+from reactive_desched.model.node_affinity import NodeSelectorTerm, PreferredTerm
 from reactive_desched.model.node_scores import Allocation, ScoreRules
-from reactive_desched.model.objects import PodSpec
+from reactive_desched.model.objects import PodSpec, TopologySpreadConstraint
 from reactive_desched.model.scheduler_profile import FILTERS, SchedulerProfile
 from reactive_desched.policy.settings.scheduler import SchedulerSettings
 from tests.support.golden import Golden
@@ -37,6 +39,7 @@ PREFERRED = {
     "weight": 1,
     "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
 }
+LIKED = PreferredTerm(1, NodeSelectorTerm((Requirement("disk", "Exists"),)))
 NEEDED = ("PrioritySort", "DefaultBinder")
 """A scheduler has one plugin that sorts its queue, and one that binds."""
 
@@ -178,7 +181,7 @@ ONLY_RESOURCES = ScoreRules(
         ),
         pytest.param(
             configured("PodTopologySpread", defaultingType="List"),
-            replace(ScoreRules(), default_spread=()),
+            replace(ScoreRules(), default_spread=(), spread_needs_labels=True),
             id="spread by nothing",
         ),
         pytest.param(
@@ -187,17 +190,35 @@ ONLY_RESOURCES = ScoreRules(
                 defaultingType="List",
                 defaultConstraints=[spread("rack"), spread("zone", "DoNotSchedule")],
             ),
-            replace(ScoreRules(), default_spread=(("rack", 2),)),
+            replace(
+                ScoreRules(),
+                default_spread=(TopologySpreadConstraint(2, "rack", "ScheduleAnyway"),),
+                spread_needs_labels=True,
+            ),
             id="spread by others",
         ),
         pytest.param(
             configured(
                 "PodTopologySpread",
                 defaultingType="List",
-                defaultConstraints=[spread("rack", nodeTaintsPolicy="Honor")],
+                defaultConstraints=[
+                    spread("rack", nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
+                ],
             ),
-            None,
-            id="spread by a rule that is lacking here",
+            replace(
+                ScoreRules(),
+                default_spread=(
+                    TopologySpreadConstraint(
+                        2,
+                        "rack",
+                        "ScheduleAnyway",
+                        node_affinity_policy="Ignore",
+                        node_taints_policy="Honor",
+                    ),
+                ),
+                spread_needs_labels=True,
+            ),
+            id="spread among some nodes",
         ),
         pytest.param(
             {"plugins": {"score": {"enabled": named("Mine")}}}, None, id="a plugin of their own"
@@ -206,14 +227,31 @@ ONLY_RESOURCES = ScoreRules(
             {"plugins": {"preScore": {"disabled": named("*")}}}, None, id="what scores need is off"
         ),
         pytest.param(
-            configured("InterPodAffinity", hardPodAffinityWeight=5), None, id="an unread argument"
+            configured("InterPodAffinity", hardPodAffinityWeight=5),
+            replace(ScoreRules(), hard_pod_affinity=5),
+            id="required affinity of others weighs more",
+        ),
+        pytest.param(
+            configured("InterPodAffinity", ignorePreferredTermsOfExistingPods=True),
+            replace(ScoreRules(), ignore_others_affinity=True),
+            id="affinity of others does not count",
+        ),
+        pytest.param(
+            configured("NodeResourcesBalancedAllocation", resources=named("cpu", "example.com/x")),
+            replace(ScoreRules(), balanced=("cpu", "example.com/x")),
+            id="other resources are balanced",
+        ),
+        pytest.param(
+            configured("NodeResourcesBalancedAllocation", resources=[]),
+            ScoreRules(),
+            id="no resources stand for the default ones",
         ),
         pytest.param(
             configured(
                 "NodeAffinity",
                 addedAffinity={"preferredDuringSchedulingIgnoredDuringExecution": [PREFERRED]},
             ),
-            None,
+            replace(ScoreRules(), added_preferred=(LIKED,)),
             id="preferred nodes of all pods",
         ),
         pytest.param(
@@ -367,18 +405,24 @@ def test_what_the_kube_scheduler_takes_is_taken(more: Written) -> None:
     [
         ({}, {}, ()),
         ({}, extender(), ("extenders",)),
-        (
-            configured("InterPodAffinity", hardPodAffinityWeight=5),
-            {},
-            ("InterPodAffinity.hardPodAffinityWeight",),
-        ),
-        (
-            configured("NodeResourcesBalancedAllocation", resources=named("cpu")),
-            {},
-            ("NodeResourcesBalancedAllocation.resources",),
-        ),
         ({"plugins": {"score": {"enabled": named("Mine")}}}, {}, ("plugins Mine",)),
-        ({"plugins": {"preScore": {"disabled": named("*")}}}, {}, ("plugins.preScore",)),
+        ({"plugins": {"preScore": {"enabled": named("NodeAffinity")}}}, {}, ()),
+        ({"plugins": {"preScore": {"disabled": named("NodeResourcesFit")}}}, {}, ()),
+        (
+            {"plugins": {"preScore": {"disabled": named("*")}}},
+            {},
+            ("InterPodAffinity, PodTopologySpread, TaintToleration without preScore",),
+        ),
+        (
+            {
+                "plugins": {
+                    "preScore": {"disabled": named("*")},
+                    "score": {"disabled": named("*"), "enabled": named("NodeResourcesFit")},
+                }
+            },
+            {},
+            (),
+        ),
     ],
 )
 def test_what_is_not_known_of_scores_is_named(
