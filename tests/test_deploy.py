@@ -22,6 +22,7 @@ from reactive_desched.sim.resources import RESOURCES as SIMULATED
 from reactive_desched.sim.tables import columns
 from reactive_desched.sinks.kube_events import own_pod
 from reactive_desched.state.resources import (
+    GANG_RESOURCES,
     MIGRATION_RESOURCES,
     RESERVATION_RESOURCES,
     RESOURCES,
@@ -196,8 +197,8 @@ def test_every_folder_creates_the_base_and_one_way_of_running(
 
 def test_the_role_grants_the_watched_kinds_measured_use_evictions_and_events_alone() -> None:
     reading = {
-        (WATCHED_KINDS[resource].group, resource, verb)
-        for resource in RESOURCES
+        (WATCHED_KINDS[resource].group, WATCHED_KINDS[resource].plural, verb)
+        for resource in (*RESOURCES, *GANG_RESOURCES)
         for verb in verbs(WATCHED_KINDS[resource])
     }
     events = {("events.k8s.io", "events", verb) for verb in ("create", "patch")}
@@ -209,8 +210,8 @@ def test_the_role_grants_the_watched_kinds_measured_use_evictions_and_events_alo
 
 def test_every_watched_kind_can_be_listed_and_watched_and_pods_can_be_read() -> None:
     reading = {
-        (WATCHED_KINDS[resource].group, resource, verb)
-        for resource in RESOURCES
+        (WATCHED_KINDS[resource].group, WATCHED_KINDS[resource].plural, verb)
+        for resource in (*RESOURCES, *GANG_RESOURCES)
         for verb in ("list", "watch")
     }
 

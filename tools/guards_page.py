@@ -6,7 +6,11 @@ from reactive_desched.gate.guards import GUARDS
 from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.gangs import GANG_SYSTEMS
 from reactive_desched.model.node_marks import NODE_MARK_GROUPS, SYSTEM_LABELS
+from reactive_desched.model.pod_groups import KubernetesWorkload
 from reactive_desched.policy.settings.guards import GuardName, GuardSettings
+from reactive_desched.state.kinds.pod_groups import POD_GROUP_KINDS
+from reactive_desched.state.kinds.priority_class import PRIORITY_CLASS
+from reactive_desched.state.resources import AnyWatchedKind
 from tools.declared import declared
 
 _DEFAULTS: Final = GuardSettings.model_construct()
@@ -115,6 +119,16 @@ The first of these that a pod has names its group, as a label or as an annotatio
 
 A group that Volcano makes for the plain pods of one owner (`podgroup-…`, without `group-min-member`), one that Kueue marks as `pod-group-serving`, and KAI's of plain replicas are groups in name only.
 
+### What PodGroups say
+
+These objects say more of a gang; each kind is watched while there are pods of such gangs.
+
+| kind | read of it |
+|---|---|
+{pod_groups}
+
+The object counts before what stands on the pods. Where there is none, or none may be read, a gang stays or leaves as a whole.
+
 Next: [every step before an eviction](../explain/safety.md), [settings](settings.md), [reasons](reasons.md).
 """  # noqa: E501 -- a sentence of the page per line
 
@@ -149,6 +163,7 @@ def guards_page() -> str:
         guards="\n".join(guards),
         marks="\n".join(marks),
         gangs="\n".join(gangs),
+        pod_groups="\n".join(map(_pod_group_row, POD_GROUP_KINDS)),
         sources="\n".join(f"- {source}: {', '.join(keys)}" for source, keys in sources.items()),
         first=next(guard.name for guard in GUARDS if guard.name == GuardName.DO_NOT_EVICT),
         other_taints=_duration(times.other_taints_s),
@@ -160,6 +175,16 @@ def guards_page() -> str:
         absent=_duration(times.absent_nodes_s),
         system=", ".join(f"`{pattern}`" for pattern in SYSTEM_LABELS),
     )
+
+
+def _pod_group_row(kind: AnyWatchedKind) -> str:
+    if kind.record is KubernetesWorkload:
+        read = "`podGroups`: `policy` of each"
+    elif kind.group == PRIORITY_CLASS.group:
+        read = "`schedulingPolicy`, `disruptionMode`"
+    else:
+        read = "`minMember`"
+    return f"| {kind.kind} of `{kind.api_version}` | {read} |"
 
 
 def _duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from reactive_desched.controller.asked_kinds import ALWAYS_ASKED
 from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import (
+    GANG_RESOURCES,
     PLAN_RESOURCES,
     RESOURCES,
     WATCHED_KINDS,
@@ -56,6 +57,7 @@ def watched_kinds_page() -> str:
         *map(_row, WATCHED_KINDS.values()),
         "",
         "Of ReplicaSets only the metadata is requested.",
+        "The PodGroups and Workloads of gangs are watched while pods of such gangs are there.",
         "Migration jobs are watched where the settings have them, with the rights of",
         "[deploy/migration](../../deploy/migration/rbac.yaml), and devices with those of",
         "[deploy/devices](../../deploy/devices/rbac.yaml); [how](../howto/devices.md).",
@@ -76,23 +78,25 @@ def _row(kind: AnyWatchedKind) -> str:
 
 def verbs(kind: AnyWatchedKind) -> tuple[str, ...]:
     """Return the verbs that the controller's role grants for a kind."""
-    return ("list", "watch") if kind.purpose is Purpose.OWNERS else ("get", "list", "watch")
+    is_optional = kind.purpose in (Purpose.OWNERS, Purpose.GANGS)
+    return ("list", "watch") if is_optional else ("get", "list", "watch")
 
 
 def _rbac_rules() -> Iterator[str]:
     def grant(kind: AnyWatchedKind) -> tuple[str, tuple[str, ...]]:
         return kind.group, verbs(kind)
 
-    always = (WATCHED_KINDS[resource] for resource in RESOURCES)
+    always = (WATCHED_KINDS[resource] for resource in (*RESOURCES, *GANG_RESOURCES))
     for (group, words), kinds in groupby(sorted(always, key=grant), grant):
         shown = group or '""'
         yield f"  - apiGroups: [{shown}]\n"
-        yield f"    resources: [{', '.join(sorted(kind.resource for kind in kinds))}]\n"
+        yield f"    resources: [{', '.join(sorted({kind.plural for kind in kinds}))}]\n"
         yield f"    verbs: [{', '.join(words)}]\n"
 
 
 def _security_sentence() -> str:
-    *names, last = [f"`{resource}`" for resource in RESOURCES]
+    read = {WATCHED_KINDS[resource].plural for resource in (*RESOURCES, *GANG_RESOURCES)}
+    *names, last = [f"`{plural}`" for plural in sorted(read)]
     return f"read {', '.join(names)} and {last},\n"
 
 
@@ -132,7 +136,7 @@ def _beyond_upstream() -> list[str]:
 
 def _is_built_in(kind: AnyWatchedKind) -> bool:
     """Say whether every API server has the kind; kubectl refuses a role for one that is unknown."""
-    is_old = kind.purpose is not Purpose.DEVICES
+    is_old = kind.purpose not in (Purpose.DEVICES, Purpose.GANGS)
     return is_old and ("." not in kind.group or kind.group.endswith(".k8s.io"))
 
 

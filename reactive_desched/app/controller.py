@@ -50,7 +50,8 @@ from reactive_desched.journal.history import History, read_history
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.kube.client.session import Session
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import USAGE_RESOURCES, WATCHED_KINDS
+from reactive_desched.state.indexes.gangs import asks_for_gangs
+from reactive_desched.state.resources import GANG_RESOURCES, USAGE_RESOURCES, WATCHED_KINDS
 from reactive_desched.web.event_stream import EventStream
 from reactive_desched.web.server import Served
 
@@ -297,11 +298,15 @@ def _start_tasks(
     tasks.start_soon(parts.probe.run)
     # API server -> controller.apply
     for resource, reflector in parts.reflectors.items():
-        if resource not in USAGE_RESOURCES:
-            tasks.start_soon(reflector.run)
+        record = WATCHED_KINDS[resource].record
+        if resource in USAGE_RESOURCES:
+            followed = partial(controller.state.has_followers, record)
+        elif resource in GANG_RESOURCES:
+            followed = partial(asks_for_gangs, controller.state, record)
         else:
-            followed = partial(controller.state.has_followers, WATCHED_KINDS[resource].record)
-            tasks.start_soon(watch_while_followed, reflector, followed, SystemClock())
+            tasks.start_soon(reflector.run)
+            continue
+        tasks.start_soon(watch_while_followed, reflector, followed, SystemClock())
     # metrics-server, Prometheus -> samples -> controller.apply
     tasks.start_soon(parts.usage.run)
     # Prometheus, Alertmanager -> answers -> controller.pauses.take_answer

@@ -187,9 +187,10 @@ class UsagePolling:
 async def watch_while_followed(
     reflector: Reflector[Any], followed: Callable[[], bool], clock: Clock
 ) -> None:
-    """Watch a kind of measured use while an enabled plugin reads it; drop its objects after.
+    """Watch a kind while something reads it, and drop its objects after.
 
-    Agents report use every minute for each node: without a plugin that is traffic for nothing.
+    Agents report use every minute for each node: without a plugin that is traffic for nothing. And
+    few API servers serve the PodGroups of each system.
     """
     while True:
         reflector.stop()

@@ -19,7 +19,7 @@ from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.observer import Observer
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.primitives.wakeup import Wakeup
-from reactive_desched.state.resources import USAGE_RESOURCES
+from reactive_desched.state.resources import GANG_RESOURCES, USAGE_RESOURCES
 
 
 class Pipeline(Struct, frozen=True):
@@ -62,7 +62,7 @@ def build_pipeline(  # noqa: PLR0913 -- each is one edge of the pipeline, or a c
     worker = Worker(controller, evictions, work_available, observer, clock)
     handlers = {
         resource: ResourceEventHandler(resource, controller, worker, observer)
-        for resource in sorted({*to_sync, *USAGE_RESOURCES})
+        for resource in sorted({*to_sync, *USAGE_RESOURCES, *GANG_RESOURCES})
     }
     description = ControllerDescription(controller, clock, wall_clock)
     return Pipeline(handlers, controller, description, worker, evictions)

@@ -14,6 +14,7 @@ from reactive_desched.model.changes import Change
 from reactive_desched.model.objects import ClusterObject
 from reactive_desched.model.observer import Observer
 from reactive_desched.model.rights import Right, remedy_for, right_to_read
+from reactive_desched.state.kinds.kind import Purpose
 from reactive_desched.state.resources import WATCHED_KINDS
 
 _KEYS_PER_STEP: Final = 200
@@ -137,7 +138,9 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         right = self._missing_right(reason)
         remedy = remedy_for(reason, right)
         how = f"; {remedy}" if remedy else ""
-        if self._kind.holds_evictions or self._state.has_followers(self._kind.record):
+        is_read = self._kind.holds_evictions or self._state.has_followers(self._kind.record)
+        # Of the kinds of gangs an API server serves one or two: that it lacks the others is known.
+        if is_read and (right is not None or self._kind.purpose is not Purpose.GANGS):
             self._observer.on_resource_missing(self._resource, effect, reason + how)
         if self._kind.holds_evictions:
             status = PauseStatus(
@@ -150,7 +153,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         self._worker.wake()
 
     def _missing_right(self, reason: str) -> Right | None:
-        return right_to_read(self._kind.group, self._resource, reason)
+        return right_to_read(self._kind.group, self._kind.plural, reason)
 
     def mark_synced(self) -> None:
         """A watch is open; with a complete list the resource is in sync."""

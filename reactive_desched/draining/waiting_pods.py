@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.api.plugin import View
 from reactive_desched.model.findings import LOOKS_PER_SLICE
-from reactive_desched.model.gangs import Gang, gang_of, quorum_of
+from reactive_desched.model.gangs import Gang
 from reactive_desched.model.objects import Pod
 from reactive_desched.model.resources import CPU, MEMORY
 from reactive_desched.state.indexes.gangs import Gangs
@@ -61,11 +61,12 @@ def kind_of(pod: Pod) -> object:
 def waiting_pods(view: View) -> Generator[None, None, list[PodsToPlace]]:
     """Return all that wait, in steps; a gang is left out that is not complete."""
     found: list[PodsToPlace] = []
+    index = view.index(Gangs)
     gangs: dict[Gang, list[tuple[Pod, int]]] = {}
     for looked, (pod, since_s) in enumerate(view.index(UnschedulablePods).pods()):
         if looked % LOOKS_PER_SLICE == LOOKS_PER_SLICE - 1:
             yield
-        if (gang := gang_of(pod)) is None:
+        if (gang := index.of(pod)) is None:
             found.append(PodsToPlace((pod,), 1, since_s))
         else:
             gangs.setdefault(gang, []).append((pod, since_s))
@@ -85,8 +86,9 @@ def waiting_of(
     Where as many run as have to, each of the others waits by itself. Where it is not known how many
     have to, all that wait are needed.
     """
-    running = len(view.index(Gangs).pods_of(gang))
-    quorum = quorum_of(pod for pod, _ in members)
+    gangs = view.index(Gangs)
+    running = len(gangs.pods_of(gang))
+    quorum = gangs.quorum(gang, (pod for pod, _ in members))
     needed = len(members) if quorum is None else quorum - running
     if needed <= 0:
         return [PodsToPlace((pod,), 1, since_s) for pod, since_s in members]

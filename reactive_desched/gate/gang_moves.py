@@ -19,7 +19,7 @@ from reactive_desched.gate.rate_limits import RATE_LIMITED
 from reactive_desched.ledger.ledger import EvictionLedger
 from reactive_desched.model.decisions import Defer, GateReason, Refuse, WaitEnd, silent_end
 from reactive_desched.model.findings import GANG, Finding, GangMove, RequeueAfter
-from reactive_desched.model.gangs import Gang, gang_of
+from reactive_desched.model.gangs import Gang
 from reactive_desched.model.history import PastEviction
 from reactive_desched.model.move_cost import move_cost
 from reactive_desched.model.objects import Pod, PodKey
@@ -152,15 +152,16 @@ class GangMoves:
             return finding
         if finding.pod.has_ended or not settings.holds(GuardName.GANGS, finding.plugin):
             return finding
-        if (gang := gang_of(finding.pod)) is None:
+        gangs = self._view.index(Gangs)
+        if (gang := gangs.of(finding.pod)) is None:
             return finding
         if self._has_left_behind(gang, finding.pod):
             message = f"{finding.message}; others of {gang.title} have left, and it follows"
             details = {**finding.details, GANG: str(gang)}
             move = GangMove(gang, (finding.pod.uid,), is_rest=True)
             return replace(finding, message=message, details=details, gang=move)
-        others = [uid for uid in self._view.index(Gangs).pods_of(gang) if uid != finding.pod.uid]
-        if not others:
+        others = [uid for uid in gangs.pods_of(gang) if uid != finding.pod.uid]
+        if not others or gangs.spares(gang, finding.pod, self._leaves):
             return finding
         move = GangMove(gang, (finding.pod.uid, *others))
         pods = format_count(len(move.pods), "pod")
@@ -193,7 +194,7 @@ class GangMoves:
         leaving, `REST_S`.
         """
         there = self._view.pod(pod)
-        gang = None if there is None else gang_of(there)
+        gang = None if there is None else self._view.index(Gangs).of(there)
         if there is None or gang is None:
             return
         began = self._unfinished.get(str(gang))
@@ -343,6 +344,9 @@ class GangMoves:
         }
         found = {each.pod.uid: each for each in (finding, *companions)}
         self._unfinished[str(gang)] = _Unfinished(now, frozenset(found), found)
+
+    def _leaves(self, pod: PodKey) -> bool:
+        return self._ledger.current(pod) is not None
 
     def _cost(self, pods: Sequence[PodKey]) -> float:
         return sum(move_cost(pod) for uid in pods if (pod := self._view.pod(uid)) is not None)

@@ -13,7 +13,6 @@ from reactive_desched.model.decisions import GateReason
 from reactive_desched.model.eviction_options import BY_EVICTION
 from reactive_desched.model.evictor_table import evictor_named
 from reactive_desched.model.findings import Finding
-from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.job_evictions import tries_left_without
 from reactive_desched.model.job_tries import JobTries
 from reactive_desched.model.labels import EVERYTHING
@@ -33,7 +32,7 @@ _LET_GO: Final = f'the annotation {EVICT}: "true" on the pod lets it go'
 _TO_READ: Final = Right("batch", JOBS, LIST_WATCH)
 
 MAX_AWAITED: Final = 10
-"""The end of so many other pods of a Job wakes one that is held; each looks at all of them."""
+"""The end of so many other pods of a Job or gang wakes one that is held; each looks at all."""
 
 CLAIMS_DEVICES: Final = GateReason(
     GuardName.RESOURCE_CLAIMS,
@@ -237,10 +236,15 @@ def _why_not_known(pod: Pod, owner: OwnerReference, inputs: GuardInputs) -> str:
 def gang(finding: Finding, inputs: GuardInputs) -> Hold | None:
     """Hold a pod of a gang of which others run: they would wait for it, or start again."""
     pod = finding.pod
-    if finding.gang is not None or (group := gang_of(pod)) is None or _may_go(pod):
+    gangs = inputs.view.index(Gangs)
+    if finding.gang is not None or (group := gangs.of(pod)) is None or _may_go(pod):
         return None
-    if not (others := inputs.view.index(Gangs).others(group, pod)):
+    if not (others := gangs.others(group, pod)):
         return None
+    leaves = inputs.workloads.leaves
+    if gangs.spares(group, pod, leaves):
+        return None
+    leaving = [uid for uid in gangs.pods_of(group) if uid != pod.uid and leaves(uid)]
     if finding.plugin in inputs.balancing:
         whole = f"{finding.plugin} balances, so they are not moved together"
     else:
@@ -249,7 +253,9 @@ def gang(finding: Finding, inputs: GuardInputs) -> Hold | None:
         f"the pod is one of {others + 1} running pods of {group.title}, which run "
         f"together; {whole}, and {_LET_GO} alone"
     )
-    return Hold(ONE_OF_GANG, message, (WakeOnGang(group),))
+    return Hold(
+        ONE_OF_GANG, message, (WakeOnGang(group), *map(WakeOnEviction, leaving[:MAX_AWAITED]))
+    )
 
 
 def _may_go(pod: Pod) -> bool:

@@ -275,6 +275,10 @@ class Workloads(EvictionParticipant):
         owner = self._view.index(OwnerIndex).chain(pod)[-1]
         return self._ledger.unseen(key_of_owner(pod.namespace, owner.uid), own.uid, self._clock())
 
+    def leaves(self, pod: PodKey) -> bool:
+        """Say whether the eviction of a pod has begun and is not over."""
+        return self._ledger.current(pod) is not None
+
     def turn_within_s(self, owner_key: str) -> float:
         """Return for how long moves of a topmost controller are likely to end soon."""
         return self._ledger.turn_within_s((OWNER, owner_key))

@@ -123,6 +123,11 @@ class Codec(Protocol[T]):
         ...
 
     @property
+    def resource(self) -> str:
+        """The name of the kind among those that are watched, for metrics."""
+        ...
+
+    @property
     def accept(self) -> AcceptHeaders:
         """Return which form of the objects to request."""
         ...
@@ -278,6 +283,7 @@ class ResourceCodec(Generic[W, Obj]):
         """
         self.kind: Final = kind.kind
         self.path: Final = kind.path
+        self.resource: Final = kind.resource
         self.accept: Final = METADATA_ONLY if kind.metadata_only else FULL_OBJECT
         self._wire: Final = kind.wire
         self._on_unread: Final = on_unread

@@ -1,7 +1,7 @@
 """Reads the labels and annotations of pods that run together or not at all, for known systems.
 
 A person, a controller or a scheduler puts pods into a group by one of these. How many of a group
-have to run some systems write on the pods, too; others in objects of their own, which are not read.
+have to run some systems write on the pods, too; others in objects of their own: `model.pod_groups`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,6 +22,9 @@ _MADE_BY_VOLCANO: Final = "podgroup-"
 
 NATIVE: Final = "Kubernetes"
 VOLCANO: Final = "Volcano"
+COSCHEDULING: Final = "the coscheduling plugin"
+KOORDINATOR: Final = "koordinator, and the coscheduling plugin before"
+KAI: Final = "KAI Scheduler"
 KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 KAI_GROUP: Final = "pod-group-name"
 """KAI puts every pod that it places into a group, those of plain replicas as well."""
@@ -91,12 +94,12 @@ GANG_SYSTEMS: Final = (
         "volcano apis, batch/v1alpha1: JobNameKey",
     ),
     GangSystem(
-        "the coscheduling plugin",
+        COSCHEDULING,
         "scheduling.x-k8s.io/pod-group",
         "scheduler-plugins, apis/scheduling/v1alpha1: PodGroupLabel",
     ),
     GangSystem(
-        "koordinator, and the coscheduling plugin before",
+        KOORDINATOR,
         "pod-group.scheduling.sigs.k8s.io",
         "koordinator and scheduler-plugins before 0.24: PodGroupLabel",
         quorum="pod-group.scheduling.sigs.k8s.io/min-available",
@@ -137,7 +140,7 @@ GANG_SYSTEMS: Final = (
         "godel-scheduler, pkg/util/pod: PodGroupNameAnnotationKey",
     ),
     GangSystem(
-        "KAI Scheduler",
+        KAI,
         KAI_GROUP,
         "KAI-Scheduler, pkg/common/constants: PodGroupAnnotationForPod",
     ),

@@ -43,6 +43,7 @@ from reactive_desched.primitives.hints import quote
 from reactive_desched.primitives.timestamps import parse_flag_moment
 from reactive_desched.state.resources import (
     DEVICE_RESOURCES,
+    GANG_RESOURCES,
     MIGRATION_RESOURCES,
     NODES,
     OPTIONAL_RESOURCES,
@@ -414,6 +415,8 @@ def _read_where_asked(options: PlanOptions, configuration: Configuration) -> fro
         found |= MIGRATION_RESOURCES
     if options.mode is PlanMode.RUN and configuration.controller_schedulers.watches_devices:
         found |= DEVICE_RESOURCES
+    if options.mode is PlanMode.RUN:
+        found |= GANG_RESOURCES
     return found
 
 
@@ -427,7 +430,7 @@ def reads_jobs(options: PlanOptions, configuration: Configuration) -> bool:
 def _optional(mode: PlanMode, configuration: Configuration) -> frozenset[str]:
     """Return what a preview does without where it may not be listed, as its actor does."""
     if mode is PlanMode.RUN:
-        asked = MIGRATION_RESOURCES | DEVICE_RESOURCES
+        asked = MIGRATION_RESOURCES | DEVICE_RESOURCES | GANG_RESOURCES
         return OPTIONAL_RESOURCES | asked | unasked_kinds(configuration)
     unasked = unasked_in_sweep(
         configuration.policy, fits_as_scheduler=mode.node_fit(configuration) == SCHEDULER

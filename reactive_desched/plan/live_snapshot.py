@@ -20,7 +20,7 @@ from reactive_desched.plan.progress import Progress
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.state.kinds.interning import InternTables
-from reactive_desched.state.resources import WATCHED_KINDS
+from reactive_desched.state.resources import GANG_RESOURCES, WATCHED_KINDS
 
 __all__ = ["list_snapshot", "read_live_snapshot"]
 
@@ -80,13 +80,14 @@ async def list_snapshot(
     missing: dict[str, RequestRejected] = {}
     clock = clock or SystemClock()
     patience = Patience(clock, progress.note)
-    for resource in resources:
+    for resource in _asked_for(resources, builder):
         codec = _CountingCodec(codecs[resource], f"listing {resource}:", progress)
         try:
             objects, unreadable = await _list_resource(session, codec, clock, patience)
         except RequestRejected as error:
             if resource in optional_resources and not error.retryable:
-                builder.add_forbidden(resource, str(error))
+                if not _is_expected(resource, error):
+                    builder.add_forbidden(resource, str(error))
                 continue
             missing[resource] = error
             if error.retryable:
@@ -99,6 +100,18 @@ async def list_snapshot(
     if missing:
         raise SnapshotUnavailable(_refused_message(missing))
     return builder.build()
+
+
+def _asked_for(resources: Iterable[str], builder: SnapshotBuilder) -> Iterator[str]:
+    """Yield the resources: those of gangs after the pods, where pods ask for them."""
+    for resource in sorted(resources, key=GANG_RESOURCES.__contains__):
+        if resource not in GANG_RESOURCES or builder.asks_for_gangs(resource):
+            yield resource
+
+
+def _is_expected(resource: str, error: RequestRejected) -> bool:
+    """Say whether a kind is not served that few API servers serve: those of a system of gangs."""
+    return resource in GANG_RESOURCES and _right_to_list(resource, error) is None
 
 
 async def _list_resource(
@@ -149,7 +162,8 @@ def _denial_remedies(denied: Mapping[str, RequestRejected]) -> Iterator[str]:
 
 
 def _right_to_list(resource: str, error: RequestRejected) -> Right | None:
-    return right_to_read(WATCHED_KINDS[resource].group, resource, str(error), ("list",))
+    kind = WATCHED_KINDS[resource]
+    return right_to_read(kind.group, kind.plural, str(error), ("list",))
 
 
 class _CountingCodec:
@@ -157,6 +171,7 @@ class _CountingCodec:
 
     def __init__(self, codec: AnyCodec, what: str, progress: Progress) -> None:
         self.kind, self.path, self.accept = codec.kind, codec.path, codec.accept
+        self.resource = codec.resource
         self._codec = codec
         self._what = what
         self._progress = progress

@@ -1,10 +1,10 @@
 """A snapshot of the cluster: every object once, in a fixed order, and what was left out."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from reactive_desched.kube.codec import AnyCodec, ResourceCodec, make_codecs
 from reactive_desched.model.labels import Selector
 from reactive_desched.model.migration_jobs import RESOURCE, MigrationJob
 from reactive_desched.model.objects import ClusterObject, Node, Pod
+from reactive_desched.model.pod_groups import systems_of
 from reactive_desched.model.usage import NodeUsage, source_kind
 from reactive_desched.plan.defaults import (
     with_default_namespace,
@@ -27,12 +28,14 @@ from reactive_desched.state.cluster import ClusterState
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.pod import POD
 from reactive_desched.state.resources import (
+    GANG_RESOURCES,
     NODES,
     OWNER_RESOURCES,
     PODS,
     RESOURCES,
     STORAGE_RESOURCES,
     WATCHED_KINDS,
+    AnyWatchedKind,
 )
 from reactive_desched.usage.metrics_api import (
     NODE_METRICS,
@@ -163,11 +166,11 @@ class SnapshotBuilder:
         self._codecs = make_codecs(tables)
         self._node_metrics_codec = ResourceCodec(NODE_METRICS, tables)
         self._pod_metrics_codec = ResourceCodec(POD_METRICS, tables)
-        self._kinds = {
-            kind.kind: kind for kind in WATCHED_KINDS.values() if kind.resource in resources
-        }
+        self._kinds: defaultdict[str, list[AnyWatchedKind]] = defaultdict(list)
+        for resource in sorted(resources):
+            self._kinds[WATCHED_KINDS[resource].kind].append(WATCHED_KINDS[resource])
         self._objects: dict[str, list[ClusterObject]] = {
-            kind.resource: [] for kind in self._kinds.values()
+            name: [] for name in resources if name not in GANG_RESOURCES
         }
         self._forbidden: dict[str, str] = {}
         self._unreadable: list[UnreadableObject] = []
@@ -182,8 +185,9 @@ class SnapshotBuilder:
         if item.group == NODE_METRICS.group:
             self._add_metrics(item, source)
             return
-        kind = self._kinds.get(item.kind)
-        if kind is None or not (item.api_version == "" or item.group == kind.group):
+        kinds = self._kinds.get(item.kind, ())
+        meant = (each for each in kinds if item.api_version == "" or item.group == each.group)
+        if (kind := next(meant, None)) is None:
             self._ignore(item, source)
             return
         try:
@@ -209,6 +213,11 @@ class SnapshotBuilder:
         """Take one object that has been read."""
         self._objects.setdefault(resource, []).append(obj)
         self.count += 1
+
+    def asks_for_gangs(self, resource: str) -> bool:
+        """Say whether objects of a kind say something of the gangs of the pods that were added."""
+        pods = cast("list[Pod]", self._objects.get(PODS, []))
+        return WATCHED_KINDS[resource].record.system in systems_of(pods)
 
     def add_malformed(self, error: Malformed) -> None:
         """Count an object that cannot be read, and name it if there is room."""

@@ -31,11 +31,10 @@ from reactive_desched.model.findings import (
     YieldPoint,
     with_pauses,
 )
-from reactive_desched.model.gangs import gang_of
 from reactive_desched.model.objects import Pod
 from reactive_desched.primitives.long_answers import at_once
 from reactive_desched.primitives.timers import DebounceConfig
-from reactive_desched.state.indexes.gangs import Gangs
+from reactive_desched.state.indexes.gangs import GangChanged, Gangs
 from reactive_desched.state.indexes.unschedulable_pods import (
     PodUnschedulableChanged,
     UnschedulablePods,
@@ -115,6 +114,7 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
     reacts_to = (
         Resynced,
         PodUnschedulableChanged,
+        GangChanged,
         *MOVE_CHANGES,
     )
 
@@ -265,9 +265,10 @@ class MakeRoomForPendingPlugin(BalancePlugin[str, MakeRoomForPendingArgs]):
 def _waiting_with(pod: Pod, view: View) -> PodsToPlace | Incomplete:
     """Return what the pod waits as: by itself, or with others of its gang."""
     index = view.index(UnschedulablePods)
-    if (gang := gang_of(pod)) is None:
+    gangs = view.index(Gangs)
+    if (gang := gangs.of(pod)) is None:
         return PodsToPlace((pod,), 1, index.since_s[pod.uid])
-    members = [each for each in index.pods() if gang_of(each[0]) == gang]
+    members = [each for each in index.pods() if gangs.of(each[0]) == gang]
     found = waiting_of(gang, members, view)
     if isinstance(found, Incomplete):
         return found

@@ -25,6 +25,7 @@ from reactive_desched.model import (
     node_affinity,
     objects,
     outcomes,
+    pod_groups,
     reservations,
     taints,
     usage,
@@ -373,6 +374,7 @@ def rename_group(to: Texts, group: str) -> str:
 _METADATA: Final[Mapping[str, Rule]] = {"uid": uid, "resource_version": keep}
 _NAMED: Final[Mapping[str, Rule]] = {"name": text, **_METADATA}
 _NAMESPACED: Final[Mapping[str, Rule]] = {"namespace": text, **_NAMED}
+_POD_GROUP: Final[Mapping[str, Rule]] = {**_NAMESPACED, "rule": part}
 _OWNER: Final[Mapping[str, Rule]] = {
     **_METADATA,
     "controller": part,
@@ -678,6 +680,17 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "taints": parts,
         "taint_times": keep,
         "scope": part,
+    },
+    pod_groups.GroupRule: {"quorum": keep, "is_basic": keep, "disruption": keep},
+    pod_groups.KubernetesPodGroup: _POD_GROUP,
+    pod_groups.KubernetesBetaPodGroup: _POD_GROUP,
+    pod_groups.CoschedulingPodGroup: _POD_GROUP,
+    pod_groups.KoordinatorPodGroup: _POD_GROUP,
+    pod_groups.VolcanoPodGroup: _POD_GROUP,
+    pod_groups.KaiPodGroup: _POD_GROUP,
+    pod_groups.KubernetesWorkload: {
+        **_NAMESPACED,
+        "groups": lambda to, value: tuple((to.texts.text(n), part(to, rule)) for n, rule in value),
     },
     objects.ReplicaSet: _OWNER,
     objects.Job: {**_OWNER, "tries": part},

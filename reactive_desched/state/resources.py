@@ -26,6 +26,7 @@ from reactive_desched.state.kinds.pvc import PVC
 __all__ = [
     "CSI_NODES",
     "DEVICE_RESOURCES",
+    "GANG_RESOURCES",
     "JOBS",
     "MIGRATION_RESOURCES",
     "NAMESPACES",
@@ -66,8 +67,9 @@ JOBS: Final = JOB.resource
 def _find_kinds() -> Iterator[AnyWatchedKind]:
     for module in iter_modules(kinds.__path__, f"{kinds.__name__}."):
         for value in vars(import_module(module.name)).values():
-            if isinstance(value, WatchedKind):
-                yield value
+            for kind in value if isinstance(value, tuple) else (value,):
+                if isinstance(kind, WatchedKind):
+                    yield kind
 
 
 WATCHED_KINDS: Final[Mapping[str, AnyWatchedKind]] = MappingProxyType(
@@ -76,10 +78,10 @@ WATCHED_KINDS: Final[Mapping[str, AnyWatchedKind]] = MappingProxyType(
 RESOURCES: Final = tuple(
     name
     for name, kind in WATCHED_KINDS.items()
-    if kind.purpose not in (Purpose.MIGRATION, Purpose.RESERVATIONS, Purpose.DEVICES)
+    if kind.purpose not in (Purpose.MIGRATION, Purpose.RESERVATIONS, Purpose.DEVICES, Purpose.GANGS)
 )
 """The kinds that previews and sweeps know: all but those of jobs, which only `run` carries out, and
-of devices, by which only it decides."""
+of devices and gangs, by which only it decides."""
 OPTIONAL_RESOURCES: Final = frozenset(name for name in RESOURCES if WATCHED_KINDS[name].optional)
 
 
@@ -93,6 +95,7 @@ OWNER_RESOURCES: Final = resources_read_for(Purpose.OWNERS)
 USAGE_RESOURCES: Final = resources_read_for(Purpose.MEASURED_USE)
 RESERVATION_RESOURCES: Final = resources_read_for(Purpose.RESERVATIONS)
 DEVICE_RESOURCES: Final = resources_read_for(Purpose.DEVICES)
+GANG_RESOURCES: Final = resources_read_for(Purpose.GANGS)
 MIGRATION_RESOURCES: Final = resources_read_for(Purpose.MIGRATION)
 PLAN_RESOURCES: Final = frozenset(RESOURCES) - USAGE_RESOURCES
 """What a file for `plan` should hold: all but measured use, which few clusters have."""

@@ -21,6 +21,12 @@ from reactive_desched.model.objects import (
     PodCondition,
     PodStatus,
 )
+from reactive_desched.model.pod_groups import (
+    CoschedulingPodGroup,
+    GroupRule,
+    KoordinatorPodGroup,
+    KubernetesPodGroup,
+)
 from reactive_desched.plugins.make_room_for_pending import (
     MAX_ROOMS,
     MAX_WAITING,
@@ -318,6 +324,29 @@ def test_so_many_get_room_as_have_to_run_together() -> None:
 
     assert moved is not None
     assert len(moved.rooms) == 2
+
+
+def test_what_the_object_of_a_gang_says_counts_before_what_stands_on_its_pods() -> None:
+    said = CoschedulingPodGroup("default", "train", rule=GroupRule(2))
+    old = KoordinatorPodGroup("default", "train", rule=GroupRule(2))
+    labels = {"pod-group.scheduling.sigs.k8s.io": "train", OLD_MINIMUM: "3"}
+    more_by_pods = [waits(f"g{n}", labels=labels) for n in range(3)]
+    for group, pods in ((said, gang(3)), (old, more_by_pods)):
+        [moved] = sets_of(*FOUR, *FOUR_HALVES, *pods, group)
+        assert moved is not None
+        assert len(moved.rooms) == 2
+
+    assert sets_of(*FOUR, *FOUR_HALVES, *gang(2), replace(said, rule=GroupRule(3))) == set()
+
+
+def test_pods_of_a_basic_group_wait_each_by_itself() -> None:
+    pods = [with_spec(waits(f"g{n}", "3"), scheduling_group="train") for n in range(3)]
+    basic = KubernetesPodGroup("default", "train", rule=GroupRule(is_basic=True))
+
+    assert sets_of(*FOUR, *FOUR_HALVES, *pods) == set()
+    sets = sets_of(*FOUR, *FOUR_HALVES, *pods, basic)
+    assert len(sets) == 2
+    assert all(each is not None and each.gang is None for each in sets)
 
 
 def test_pods_of_a_gang_that_run_count_for_its_quorum() -> None:

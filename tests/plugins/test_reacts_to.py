@@ -41,6 +41,7 @@ from reactive_desched.model.objects import (
     PodCondition,
     PodStatus,
 )
+from reactive_desched.model.pod_groups import GroupRule, KubernetesPodGroup
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
 from reactive_desched.plugins.registry import plugin_registry
@@ -492,8 +493,10 @@ TWO_OF_WHICH_ONE_MOVES = (S1, S2, annotated(asks("c"), deletion_cost="100000000"
 ROOM = (*BEFORE, WAITS)
 """The pod a moves from n1 to n2, for one that waits and asks for all of n1."""
 
+OF_TWO = KubernetesPodGroup("default", "g", rule=GroupRule(2))
 MAKE_ROOM_FOR_PENDING = {
     "PodUnschedulableChanged": applied(*ROOM, then=replace(WAITS, node="n1")),
+    "GangChanged": applied(*(S1, S2, A, B, with_spec(WAITS, scheduling_group="g")), then=OF_TWO),
     "NodeAdded": applied(S1, A, B, WAITS, replace(S2, ready_status="False"), then=S2),
     "NodeGone": removed(*ROOM, then=S2),
     "NodeTaintsChanged": applied(*ROOM, then=small("n2", "a:NoSchedule")),

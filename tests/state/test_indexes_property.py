@@ -1,5 +1,6 @@
 """After any sequence of changes, every index answers as one that is built anew."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from importlib import import_module
@@ -59,6 +60,12 @@ from reactive_desched.model.objects import (
     StatefulSet,
     WeightedPodAffinityTerm,
     controller_of,
+)
+from reactive_desched.model.pod_groups import (
+    GROUP_RECORDS,
+    GroupRule,
+    KubernetesWorkload,
+    PodGroup,
 )
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.model.taints import Taint
@@ -297,6 +304,15 @@ OTHERS += [
     for taints in ((), (CLOSING,))
 ]
 OTHERS += [DeviceClass("gpu", selectors=selectors) for selectors in ((), ("true",))]
+OTHERS += [
+    record("default", "g", rule=GroupRule(quorum, disruption="Single"))
+    for record in GROUP_RECORDS
+    if issubclass(record, PodGroup)
+    for quorum in (1, 2)
+]
+OTHERS += [
+    KubernetesWorkload("default", "w", groups=((name, GroupRule(1)),)) for name in ("g", "h")
+]
 others = st.sampled_from(OTHERS)
 moved = st.builds(
     lambda plugin, node, uids: MovedPods(plugin, node, dict.fromkeys(sorted(uids), 5.0)),
@@ -490,10 +506,19 @@ def _pods_by_readiness(
     return found
 
 
-EXPECTED[Gangs] = lambda state: _group(
-    (found, p.uid)
-    for p in state.store(Pod)
-    if p.is_active and p.deletion_s is None and (found := gang_of(p)) is not None
+EXPECTED[Gangs] = lambda state: (
+    _group(
+        (found, p.uid)
+        for p in state.store(Pod)
+        if p.is_active and p.deletion_s is None and (found := gang_of(p)) is not None
+    ),
+    Counter(found.system for p in state.store(Pod) if (found := gang_of(p)) is not None),
+    {
+        gang: rule
+        for record in GROUP_RECORDS
+        for each in state.store(record)
+        for gang, rule in each.rules.items()
+    },
 )
 EXPECTED[WorkloadPods] = lambda state: (
     {key: len(pods) for key, pods in _pods_by_readiness(state, ready=True).items()},

@@ -277,19 +277,27 @@ def wait_until(
     return answer
 
 
-_DEVICE_RULES: Final = "--feature-gates=DRADeviceTaintRules=true"
-"""Off by default in 1.36, as the API of DeviceTaintRules is."""
+_FEATURES: Final = ("DRADeviceTaintRules",)
+_APIS: Final = ("resource.k8s.io/v1beta2/devicetaintrules",)
+"""Off by default in 1.36, as the feature is."""
+
+GANG_FEATURES: Final = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
+GANG_APIS: Final = ("scheduling.k8s.io/v1alpha2",)
+"""By which Kubernetes 1.36 has PodGroups of its own, and places their pods together."""
 
 
 @dataclass
 class ControlPlane:
     """A whole cluster as a context manager; `folder` keeps data, logs and the audit log.
 
-    `ready_since` is how many bytes the audit log had when the API server was ready last.
+    `features` and `apis` are switched on besides those that all tests need. `ready_since` is how
+    many bytes the audit log had when the API server was ready last.
     """
 
     tools: RealTools
     folder: Path
+    features: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
     ready_since: int = field(init=False, default=0)
     _ports: dict[str, int] = field(init=False)
     _components: dict[str, ChildProcess] = field(init=False, default_factory=dict)
@@ -482,8 +490,8 @@ class ControlPlane:
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             "--endpoint-reconciler-type=none",
-            "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true",
-            _DEVICE_RULES,
+            f"--runtime-config={_all_on(_APIS + self.apis)}",
+            f"--feature-gates={_all_on(_FEATURES + self.features)}",
             f"--audit-policy-file={self.folder / 'audit.yaml'}",
             f"--audit-log-path={self.folder / 'audit.log'}",
         ]
@@ -515,7 +523,7 @@ class ControlPlane:
             f"--config={self.folder / 'scheduler.yaml'}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['scheduler']}",
-            _DEVICE_RULES,
+            f"--feature-gates={_all_on(_FEATURES + self.features)}",
             "--v=2",  # which pod has no node, and why: for a failure report
         ]
 
@@ -554,6 +562,10 @@ class ControlPlane:
         argv = (str(self.tools.paths["etcdctl"]), f"--endpoints={self._etcd_url}", *arguments)
         done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30)
         return done.stdout
+
+
+def _all_on(names: tuple[str, ...]) -> str:
+    return ",".join(f"{name}=true" for name in names)
 
 
 def _write_signing_key(path: Path) -> None:

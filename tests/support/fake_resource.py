@@ -52,6 +52,7 @@ class FakeCodec:
 
     path = "/apis/testing/v1/things"
     kind = "Thing"
+    resource = "things"
     accept = FULL_OBJECT
 
     def decode_event(self, line: bytes) -> WatchEvent[FakeObject]:

@@ -171,7 +171,7 @@ class Reflector(WatchEventHandler[T]):
     ) -> None:
         self.status = ReflectorStatus(codec.kind, codec.path)
         self._session = session
-        self._path = codec.path
+        self._path, self._resource = codec.path, codec.resource
         self._watch_accept = codec.accept.watch
         self._store = store
         self._clock = clock or SystemClock()
@@ -214,7 +214,7 @@ class Reflector(WatchEventHandler[T]):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the resource's list and watch."""
-        resource, status = self._path.rpartition("/")[2], self.status
+        resource, status = self._resource, self.status
         if status.state != NOT_NEEDED and not status.is_dispensable:
             yield SYNCED.value(status.synced, resource)
         yield RELISTS.value(status.relists, resource)

@@ -130,9 +130,13 @@ class _KwokReader:
             )
         self._at = later(self._at, self._began_s, after / _NS)  # it may be written a little late
         name = str(resource.get("resource"))
-        kind = WATCHED_KINDS.get(name)
-        if kind is None or kind.group != str(resource.get("group") or ""):
+        group = str(resource.get("group") or "")
+        kinds = (
+            each for each in WATCHED_KINDS.values() if (each.group, each.plural) == (group, name)
+        )
+        if (kind := next(kinds, None)) is None:
             return None
+        name = kind.resource
         key = name, str(target.get("namespace") or ""), str(target.get("name"))
         before = self._known.get(key)
         if method == "delete":

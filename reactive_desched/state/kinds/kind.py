@@ -120,6 +120,9 @@ class Purpose(Enum):
     """Jobs of mode ReservationFirst, where the settings have koordinator keep their places."""
     DEVICES = "devices"
     """Node fit of pods with ResourceClaims, where the settings let it decide about them."""
+    GANGS = "gangs"
+    """The gangs of pods, watched while there are such. Evictions never wait for it: of a gang of
+    which nothing is known, all pods leave or none does."""
 
 
 class LargeParts(Struct, frozen=True, kw_only=True):
@@ -142,6 +145,9 @@ class LargeParts(Struct, frozen=True, kw_only=True):
 
 class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     """One kind of object: how the API server serves it, how it is read, and what needs it.
+
+    `resource` is its name among the watched kinds: the plural, or, where several groups or versions
+    serve that, as kubectl has it: `podgroups.scheduling.volcano.sh`.
 
     `make_reader` returns the function that turns the decoded JSON (`wire`) into the object that
     the state keeps (`record`). `make_change` returns the change that the state announces when an
@@ -182,10 +188,15 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
         return self.api_version.rpartition("/")[0]
 
     @property
+    def plural(self) -> str:
+        """The resource in URLs and roles."""
+        return self.resource.partition(".")[0]
+
+    @property
     def path(self) -> str:
         """The URL path that lists the kind in all namespaces."""
         root = "apis" if self.group else "api"
-        return f"/{root}/{self.api_version}/{self.resource}"
+        return f"/{root}/{self.api_version}/{self.plural}"
 
     @property
     def optional(self) -> bool:
@@ -195,7 +206,7 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
     @property
     def holds_evictions(self) -> bool:
         """Say whether no pod is evicted until the kind is in sync, or known to be forbidden."""
-        return self.purpose is not Purpose.MEASURED_USE
+        return self.purpose not in (Purpose.MEASURED_USE, Purpose.GANGS)
 
     @property
     def is_always_watched(self) -> bool:
@@ -205,4 +216,5 @@ class WatchedKind(Struct, Generic[W, T], frozen=True, kw_only=True):
             Purpose.MIGRATION,
             Purpose.RESERVATIONS,
             Purpose.DEVICES,
+            Purpose.GANGS,
         )
