@@ -90,6 +90,15 @@ class BalancePlugin(Plugin[SubjectT, ArgsT]):
         del cluster
         return ()
 
+    def nodes_to_open(self, cluster: Cluster) -> Iterable[Node]:
+        """Return empty nodes with the taint that need not have it, as far as it is asked.
+
+        It is asked as `nodes_to_close` is. The taint is taken off where all such plugins agree, and
+        no set is under way.
+        """
+        del cluster
+        return ()
+
     @abstractmethod
     def balance(self, subject: SubjectT, view: View) -> Plan:
         """Plan which pods of the subject should leave, as the cluster is now."""

@@ -16,6 +16,7 @@ from reactive_desched.controller.consolidation import (
     leaves_still,
     nodes_kept_free,
     nodes_to_close,
+    nodes_to_open,
 )
 from reactive_desched.controller.pipeline import Pipeline
 from reactive_desched.errors import ClusterError
@@ -97,6 +98,10 @@ class Consolidation:
                 await self._begin(each, write)
         for node in tuple(nodes_kept_free(controller)):
             await self._write(node, consolidating_taint(EMPTY), write)
+        for node in tuple(nodes_to_open(controller)):
+            if await self._write(node, None, write):
+                text = "an empty node is kept free no more: fewer are wanted"
+                self._log.info(text, node=node.name)
 
     async def _begin(self, moved: MoveSet, write: WriteTaint) -> None:
         info = self._controller.view.node_info(moved.node)

@@ -14,6 +14,7 @@ from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
 from reactive_desched.model.consolidation import (
     ALL_NODES,
     EMPTY,
+    EMPTYING,
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
@@ -22,6 +23,7 @@ from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.objects import Node
 from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.state.cluster import ClusterView
+from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
 
 ENDS_AFTER_S: Final = 60.0
 """A set of which no pod is found and none leaves any more has ended after so long."""
@@ -122,6 +124,33 @@ def nodes_kept_free(controller: Controller) -> Iterator[Node]:
             if node.name not in names:
                 names.add(node.name)
                 yield node
+
+
+def nodes_to_open(controller: Controller) -> Iterator[Node]:
+    """Yield the empty nodes that have the taint in vain: every acting plugin does without.
+
+    While a set is under way none is: its pods would go there.
+    """
+    view = controller.view
+    infos = map(view.node_info, view.index(ConsolidatedNodes).names)
+    if controller.sets_to_begin() or any(
+        info is not None and info.node is not None and consolidation_of(info.node) == EMPTYING
+        for info in infos
+    ):
+        return
+    found: dict[str, Node] | None = None
+    for instance in _closing(controller):
+        if instance.mode == OBSERVE:
+            continue
+        ask = partial(_opened_by, instance.plugin, view)
+        names = {node.name: node for node in ask_plugin(ask, otherwise=lambda _: ())}
+        found = names if found is None else {n: found[n] for n in found if n in names}
+    yield from (found or {}).values()
+
+
+def _opened_by(plugin: AnyPlugin, view: ClusterView) -> Sequence[Node]:
+    assert isinstance(plugin, BalancePlugin), "of those that close nodes"
+    return tuple(plugin.nodes_to_open(view))
 
 
 def _closed_by(plugin: AnyPlugin, view: ClusterView) -> Sequence[Node]:

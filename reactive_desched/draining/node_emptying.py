@@ -54,9 +54,8 @@ class NodeEmptyingPlugin(BalancePlugin[str, ArgsT]):
         *MOVE_CHANGES,
     )
 
-    @property
     @abstractmethod
-    def rules(self) -> EmptyingRules:
+    def rules(self, view: View) -> EmptyingRules:
         """Return the arguments as a plan asks for them."""
 
     @abstractmethod
@@ -91,7 +90,7 @@ class NodeEmptyingPlugin(BalancePlugin[str, ArgsT]):
         """Plan which nodes are emptied, and find their pods, one node after the other."""
         del subject
         trial = yield from with_pauses(view.try_moves(), every=1)
-        nodes = EmptiableNodes(view, self.rules, trial.number_of)
+        nodes = EmptiableNodes(view, self.rules(view), trial.number_of)
         yield from with_pauses(nodes.count(), every=1)
         if (enough := self.enough(nodes, view)) <= 0:
             yield from with_pauses(nodes.drop(), every=1)
@@ -125,7 +124,7 @@ class NodeEmptyingPlugin(BalancePlugin[str, ArgsT]):
     def describe(self, pod: Pod, view: View) -> str:
         """Say why the pod's node is not emptied."""
         numbers = count()
-        nodes = EmptiableNodes(view, self.rules, lambda _: next(numbers))
+        nodes = EmptiableNodes(view, self.rules(view), lambda _: next(numbers))
         for _ in nodes.count():
             pass
         found = nodes.why_it_stays(pod.node)

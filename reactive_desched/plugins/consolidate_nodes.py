@@ -17,6 +17,7 @@ from reactive_desched.api.args import (
     prefixed,
     raise_field_errors,
 )
+from reactive_desched.api.plugin import View
 from reactive_desched.api.possible_names import PercentByResource
 from reactive_desched.api.rules import Rule
 from reactive_desched.api.scope import ScopedArgs
@@ -149,9 +150,9 @@ class ConsolidateNodesPlugin(NodeEmptyingPlugin[ConsolidateNodesArgs]):
 
     name = "ConsolidateNodes"
 
-    @property
-    def rules(self) -> EmptyingRules:
-        """The arguments as a plan asks for them."""
+    def rules(self, view: View) -> EmptyingRules:
+        """Return the arguments as a plan asks for them."""
+        del view
         return self.args.rules
 
     def message(self, node: str, pods: int) -> str:

@@ -1,7 +1,6 @@
 """A pool has fewer whole free nodes than are wanted, and others can be emptied."""
 
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
@@ -27,6 +26,7 @@ from reactive_desched.model.consolidation import consolidation_of
 from reactive_desched.model.objects import Node
 from reactive_desched.model.resources import is_scalar
 from reactive_desched.model.subjects import NodeSubject
+from reactive_desched.state.indexes.devices import Devices
 from reactive_desched.state.indexes.empty_nodes import EmptyNodes
 from reactive_desched.text.counts import format_count
 
@@ -47,9 +47,16 @@ class KeepNodesFreeArgs(ScopedArgs):
         description="With `amount`: a resource of nodes, such as nvidia.com/gpu. Nodes that have "
         "nothing of it are no part of the pool.",
     )
+    driver: str = Field(
+        default="",
+        max_length=63,
+        description="Instead of `resource`: a driver whose devices the ResourceSlices of nodes "
+        "have, such as gpu.nvidia.com. It takes `guards.resourceClaims: fit`.",
+    )
     amount: PositiveCount | None = Field(
         default=None,
-        description="Instead of `nodes`: nodes with so much of `resource` together are kept free.",
+        description="Instead of `nodes`: nodes with so much of `resource`, or so many devices of "
+        "`driver`, together are kept free.",
     )
     max_moves: PositiveCount = Field(
         default=10, description="So many pods at most move to free one node."
@@ -66,8 +73,11 @@ class KeepNodesFreeArgs(ScopedArgs):
 
     @model_validator(mode="after")
     def _validate_one_size(self) -> Self:
-        if (self.amount is None) != (not self.resource):
-            message = "resource and amount belong together"
+        if self.resource and self.driver:
+            message = "resource and driver both say what is counted"
+            raise field_error(message, "keep one of them", rule=Rule.EXCLUSIVE_FIELDS)
+        if (self.amount is None) == bool(self.resource or self.driver):
+            message = "resource and amount belong together, or driver and amount"
             hint = "write both, such as resource: nvidia.com/gpu and amount: 16, or nodes alone"
             raise field_error(message, hint, rule=Rule.MISSING_FIELD)
         if self.amount is not None and self.nodes is not None:
@@ -84,29 +94,6 @@ class KeepNodesFreeArgs(ScopedArgs):
         """The amount that is kept free, in units of `worth`."""
         return self.amount or self.nodes or 1
 
-    def worth(self, node: Node) -> int:
-        """Return for how much a free node counts: for one, or for what it has of the resource."""
-        return node.allocatable.get(self.resource, 0) if self.resource else 1
-
-    def selects(self, node: Node) -> bool:
-        """Say whether a node is one of the pool."""
-        if self.node_selector is not None and not self.node_selector.matches(node.labels):
-            return False
-        return self.worth(node) > 0
-
-    @property
-    def rules(self) -> EmptyingRules:
-        """The arguments as a plan asks for them."""
-        return EmptyingRules(
-            self.covers,
-            lambda node: self.worth(node) or 1,
-            self.selects,
-            headroom={},
-            min_nodes={},
-            min_saving=0.0,
-            removes=False,
-        )
-
 
 class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
     """Pods of nodes that are emptied so that a pool has whole free nodes, for large pods and gangs.
@@ -120,20 +107,28 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
     """
 
     name = "KeepNodesFree"
-    indexes = (*NodeEmptyingPlugin.indexes, EmptyNodes)
+    indexes = (*NodeEmptyingPlugin.indexes, EmptyNodes, Devices)
 
-    @property
-    def rules(self) -> EmptyingRules:
-        """The arguments as a plan asks for them."""
-        return self.args.rules
+    def rules(self, view: View) -> EmptyingRules:
+        """Return the arguments as a plan asks for them."""
+        devices = view.index(Devices)
+        return EmptyingRules(
+            self.args.covers,
+            lambda node: self._worth(node, devices) or 1,
+            lambda node: self._selects(node, devices),
+            headroom={},
+            min_nodes={},
+            min_saving=0.0,
+            removes=False,
+        )
 
     def enough(self, nodes: EmptiableNodes, view: View) -> float:
         """Return the saving that is lacking; at most 0 where enough is free."""
-        free = 0
+        free, devices = 0, view.index(Devices)
         for name in view.index(EmptyNodes).names:
             found = view.pods_of(NodeSubject(name))
-            if found is not None and self._takes_part(found[0]):
-                free += self.args.worth(found[0])
+            if found is not None and self._takes_part(found[0], devices):
+                free += self._worth(found[0], devices)
         return nodes.saving(self.args.wanted - free)
 
     def is_too_large(self, pods: int) -> bool:
@@ -142,16 +137,13 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
 
     def nodes_to_close(self, cluster: Cluster) -> Iterable[Node]:
         """Return free nodes without the taint, of as many as are wanted."""
-        infos = map(cluster.node_info, cluster.index(EmptyNodes).names)
-        nodes = [info.node for info in infos if info is not None and info.node is not None]
-        free = [node for node in nodes if self._takes_part(node)]
-        free.sort(key=lambda node: (consolidation_of(node) is None, node.name))
-        before = accumulate((self.args.worth(node) for node in free), initial=0)
-        return [
-            node
-            for node, kept in zip(free, before, strict=False)
-            if kept < self.args.wanted and consolidation_of(node) is None
-        ]
+        kept, _ = self._kept_and_others(cluster)
+        return [node for node in kept if consolidation_of(node) is None]
+
+    def nodes_to_open(self, cluster: Cluster) -> Iterable[Node]:
+        """Return the nodes with the taint beyond those that are wanted, or of another pool."""
+        _, others = self._kept_and_others(cluster)
+        return [node for node in others if consolidation_of(node) is not None]
 
     def message(self, node: str, pods: int) -> str:
         """Say why the pods of a node leave."""
@@ -172,7 +164,39 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
     def _wanted(self) -> str:
         if self.args.resource:
             return f"{self.args.wanted} {self.args.resource}"
+        if self.args.driver:
+            return f"{format_count(self.args.wanted, 'device')} of {self.args.driver}"
         return format_count(self.args.wanted, "node")
 
-    def _takes_part(self, node: Node) -> bool:
-        return node_takes_pods(node) and self.args.selects(node)
+    def _kept_and_others(self, cluster: Cluster) -> tuple[list[Node], list[Node]]:
+        """Return the free nodes, of as many as are wanted, and the others: tainted ones first."""
+        infos = map(cluster.node_info, cluster.index(EmptyNodes).names)
+        nodes = [info.node for info in infos if info is not None and info.node is not None]
+        takers = [node for node in nodes if node_takes_pods(node)]
+        takers.sort(key=lambda node: (consolidation_of(node) is None, node.name))
+        kept: list[Node] = []
+        others: list[Node] = []
+        worth, devices = 0, cluster.index(Devices)
+        for node in takers:
+            is_kept = worth < self.args.wanted and self._selects(node, devices)
+            worth += self._worth(node, devices) if is_kept else 0
+            (kept if is_kept else others).append(node)
+        return kept, others
+
+    def _worth(self, node: Node, devices: Devices) -> int:
+        """Return for how much a free node counts: for one, or for what it has of the devices."""
+        if self.args.resource:
+            return node.allocatable.get(self.args.resource, 0)
+        if self.args.driver:
+            return devices.count_on(node.name, self.args.driver)
+        return 1
+
+    def _selects(self, node: Node, devices: Devices) -> bool:
+        """Say whether a node is one of the pool."""
+        selector = self.args.node_selector
+        if selector is not None and not selector.matches(node.labels):
+            return False
+        return self._worth(node, devices) > 0
+
+    def _takes_part(self, node: Node, devices: Devices) -> bool:
+        return node_takes_pods(node) and self._selects(node, devices)

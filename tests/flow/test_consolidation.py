@@ -496,3 +496,46 @@ async def test_free_nodes_are_closed_where_the_plugin_acts(mode: Mode) -> None:
 
     closed = [("n1", EMPTY), ("n2", EMPTY)]
     assert controller.writes == (closed if mode == ACT else [])
+
+
+def with_plugins(*plugins: Any) -> Any:  # a configuration
+    return make_configuration((make_profile_of("test", plugins),))
+
+
+async def test_a_free_node_is_opened_again_where_fewer_are_wanted() -> None:
+    controller = Consolidating(keeping(2))
+    controller.sync_and_resume(*map(small, ("n1", "n2", "n3", "n4")), web("a", "n4"))
+
+    async with controller.following():
+        await anyio.sleep(5)
+        assert controller.writes == [("n1", EMPTY), ("n2", EMPTY)]
+        controller.reconfigure(with_plugins(keeping(1)))
+        await anyio.sleep(60)
+
+    assert controller.writes[2:] == [("n2", None)]
+
+
+async def test_a_free_node_stays_closed_where_another_plugin_empties_nodes() -> None:
+    consolidates = ConsolidateNodesPlugin(ConsolidateNodesArgs.model_validate({"headroom": {}}))
+    controller = Consolidating(keeping(2), consolidates)
+    nodes = (small("n1", EMPTY), small("n2", EMPTY), small("n3", EMPTY), small("n4"))
+    controller.sync_and_resume(*nodes, web("a", "n4"))
+
+    async with controller.following():
+        await anyio.sleep(60)
+
+    assert controller.writes == []
+
+
+async def test_no_free_node_is_opened_while_a_set_is_under_way() -> None:
+    """The pods of the set would go there."""
+    controller = Consolidating(keeping(1))
+    nodes = (small("n1", EMPTY), small("n2", EMPTY), small("n3", EMPTYING), small("n4"))
+    controller.sync_and_resume(*nodes, replace(web("a", "n3"), annotations=HELD), web("b", "n4"))
+
+    async with controller.following():
+        await anyio.sleep(40)
+        assert controller.writes == []
+        await anyio.sleep(120)  # the set is given up: nothing finds its pods
+
+    assert controller.writes == [("n3", None), ("n2", None)]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from reactive_desched.model.changes import Resynced
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidating_taint
+from reactive_desched.model.devices import Device, NodeScope, PoolName, ResourceSlice
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import ClusterObject, Node, OwnerReference, Pod
 from reactive_desched.plugins.keep_nodes_free import KeepNodesFreeArgs, KeepNodesFreePlugin
@@ -101,6 +102,46 @@ def test_an_amount_of_devices_counts_whole_free_nodes_alone() -> None:
     assert found(sixteen, *four, *SPREAD) == {"a"}  # 8 are free on n4, 22 in pieces of the others
     assert found(keep(resource=GPU, amount=8), *four, *SPREAD) == set()
     assert found(keep(resource=GPU, amount=9), *four, *SPREAD) == {"a"}
+
+
+def devices(name: str, count: int = 8, driver: str = "gpus", **more: Any) -> ResourceSlice:
+    listed = tuple(Device(f"g{number}") for number in range(count))
+    pool = PoolName(driver, name)
+    return ResourceSlice(
+        f"{driver}-{name}", pool=pool, scope=NodeScope(name), devices=listed, **more
+    )
+
+
+def test_devices_of_resource_slices_count_as_an_extended_resource_does() -> None:
+    four = tuple(of_pool(name) for name in (*NAMES, "n4"))
+    slices = tuple(devices(each.name) for each in four)
+
+    def found_for(amount: int, *more: ResourceSlice) -> set[str]:
+        return found(keep(driver="gpus", amount=amount), *four, *SPREAD, *(more or slices))
+
+    assert found_for(16) == {"a"}
+    assert found_for(8) == set()
+    assert found_for(8, *slices[:3], devices("n4", 4)) == {"a"}
+    assert found_for(8, *slices[:3], devices("n4", driver="nets")) == {"a"}, "of another driver"
+    newer = replace(devices("n4", 4), name="new", generation=2)
+    assert found_for(8, *slices, newer) == {"a"}, "a pool of which a newer generation has fewer"
+    assert closed(keep(driver="gpus", amount=9), *THREE, *slices[:3]) == ["n1", "n2"]
+    assert closed(keep(driver="gpus", amount=9), *THREE) == [], "without slices there is no pool"
+
+
+def opened(plugin: KeepNodesFreePlugin, *objects: ClusterObject) -> list[str]:
+    return [each.name for each in plugin.nodes_to_open(Scenario(plugin, *objects).state)]
+
+
+def test_nodes_beyond_those_that_are_wanted_need_no_taint() -> None:
+    two = tainted("n1", EMPTY), tainted("n2", EMPTY)
+
+    assert opened(keep(), *two, of_pool("n3")) == ["n2"]
+    assert opened(keep(nodes=2), *two, of_pool("n3")) == []
+    assert opened(keep(), *two, of_pool("n3"), job("a", "n1")) == [], "n2 is the one that is kept"
+    assert opened(keep(resource=GPU, amount=8), *two) == ["n2"]
+    elsewhere = keep(nodeSelector={"matchLabels": {"pool": "other"}})
+    assert opened(elsewhere, *two) == ["n1", "n2"], "they are no part of the pool any more"
 
 
 def test_nodes_without_the_resource_are_no_part_of_the_pool() -> None:

@@ -44,6 +44,13 @@ class Devices(Index):
         """Yield the slices of a node, and those of no single node."""
         return self._named([*self._local.of(node), *self._shared])
 
+    def count_on(self, node: str, driver: str) -> int:
+        """Count the devices of a driver that a node alone has."""
+        pools = {each.pool for each in self._named(self._local.of(node))}
+        slices = [each for each in self._named(self._local.of(node)) if each.pool.driver == driver]
+        newest = {pool: max(s.generation for s in self.slices_of(pool)) for pool in pools}
+        return sum(len(s.devices) for s in slices if s.generation == newest[s.pool])
+
     def slices_of(self, pool: PoolName) -> Iterator[ResourceSlice]:
         """Yield the slices of a pool, of any generation."""
         return self._named(self._of_pool.of(pool))
