@@ -160,8 +160,8 @@ class ClusterState:
         """Yield snapshots of keys that together are those of all objects of a resource."""
         if WATCHED_KINDS[resource].record is Pod:
             yield from self.pods.key_batches()
-        else:
-            yield self.keys(resource)
+        elif keys := self.keys(resource):
+            yield keys
 
     def get(self, resource: str, key: str) -> ClusterObject | None:
         """Return one object by its resource and key."""
