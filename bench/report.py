@@ -209,6 +209,7 @@ def _scrape_rows(scrape: Results) -> Iterator[Row]:
     what = f"/metrics, {floors[0]['series']:,} series"
     held = _beside(f"{what}: longest hold of the loop (CPU)", ("hold_ms",), "ms", runs, floors)
     yield replace(held, goal=3)
+    yield _beside(f"{what}: CPU of the loop", ("loop_cpu_ms",), "ms", runs, floors)
     yield _beside(f"{what}: the scraper's time", ("scrape_ms",), "ms", runs, floors)
 
 

@@ -85,7 +85,7 @@ class Director:
 async def open_director(url: str, ca: str) -> AsyncIterator[Director]:
     """Hold the control connection until the block ends."""
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca))
-    timeout = aiohttp.ClientTimeout(total=120)
+    timeout = aiohttp.ClientTimeout(total=600)
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, read_bufsize=_READ_BUFFER
     ) as http:

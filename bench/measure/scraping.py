@@ -1,4 +1,4 @@
-"""What a scrape of /metrics costs: how long it holds the event loop, and the scraper's time."""
+"""What a scrape of /metrics costs: the event loop's hold and CPU, and the scraper's time."""
 
 import time
 from http.client import HTTPConnection
@@ -24,13 +24,15 @@ async def scrape(url: str, what: str) -> Results:
     """Scrape the server of this process from another thread, again and again.
 
     `series` is how many there are of the name `what`. The longest hold of each round counts, and of
-    all rounds the middle one. Only asyncio's own loop lets its turns be timed.
+    all rounds the middle one; its CPU is that of all turns of the loop together. Only asyncio's own
+    loop lets its turns be timed.
     """
-    holds_ms, took_ms, series = [], [], 0
+    holds_ms, cpu_ms, took_ms, series = [], [], [], 0
     for _ in range(_ROUNDS):
         with watch_loop_turns() as turns:
             ms, text = await anyio.to_thread.run_sync(_get, url)
         holds_ms.append(turns.longest_ns / 1e6)
+        cpu_ms.append(turns.busy_ns / 1e6)
         took_ms.append(ms)
         series = sum(line.startswith(f"{what}{{".encode()) for line in text.splitlines())
     return {
@@ -38,6 +40,7 @@ async def scrape(url: str, what: str) -> Results:
         "bytes": len(text),
         "hold_ms": round(median(holds_ms), 3),
         "longest_hold_ms": round(max(holds_ms), 3),
+        "loop_cpu_ms": round(median(cpu_ms), 2),
         "scrape_ms": round(median(took_ms), 2),
     }
 

@@ -379,7 +379,9 @@ class Controller(IntentOwner):
         if not isinstance(evaluation.decision, Evict):
             controls.moved_workloads.count_blocked(context, evaluation.decision)
             return None
-        controls.ledger.evaluated(evaluation)
+        eviction = controls.ledger.evaluated(evaluation)
+        if evaluation.found_as_decided:
+            eviction.note_that_it_stands(self._changes)
         evictor = self.config.controller.evictions.evictor_of_intents(context.profile)
         return Intent(context, self.config.policy.grace_period_s, evictor)
 

@@ -756,6 +756,7 @@ class Evaluator:
             is_new=_is_new(last),
             instance=instance,
             mode=instance.mode,
+            found_as_decided=not under_way.suspended,
         )
 
 

@@ -182,9 +182,11 @@ class EvictionLedger:
             decided(eviction)
         return eviction
 
-    def evaluated(self, evaluation: Evaluation) -> None:
-        """Note the evaluation that has the decision of an eviction."""
-        self._current[evaluation.finding.pod.uid].evaluated(evaluation)
+    def evaluated(self, evaluation: Evaluation) -> Eviction:
+        """Note the evaluation that has the decision of an eviction; return that eviction."""
+        eviction = self._current[evaluation.finding.pod.uid]
+        eviction.evaluated(evaluation)
+        return eviction
 
     def supersede(self) -> None:
         """Note that the configuration changed: what was decided and not requested must not be."""

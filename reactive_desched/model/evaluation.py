@@ -80,7 +80,8 @@ class Evaluation(Struct, frozen=True):
     `changed` is false when the decision repeats the last one on this finding; `is_new` says that
     the finding was not blocked before, but for the time that it had to stand. `decided_at` is
     monotonic seconds. `instance` is the plugin instance that yielded the finding, and `mode` says
-    what is done with what it finds.
+    what is done with what it finds. `found_as_decided` says that the plugin found it in the same
+    state of the cluster in which the gates decided on it.
     """
 
     profile: str
@@ -92,6 +93,7 @@ class Evaluation(Struct, frozen=True):
     is_new: bool = False
     instance: Hashable = None
     mode: Mode = ACT
+    found_as_decided: bool = False
 
     @property
     def is_observed(self) -> bool:

@@ -171,6 +171,31 @@ def test_large_blocks_lie_outside_the_heap_though_larger_ones_were_freed() -> No
     assert printed.split() == ["7", "0"]
 
 
+BLOCKS_OF_A_LIST = """
+import resource
+from reactive_desched.app.gc import keep_large_blocks_apart
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+keep_large_blocks_apart()
+for turn in range(200):
+    if turn == 100:
+        before = faults()
+    block = bytearray(2**18)  # as connections read
+    del block
+print(faults() - before)
+"""
+
+
+def test_the_blocks_in_which_a_list_is_read_are_taken_from_the_heap_again() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", BLOCKS_OF_A_LIST], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert int(printed) < 100  # 6,400 where each is new
+
+
 async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:
     flow = whole_flow()
     async with anyio.create_task_group() as group:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.api.plugin import View
+from reactive_desched.controller import worker
 from reactive_desched.gate.gang_moves import GATHER_S
 from reactive_desched.model.evaluation import EvictionResult
 from reactive_desched.model.findings import Finding
@@ -297,6 +298,56 @@ async def test_the_record_says_what_was_found_and_holds_no_more(golden: Golden) 
     [result] = results
     assert result.outcome.reason == DECISION_OUTDATED.code
     assert result.outcome.message == golden()
+
+
+class Counting(NodeTaintsPlugin):
+    """Counts how often it is asked whether what it found holds still."""
+
+    asked = 0
+
+    def still_found(self, finding: Finding, subject: NodeOrPod, view: View) -> Finding | None:
+        """Count, and judge again."""
+        self.asked += 1
+        return super().still_found(finding, subject, view)
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [pytest.param((), 0, id="nothing comes"), pytest.param((node("n9"),), 1, id="a node comes")],
+)
+async def test_a_plugin_is_asked_again_only_where_something_came_since(
+    others: tuple[Node, ...], asked: int
+) -> None:
+    plugin = Counting(NodeTaintsArgs())
+    flow = FakeEdgesController(plugin, moves=UNLIMITED_MOVES)
+    flow.intent_store.slow_s = WRITE_S
+    async with flow.running():
+        flow.sync_and_resume(TAINTED, *PLACES, WEB)
+        await anyio.sleep(WRITE_S / 2)
+        assert (plugin.asked, flow.intent_store.begun) == (0, ["web"])
+        flow.deliver(*others)
+        await anyio.sleep(WRITE_S * 2)
+        assert (plugin.asked, flow.evicted_names) == (asked, ["web"])
+
+
+async def test_what_was_found_before_a_change_is_asked_about_though_it_was_decided_on_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "TIME_SLICE_S", 0.0)  # each ends with its first decision
+    flow = FakeEdgesController(NodeTaintsPlugin(NodeTaintsArgs()), moves=UNLIMITED_MOVES)
+    flow.intent_store.slow_s = WRITE_S
+    pods = [pod(f"web-{n}", on="n1") for n in range(20)]
+    async with flow.running():
+        flow.sync_and_resume(TAINTED, *PLACES, *pods)
+        while not flow.observer.decisions:
+            await anyio.lowlevel.checkpoint()
+        flow.deliver(node("n1"))
+        before = len(flow.observer.decisions)
+        await anyio.sleep(WRITE_S * 2)
+
+    assert 0 < before < len(flow.observer.decisions)
+    assert flow.evicted_names == []
+    assert {name for name, _ in flow.observer.outcomes} == {each.name for each in pods}
 
 
 class Forgetful(NodeTaintsPlugin):
