@@ -19,6 +19,11 @@ from reactive_desched.state.resources import WATCHED_KINDS
 
 _KEYS_PER_STEP: Final = 200
 
+_ENDS: Final = 2
+"""Listed keys are kept by so many of their last characters: of the uids of 500,000 pods 2,000 are
+freed at once. By one character it was 31,000, which took 2.5 ms.
+"""
+
 
 class ResourceEventHandler(ReflectorStore[ClusterObject]):
     """Applies one resource's objects to the state, and the changes that follow to the controller.
@@ -55,7 +60,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
     def upsert(self, obj: ClusterObject, /) -> None:
         """Apply an object that is new or has changed."""
         if self._listed is not None:
-            self._listed[obj.key[-1:]].add(obj.key)
+            self._listed[obj.key[-_ENDS:]].add(obj.key)
         with self._clocks.still():
             if changes := self._store(obj):
                 self._apply(changes, obj.resource_version)
@@ -68,7 +73,7 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
             return
         if self._listed is not None:
             for obj in objs:
-                self._listed[obj.key[-1:]].add(obj.key)
+                self._listed[obj.key[-_ENDS:]].add(obj.key)
         self._state.load(objs)
         self._controller.pauses.look_again_at_brake()
 
@@ -89,11 +94,13 @@ class ResourceEventHandler(ReflectorStore[ClusterObject]):
         if self._listed is None:
             return
         for keys in self._state.key_batches(self._resource):
-            for number, key in enumerate(keys):
-                if key not in self._listed[key[-1:]]:
+            keys.reverse()  # taken from its end: to free all of a long list at once takes long
+            while keys:
+                key = keys.pop()
+                if key not in self._listed[key[-_ENDS:]]:
                     self._remove_unlisted(key)
                     yield
-                elif number % _KEYS_PER_STEP == 0:
+                elif len(keys) % _KEYS_PER_STEP == 0:
                     yield
         while self._listed:
             self._listed.popitem()  # to free all of them at once takes long

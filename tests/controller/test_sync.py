@@ -478,14 +478,19 @@ def test_what_a_new_list_lacks_is_looked_for_in_steps_and_its_keys_are_freed_in_
 
     pods.begin_replace()
     pods.upsert_many(stored[:-1])
-    steps = 0
+    steps, left, freed = 0, 7_999, list[int]()
     for _ in pods.remove_unlisted():
         steps += 1
         assert pods._listed is not None
+        kept = sum(map(len, pods._listed.values()))
+        freed.append(left - kept)
+        left = kept
 
     assert bench.state.pods.get(uids[-1]) is None
     assert len(bench.state.pods) == 7_999
     assert steps >= 8_000 / 200 + 16
+    assert sum(freed) == 7_999
+    assert max(freed) <= 8_000 / 200
 
 
 def copied(it: Pod) -> Pod:
