@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
 from aiohttp import web
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from reactive_desched.policy.settings.guards import GuardName
 from tests.support.audit_crosscheck import AuditCrosscheck
@@ -23,8 +25,10 @@ from tests.support.misbehaving_proxy import (
     Fault,
     Flushed,
     MisbehavingProxy,
+    Refused,
 )
 from tests.support.playground import E2ENamespace
+from tests.support.simulator_process import TAINT_POLICY, simulator
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -35,6 +39,7 @@ PART_BYTES = 2**14
 LONG = [f"long-{number}={'x' * 2**16}" for number in range(3)]
 """More than the largest part: what follows it is within a part."""
 PROTECTED = "reactive-desched/do-not-evict=true"
+REFUSED_SHARE = 0.4
 OTHERS = [guard for guard in GuardName if guard != GuardName.DO_NOT_EVICT]
 AT_ONCE = (
     (
@@ -61,20 +66,32 @@ def proxied(
     """
     tls = ssl.create_default_context(cafile=control_plane.ca)
     proxy = MisbehavingProxy(control_plane.url, fault_of, tls=tls)
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(proxy.serving()),
-    ):
-        config = json.loads(kubeconfig.read_text())
-        config["clusters"][0]["cluster"] = {"server": proxy.url}
-        through_proxy = folder / "through-the-proxy.kubeconfig"
-        through_proxy.write_text(json.dumps(config))
+    with serving(proxy) as portal:
+        through_proxy = leading_to(proxy, kubeconfig, folder)
 
         def misbehave(fault_of: Callable[[web.Request], Fault | None]) -> None:
             proxy.fault_of = fault_of
             portal.call(proxy.cut)
 
         yield through_proxy, misbehave
+
+
+@contextmanager
+def serving(proxy: MisbehavingProxy) -> Iterator[BlockingPortal]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(proxy.serving()),
+    ):
+        yield portal
+
+
+def leading_to(proxy: MisbehavingProxy, kubeconfig: Path, folder: Path) -> Path:
+    """Write a kubeconfig of the same cluster, whose address is the proxy's."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["clusters"][0]["cluster"] = {"server": proxy.url}
+    path = folder / "through-the-proxy.kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
 
 
 def watches(fault: Fault) -> Callable[[web.Request], Fault | None]:
@@ -147,3 +164,28 @@ def test_behind_a_proxy_that_cuts_what_is_idle_for_two_seconds_the_controller_st
             assert controller.stop() == 0, controller.tail()
         finally:
             controller.kill()
+
+
+def test_behind_a_proxy_that_refuses_four_of_ten_requests_and_cuts_connections_pods_leave(
+    tmp_path: Path,
+) -> None:
+    chance = Random(26)
+
+    def refuse(_: web.Request) -> Fault | None:
+        status = chance.choice((429, 500, 502, 503, 504))
+        return Refused(status) if chance.random() < REFUSED_SHARE else None
+
+    with simulator(tmp_path, 60) as cluster:
+        proxy = MisbehavingProxy(cluster.url, refuse, cut_after_s=2.0)
+        with serving(proxy):
+            through = leading_to(proxy, cluster.kubeconfig, tmp_path)
+            with ControllerProcess(tmp_path, through, TAINT_POLICY, AT_ONCE):
+                kept, *others = cluster.pods_of("node-1")
+                cluster.annotate_pod(kept, PROTECTED)
+                cluster.set_taints("node-1", "gpu")
+                wait_until(
+                    lambda: not {*others} & {*cluster.pods_of("node-1")},
+                    within_s=120,
+                    what="all other pods leave",
+                )
+                assert kept in cluster.pods_of("node-1")

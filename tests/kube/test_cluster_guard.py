@@ -71,7 +71,7 @@ async def opened(kubeconfig: Callable[..., Path]) -> AsyncIterator[Open]:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a busy server asked again at once."""
     monkeypatch.setattr(cluster_guard, "_BUSY_S", 0.001)
-    monkeypatch.setattr(cluster_guard, "_PROXY_S", 0.001)
+    monkeypatch.setattr(cluster_guard, "_FAILED_S", 0.001)
 
 
 @pytest.fixture
@@ -218,9 +218,9 @@ async def test_a_server_that_is_too_busy_to_say_which_cluster_it_is_is_asked_aga
     assert prod.busy == 0
 
 
-@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
 @pytest.mark.parametrize(("refusals", "is_served"), [(3, True), (4, False)])
-async def test_a_proxy_that_has_no_server_for_the_question_is_asked_three_times_more(
+async def test_a_server_that_fails_and_a_proxy_that_has_none_are_asked_three_times_more(
     session: Session,
     address: Address,
     prod: NamedCluster,

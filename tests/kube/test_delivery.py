@@ -151,11 +151,26 @@ async def test_a_first_line_that_does_not_come_in_time_shows_that_watches_are_la
         await clock.sleep(1.5 if after_body == "cut" else 0)
 
     namespaces.before_answering = answer_later
-    namespaces.answer_next("watch", ScriptedReply(body=b'{"type": "A', after_body=after_body))
+    reply = ScriptedReply(body=b'{"type": "A', after_body=after_body)
+    namespaces.answer_next("watch", *[reply] * (3 if after_body == "cut" else 1))
     async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
         with anyio.fail_after(30):
             await delivery.caught_up()
     assert says in late.message()
+
+
+async def test_a_watch_that_breaks_once_before_its_first_line_shows_nothing(
+    namespaces: ScriptedApi, clock: ManualClock, late: LateWatches, kubeconfig: Callable[..., Path]
+) -> None:
+    async def answer_later() -> None:
+        await clock.sleep(1.5 if namespaces.count("watch") == 1 else 0)
+
+    namespaces.before_answering = answer_later
+    namespaces.answer_next("watch", ScriptedReply(body=b'{"type": "A', after_body="cut"))
+    async with checking(namespaces, clock, late, kubeconfig, None) as delivery:
+        with anyio.fail_after(30):
+            await delivery.caught_up()
+    assert not late.are_late
 
 
 async def test_a_slow_server_whose_watch_stays_open_after_its_first_line_keeps_nothing_back(

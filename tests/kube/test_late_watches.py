@@ -19,6 +19,7 @@ from tests.support.misbehaving_proxy import (
     Buffered,
     Fault,
     HeadersWithTheFirstByte,
+    HeldAndCut,
     MisbehavingProxy,
 )
 from tests.support.reflector_harness import PAGED_LIST, STREAMING_LIST, ReflectorHarness
@@ -51,17 +52,17 @@ async def passing_time(clock: ManualClock) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def behind(
-    api: ScriptedApi, kubeconfig: Callable[..., Path], fault: Fault
+    api: ScriptedApi, kubeconfig: Callable[..., Path], fault: Fault | Callable[[ManualClock], Fault]
 ) -> AsyncIterator[ReflectorHarness]:
-    async with MisbehavingProxy(api.url, watches(fault)).serving() as proxy:
+    async with MisbehavingProxy(api.url, lambda _: None).serving() as proxy:
         config = KubeConfigOptions(kubeconfig=str(kubeconfig(proxy.url)))
         limits = RequestLimits(open_s=2.0)
         rate = RateLimit(qps=10_000, burst=10_000)
         async with open_session(config, limits=limits, rate_limit=rate) as session:
             mirror = ReflectorHarness(session)
-            api.clock = (
-                mirror.clock
-            )  # else it would end short watches before their time by this one
+            proxy.fault_of = watches(fault(mirror.clock) if callable(fault) else fault)
+            # Else it would end short watches before their time by this clock.
+            api.clock = mirror.clock
             yield mirror
 
 
@@ -190,6 +191,33 @@ async def test_one_kind_whose_changes_come_late_has_all_kinds_watched_shortly(
                 return any(map(is_long, api.requests[before:]))
 
             await seconds_until(mirror, long_watch_is_tried)
+
+
+@pytest.mark.parametrize("is_listed", [True, False], ids=["in sync", "not listed"])
+async def test_late_watches_that_are_cut_before_they_end_are_watched_for_a_second(
+    api: ScriptedApi, kubeconfig: Callable[..., Path], *, is_listed: bool
+) -> None:
+    def fault(clock: ManualClock) -> Fault:
+        return HeldAndCut(1.5, clock.sleep)
+
+    api.answers_seconds_at_once = False
+    async with behind(api, kubeconfig, fault) as mirror:
+        late = LateWatches(mirror.clock)
+        if not is_listed:
+            late.note("watch of another kind: its changes arrive late")
+        async with passing_time(mirror.clock), mirror.running(late_watches=late):
+            if is_listed:
+                await seconds_until(mirror, lambda: mirror.is_fresh)
+                late.note("watch of another kind: its changes arrive late")
+            await seconds_until(mirror, lambda: late.interruptions.are_frequent)
+            await seconds_until(mirror, lambda: mirror.is_fresh)
+            api.put("a", "1")
+            await mirror.clock.sleep(0.01)
+            assert await late.caught_up(mirror.clock.now())
+            assert mirror.objects == {"a": "1"}
+            mirror.handler.calls.clear()
+            await mirror.clock.sleep(30)
+            assert "stale" not in mirror.handler.calls
 
 
 async def test_a_decision_waits_until_every_kind_has_been_read_after_it(

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from ssl import SSLContext
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp import web
@@ -20,6 +21,7 @@ __all__ = [
     "Fault",
     "Flushed",
     "HeadersWithTheFirstByte",
+    "HeldAndCut",
     "MisbehavingProxy",
     "Refused",
     "Truncated",
@@ -78,6 +80,13 @@ class CutWhenIdle(Struct, frozen=True):
     after_s: float
 
 
+class HeldAndCut(Struct, frozen=True):
+    """A body that has ended in time is sent on; else the connection breaks, and nothing came."""
+
+    after_s: float
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
 class Zipped(Struct, frozen=True):
     """A response is compressed, whatever the client accepts; part of it may be cut off."""
 
@@ -88,6 +97,7 @@ Fault = (
     Refused
     | CutAfter
     | CutWhenIdle
+    | HeldAndCut
     | Truncated
     | Buffered
     | Flushed
@@ -100,7 +110,8 @@ Fault = (
 class MisbehavingProxy:
     """Carries requests to `target`; `fault_of` says what is done to each of them.
 
-    With `tls` it trusts a target whose address is https.
+    With `tls` it trusts a target whose address is https. With `cut_after_s` each connection breaks
+    so long after its first request.
     """
 
     def __init__(
@@ -109,12 +120,15 @@ class MisbehavingProxy:
         fault_of: Callable[[web.Request], Fault | None],
         *,
         tls: SSLContext | None = None,
+        cut_after_s: float | None = None,
     ) -> None:
         self.url = ""
         self.fault_of = fault_of
         self.requests: list[str] = []
         self._target = target
         self._tls = tls or True
+        self._cut_after_s = cut_after_s
+        self._connections = WeakSet[asyncio.BaseTransport]()
         self._carried: dict[int, web.Request] = {}
 
     @asynccontextmanager
@@ -149,6 +163,7 @@ class MisbehavingProxy:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(str(request.rel_url))
+        self._limit_connection(request)
         fault = self.fault_of(request)
         if isinstance(fault, Refused):
             return web.Response(status=fault.status, body=fault.body, headers=fault.headers)
@@ -168,6 +183,13 @@ class MisbehavingProxy:
             with suppress(ConnectionError):  # the client has left
                 await self._carry(request, reply, response, fault)
         return response
+
+    def _limit_connection(self, request: web.Request) -> None:
+        connection = request.transport
+        if self._cut_after_s is None or connection is None or connection in self._connections:
+            return
+        self._connections.add(connection)
+        asyncio.get_running_loop().call_later(self._cut_after_s, connection.close)
 
     async def _carry(
         self,
@@ -197,7 +219,7 @@ class MisbehavingProxy:
                         await self._write(request, response, held[:size])
                         held = held[size:]
                 await self._write(request, response, held)
-            case Flushed() | Compressed():
+            case Flushed() | Compressed() | HeldAndCut():
                 await _send_later(request, reply, response, fault)
             case HeadersWithTheFirstByte():
                 async for part in reply.content.iter_any():
@@ -233,13 +255,37 @@ class MisbehavingProxy:
         await response.write(part)
 
 
+async def _send_whole(
+    request: web.Request,
+    reply: aiohttp.ClientResponse,
+    response: web.StreamResponse,
+    it: HeldAndCut,
+) -> None:
+    await response.prepare(request)
+    whole, time = asyncio.ensure_future(reply.read()), asyncio.ensure_future(it.sleep(it.after_s))
+    # A client that leaves ends this while the body is read: nothing else takes that error.
+    whole.add_done_callback(lambda read: read.cancelled() or read.exception())
+    try:
+        await asyncio.wait((whole, time), return_when=asyncio.FIRST_COMPLETED)
+        if whole.done():
+            await response.write(whole.result())
+        else:
+            _cut(request)
+    finally:
+        whole.cancel()
+        time.cancel()
+
+
 async def _send_later(
     request: web.Request,
     reply: aiohttp.ClientResponse,
     response: web.StreamResponse,
-    fault: Flushed | Compressed,
+    fault: Flushed | Compressed | HeldAndCut,
 ) -> None:
-    """Send on what has come when the first byte of it is so old, or when a compressor gives it."""
+    """Send on what has come when the first byte is so old, when a compressor gives it, or whole."""
+    if isinstance(fault, HeldAndCut):
+        await _send_whole(request, reply, response, fault)
+        return
     if isinstance(fault, Flushed):
         await response.prepare(request)
         while held := await reply.content.readany():

@@ -81,6 +81,8 @@ class ScriptedApi:
         self._watches: set[asyncio.Queue[bytes | _Cut | None]] = set()
         self._pages: dict[str, list[tuple[str, str]]] = {}
         self._closing = asyncio.Event()
+        self.answers_seconds_at_once = True
+        """Whether a watch of a second, as a check of silent ones is, ends when it begins."""
 
     @asynccontextmanager
     async def serving(self, tls: SSLContext | None = None) -> AsyncIterator["ScriptedApi"]:
@@ -201,7 +203,8 @@ class ScriptedApi:
             return request.method
         if request.query.get("watch") != "true":
             return "list"
-        return "catch-up" if request.query.get("timeoutSeconds") == "1" else "watch"
+        is_second = request.query.get("timeoutSeconds") == "1"
+        return "catch-up" if is_second and self.answers_seconds_at_once else "watch"
 
     async def _send_scripted(
         self, request: web.Request, reply: ScriptedReply

@@ -45,6 +45,26 @@ class SimulatorProcess:
         merged = {"spec": {"taints": taints or None}}
         self._send("PATCH", f"api/v1/nodes/{node}", merged, "application/merge-patch+json")
 
+    def pods_of(self, node: str) -> list[str]:
+        """Return `NAMESPACE/NAME` of each pod of a controller on a node, without its own agents."""
+        with urllib.request.urlopen(f"{self.url}/api/v1/pods", timeout=60) as answer:
+            pods = json.load(answer)["items"]
+        return [
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            for pod in pods
+            if pod["spec"].get("nodeName") == node
+            and [each["kind"] for each in pod["metadata"].get("ownerReferences", ())]
+            not in ([], ["DaemonSet"], ["Node"])
+        ]
+
+    def annotate_pod(self, pod: str, annotation: str) -> None:
+        """Set `NAME=VALUE` on `NAMESPACE/NAME`."""
+        namespace, name = pod.split("/")
+        key, _, value = annotation.partition("=")
+        path = f"api/v1/namespaces/{namespace}/pods/{name}"
+        merged = {"metadata": {"annotations": {key: value}}}
+        self._send("PATCH", path, merged, "application/merge-patch+json")
+
     def create_migration_job(self, name: str, pod: str) -> None:
         """Create a PodMigrationJob for a pod of the namespace `default`, there or not."""
         job = {

@@ -88,9 +88,9 @@ _CONNECT_S: Final = 10.0
 _BUSY_S: Final = 1.0
 """A server that has too many requests is asked again after this time, or the one that it names."""
 
-_PROXY_S: Final = 0.2
-_MAX_OF_A_PROXY: Final = 3
-"""Where a proxy answered that it has no server, it is asked again so soon, and so often."""
+_FAILED_S: Final = 0.2
+_MAX_FAILED: Final = 3
+"""Where a server failed, or a proxy has none, it is asked again so soon, and so often."""
 
 _NO_LINE_CHARS: Final = ("\r", "\n", "\0")
 _OF_THE_BODY: Final = frozenset(
@@ -198,19 +198,19 @@ class ClusterGuard:
         """Ask a connection which cluster it leads to, as who sends `request`, and trust it then.
 
         An earlier answer counts on while the server has too many requests to give another one; the
-        first one is asked for until it comes, or `limit_s` are over. A proxy that has no server for
-        it is asked up to three times more. Raises ClusterNotConfirmed, which closes nothing.
+        first one is asked for until it comes, or `limit_s` are over. A server that fails, with 5xx,
+        is asked up to three times more. Raises ClusterNotConfirmed, which closes nothing.
         """
         generation, now = self._generation, asyncio.get_running_loop().time
         deadline = now() + limit_s
-        response, of_a_proxy = await self._answer(connection, request, limit_s), 0
+        response, failed = await self._answer(connection, request, limit_s), 0
         while (is_busy := response.status == HTTPStatus.TOO_MANY_REQUESTS) or (
-            response.status in OF_A_PROXY and of_a_proxy < _MAX_OF_A_PROXY
+            response.status >= HTTPStatus.INTERNAL_SERVER_ERROR and failed < _MAX_FAILED
         ):
             if is_busy and self.trusts(connection):
                 return  # a Lease is still renewed over what a server that is busy said
-            of_a_proxy += not is_busy
-            wait_s = response.retry_after_s(time.time()) or (_BUSY_S if is_busy else _PROXY_S)
+            failed += not is_busy
+            wait_s = response.retry_after_s(time.time()) or (_BUSY_S if is_busy else _FAILED_S)
             if protocol_of(connection).should_close or now() + wait_s > deadline:
                 break
             await asyncio.sleep(wait_s)

@@ -5,7 +5,6 @@ watch. An API server begins a watch from version 0 with the objects that there a
 one namespace is opened; where its first line comes only with its end, something held it back.
 """
 
-from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -27,7 +26,8 @@ _DUE_S: Final = _WATCH_S / 2
 _NOTICEABLE_S: Final = 0.1
 _GIVE_UP_S: Final = _WATCH_S + 3.0
 _COUNTS_FOR_S: Final = 5.0
-_CUT: Final = b"cut"
+_TRIES: Final = 3
+"""So often a watch has to break, one after the other, before that counts as kept back."""
 _PARAMS: Final = {
     "watch": "true",
     "fieldSelector": ONE_NAMESPACE["fieldSelector"],
@@ -41,8 +41,9 @@ class DeliveryCheck:
 
     An answer counts for five seconds, and until a watch is opened after it. Decisions that come
     together wait for one answer. Where there is none, as from a server that is busy, they do not
-    wait any longer: the check of silent watches remains. A line that is somewhat late may come from
-    a proxy that sends what it has from time to time: decisions wait twice as long as it took.
+    wait any longer: the check of silent watches remains. A watch that breaks is opened again before
+    it counts: a connection may be cut at any moment. A line that is somewhat late may come from a
+    proxy that sends what it has from time to time: decisions wait twice as long as it took.
     """
 
     def __init__(self, session: Transport, clock: Clock, late_watches: LateWatches) -> None:
@@ -52,6 +53,7 @@ class DeliveryCheck:
         self._one_at_a_time = anyio.Lock()
         self._asked_at = -inf
         self._delay_s = 0.0
+        self._has_broken = False
 
     async def caught_up(self) -> bool:
         """Return when the watches show what happened before this call; False where they do not."""
@@ -70,11 +72,14 @@ class DeliveryCheck:
         return is_young and self._asked_at >= self._late_watches.opened_at
 
     async def _ask(self) -> None:
-        asked_at = self._clock.now()
-        found = f"did not come in {_GIVE_UP_S:.0f} s"
-        self._delay_s = 0.0
-        async with move_on_after(self._clock, _GIVE_UP_S):
-            found = await self._open_and_read()
+        asked_at, found = self._clock.now(), ""
+        for _ in range(_TRIES):
+            self._delay_s, self._has_broken = 0.0, False
+            found = f"did not come in {_GIVE_UP_S:.0f} s"
+            async with move_on_after(self._clock, _GIVE_UP_S):
+                found = await self._open_and_read()
+            if not (found and self._has_broken):
+                break
         self._asked_at = asked_at
         if found:
             self._late_watches.note(f"watch {NAMESPACES}: its first object {found}")
@@ -93,21 +98,26 @@ class DeliveryCheck:
             return "did not come in time" if error.is_late else ""
 
     async def _read(self, stream: WatchStream, requested_at: float) -> str:
-        try:
-            line = await stream.readline()
-        except CONNECTION_ERRORS:
-            line = _CUT
+        line = await self._readline(stream)
         line_at = self._clock.now()
         delay_s = line_at - requested_at
-        if not line:  # it ended as if there was no such namespace
+        if not (line or self._has_broken):  # it ended as if there was no such namespace
             return ""
         if not line.endswith(b"\n"):
+            self._has_broken = True
             return "did not come before it broke off" if delay_s >= _DUE_S else ""
         if delay_s >= _DUE_S:
-            with suppress(*CONNECTION_ERRORS):
-                while await stream.readline():
-                    pass
+            while await self._readline(stream):
+                pass
             if self._clock.now() - line_at < _DUE_S:
                 return "came with its end"
         self._delay_s = delay_s
         return ""
+
+    async def _readline(self, stream: WatchStream) -> bytes:
+        """Return a line; what there is of it, or nothing, at the end."""
+        try:
+            return await stream.readline()
+        except CONNECTION_ERRORS:
+            self._has_broken = True
+            return b""

@@ -140,7 +140,7 @@ class _Cycle(Struct, gc=False):
 
     `after_silence` says that a streaming list brought nothing in time: the watch after the list in
     pages is short. `opened_at` is when the watch began (monotonic seconds), None before. `watch_s`
-    is for how long it was requested; `is_limited` says that a proxy cuts what is idle for longer,
+    is for how long it was requested; `is_limited` says that a proxy cuts what lasts longer,
     `is_live` that the long watch shows what happens.
     """
 
@@ -458,8 +458,8 @@ class Reflector(WatchEventHandler[T]):
 
     def _watch_params(self) -> dict[str, str]:
         if self._is_short:
-            late = self._late_watches
-            self._cycle.watch_s = late.SHORT_S if self.status.synced else late.FIRST_S
+            length_s = self._late_watches.length_s(is_synced=self.status.synced)
+            self._cycle.watch_s, self._cycle.is_limited = length_s, length_s <= _MIN_WATCH_S
         else:
             wanted_s = self._settings.watch_s * (1.0 + self._rng.random())
             self._cycle.watch_s = self._idle_cuts.limit_s(wanted_s, self._clock.now())
@@ -621,7 +621,7 @@ class Reflector(WatchEventHandler[T]):
             self._mark_stale(ending.message)
 
     def _note_interruption(self, ending: WatchEnd) -> None:
-        if self.status.synced and ending.reason in _INTERRUPTIONS:
+        if (self.status.synced or self._is_short) and ending.reason in _INTERRUPTIONS:
             self._late_watches.interruptions.note(self._path)
 
     def _is_interrupted(self, ending: WatchEnd) -> bool:

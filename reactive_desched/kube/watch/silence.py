@@ -54,14 +54,15 @@ class LateWatches:
     """Says whether a proxy before the API server delays what watches deliver.
 
     The reflectors of a session share it. While it does, the server ends each watch after `SHORT_S`,
-    or `FIRST_S` where the kind is not in sync, and the objects count as of that end. So kinds are
-    seconds apart: `caught_up` waits for all of them. After ten minutes a long watch is tried.
+    or `FIRST_S` where the kind is not in sync, or `CUT_S` where watches break before that, and the
+    objects count as of that end. So kinds are seconds apart: `caught_up` waits for all of them.
+    After ten minutes a long watch is tried.
     A kind is as of an end as well while its long watch is opened anew; `interruptions` says whether
     that is so again and again. `opened_at` is when the last long watch was opened (monotonic
     seconds).
     """
 
-    FIRST_S, SHORT_S = 2, 3
+    CUT_S, FIRST_S, SHORT_S = 1, 2, 3
 
     def __init__(self, clock: Clock) -> None:
         self.noted = Epoch()
@@ -82,6 +83,12 @@ class LateWatches:
     def are_late(self) -> bool:
         """Say whether watches are to be short."""
         return self._clock.now() < self._until
+
+    def length_s(self, *, is_synced: bool) -> int:
+        """Return for how long to request a watch while they are late."""
+        if self.interruptions.are_frequent:
+            return self.CUT_S
+        return self.SHORT_S if is_synced else self.FIRST_S
 
     def note(self, cause: str) -> None:
         """A watch was late: keep all of them short for a while."""
@@ -127,8 +134,9 @@ class LateWatches:
         """Say what is late and what is done; empty while nothing is."""
         if not self.are_late:
             return self.interruptions.message()
+        length_s = self.length_s(is_synced=True)
         return (
-            f"{self._cause}; changes are requested every {self.SHORT_S} s instead: "
+            f"{self._cause}; changes are requested every {length_s} s instead: "
             "switch off response buffering in the proxy before the API server"
         )
 
