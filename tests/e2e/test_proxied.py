@@ -179,7 +179,8 @@ def test_behind_a_proxy_that_refuses_four_of_ten_requests_and_cuts_connections_p
         proxy = MisbehavingProxy(cluster.url, refuse, cut_after_s=2.0)
         with serving(proxy):
             through = leading_to(proxy, cluster.kubeconfig, tmp_path)
-            with ControllerProcess(tmp_path, through, TAINT_POLICY, AT_ONCE):
+            retried_soon = AT_ONCE + "evictions: {retry: {initial: 1s, max: 5s}}\n"
+            with ControllerProcess(tmp_path, through, TAINT_POLICY, retried_soon):
                 kept, *others = cluster.pods_of("node-1")
                 cluster.annotate_pod(kept, PROTECTED)
                 cluster.set_taints("node-1", "gpu")

@@ -38,7 +38,7 @@ from reactive_desched.model.outcomes import (
     TooManyRequests,
 )
 from tests.support.golden import Golden, verbatim
-from tests.support.manual_clock import ManualClock
+from tests.support.manual_clock import InstantClock, ManualClock
 from tests.support.scripted_api import ScriptedApi, ScriptedReply, status
 
 pytestmark = pytest.mark.anyio
@@ -59,9 +59,10 @@ def budget(message: str = "The disruption budget web needs 2 healthy pods and ha
 
 
 async def evict(api: ScriptedApi, session: Session, reply: ScriptedReply) -> EvictionResponse:
+    """Ask for an eviction, while the pod cannot be read: once."""
     api.answer_next("POST", reply)
-    answer = await ApiEvictor(session).evict(WEB)
-    assert api.count("POST") == 1, "an eviction is asked for once"
+    answer = await ApiEvictor(session, clock=InstantClock()).evict(WEB)
+    assert api.count("POST") == 1
     return answer
 
 
@@ -346,7 +347,8 @@ async def test_what_is_no_http_leaves_the_effect_unknown(
 ) -> None:
     options = KubeConfigOptions(kubeconfig=str(kubeconfig(not_http)))
     async with open_session(options) as session:
-        assert isinstance(await ApiEvictor(session).evict(WEB), EffectUnknown)
+        evictor = ApiEvictor(session, clock=InstantClock())
+        assert isinstance(await evictor.evict(WEB), EffectUnknown)
 
 
 async def test_credentials_that_an_eviction_found_rejected_are_read_again(
@@ -389,6 +391,83 @@ async def test_too_many_waiting_calls_defer_the_eviction(
         await session.request("GET", "/a-list")
         assert isinstance(await ApiEvictor(session).evict(WEB), NotSent)
     assert api.count("POST") == 0
+
+
+FAILED = ScriptedReply(502, b"bad gateway")
+CUT = ScriptedReply(after_body="cut")
+
+
+def shown(uid: str = WEB.uid, **metadata: object) -> ScriptedReply:
+    """Return what the pod of that name shows when it is read."""
+    return ScriptedReply(200, msgspec.json.encode({"metadata": {"uid": uid, **metadata}}))
+
+
+async def test_a_request_that_a_proxy_failed_is_sent_again_and_a_success_settles_it(
+    api: ScriptedApi, session: Session
+) -> None:
+    api.answer_next("POST", FAILED, FAILED, ScriptedReply(201, b"{}"))
+    api.answer_next("GET", shown(), ScriptedReply(503), shown())
+
+    assert await ApiEvictor(session, clock=InstantClock()).evict(WEB) == Accepted()
+    bodies = [each.body for each in api.requests if each.kind == "POST"]
+    assert bodies == bodies[:1] * 3
+    assert b"uid-1" in bodies[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        pytest.param(CUT, shown(), id="the connection broke"),
+        pytest.param(FAILED, shown(deletionTimestamp="2026-11-30T00:00:00Z"), id="it terminates"),
+        pytest.param(FAILED, shown("uid-2"), id="it is another pod"),
+        pytest.param(FAILED, ScriptedReply(404, refusal(404, "NotFound", "no")), id="it is gone"),
+        pytest.param(FAILED, ScriptedReply(403, refusal(403, "Forbidden", "no")), id="no right"),
+    ],
+)
+async def test_a_request_that_may_have_had_an_effect_is_not_sent_again(
+    api: ScriptedApi, session: Session, first: ScriptedReply, found: ScriptedReply
+) -> None:
+    api.answer_next("POST", first)
+    api.answer_next("GET", *[found] * 3)
+
+    answer = await ApiEvictor(session, clock=InstantClock()).evict(WEB)
+    assert isinstance(answer, EffectUnknown)
+    assert api.count("POST") == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ScriptedReply(429, refusal(429, "TooManyRequests", "no", causes=budget())),
+        ScriptedReply(429, b"later"),
+        ScriptedReply(404, refusal(404, "NotFound", "no such pod")),
+        ScriptedReply(403, refusal(403, "Forbidden", "no")),
+    ],
+    ids=["a budget", "too many requests", "the pod is gone", "denied"],
+)
+async def test_what_refuses_a_second_request_says_nothing_of_the_first(
+    api: ScriptedApi, session: Session, reply: ScriptedReply
+) -> None:
+    api.answer_next("POST", FAILED, *[reply] * 3)
+    api.answer_next("GET", *[shown()] * 3)
+
+    answer = await ApiEvictor(session, clock=InstantClock()).evict(WEB)
+    assert isinstance(answer, EffectUnknown)
+    assert api.count("POST") == 4
+
+
+async def test_a_request_that_failed_late_is_not_sent_again(
+    api: ScriptedApi, session: Session
+) -> None:
+    clock = InstantClock()
+
+    async def answer_late() -> None:
+        clock.advance(3)
+
+    api.before_answering = answer_late
+    api.answer_next("POST", FAILED)
+    assert isinstance(await ApiEvictor(session, clock=clock).evict(WEB), EffectUnknown)
+    assert [each.kind for each in api.requests] == ["POST"]
 
 
 async def test_a_login_page_is_no_success(api: ScriptedApi, session: Session) -> None:

@@ -1,6 +1,6 @@
 """Requests the eviction of one pod, and classifies every possible response.
 
-It sends one request: whether and when to repeat it is decided where the budgets are.
+Whether and when to ask again, after an answer, is decided where the budgets are.
 """
 
 from collections.abc import Awaitable
@@ -43,6 +43,10 @@ from reactive_desched.primitives.decode_errors import DECODE_ERRORS
 
 __all__ = ["ApiEvictor"]
 
+REPEATED_AFTER_S: Final = (0.2, 0.4, 0.8)
+REPEATED_WITHIN_S: Final = 3.0
+"""A request that was answered with 5xx is sent again after these waits, in this time of it."""
+
 WEBHOOK_TIMEOUT_S: Final = 30.0
 """So long after its time limit a request may still be carried out: a webhook has 30 s at most."""
 
@@ -80,24 +84,59 @@ class ApiEvictor:
         return True
 
     async def evict(self, request: EvictionRequest) -> EvictionResponse:
-        """Send one eviction and return how it ended; raises nothing that the server can cause."""
+        """Send one eviction and return how it ended; raises nothing that the server can cause.
+
+        Where a proxy, or a server that fails, has answered 5xx, and the pod shows no effect, the
+        same request is sent again, soon: with the uid it has one effect. Only a success settles it
+        then: whatever else is answered, the first one may be carried out later.
+        """
+        began = self._clock.now()
+        response, is_answered = await self._send(request)
+        for wait_s in REPEATED_AFTER_S:
+            is_late = self._clock.now() + wait_s - began > REPEATED_WITHIN_S
+            if is_late or not (isinstance(response, EffectUnknown) and is_answered):
+                break
+            await self._clock.sleep(wait_s)
+            if not await self._is_untouched(request):
+                continue
+            again, is_answered = await self._send(request)
+            response = again if isinstance(again, Accepted | LeavesLater) else response
+        return response
+
+    async def _is_untouched(self, request: EvictionRequest) -> bool:
+        """Say whether the pod is there and does not terminate; False where it cannot be read."""
+        try:
+            found = await self.get_pod(request.namespace, request.name)
+        except (RequestRejected, Unreachable, RateLimited):
+            return False
+        return isinstance(found, PodFound) and found.uid == request.uid and not found.terminating
+
+    async def _send(self, request: EvictionRequest) -> tuple[EvictionResponse, bool]:
+        """Return how one request ended, and whether it was answered at all."""
         evictor = evictor_named(request.options.evictor)
         if self._dry_run and not evictor.can_try:
-            return DryRun()
+            return DryRun(), True
         requester = Requester(self._requested_by, self._clock.wall(), self._dry_run)
         call = evictor.call(request, requester)
-        reply = self._session.request(
-            call.method,
-            call.path,
-            params=call.params,
-            body=call.body,
-            content_type=call.content_type,
-            priority=RequestPriority.CRITICAL,
-        )
-        response = await self.response_to(reply)
+        is_answered = False
+
+        async def reply() -> Reply:
+            nonlocal is_answered
+            found = await self._session.request(
+                call.method,
+                call.path,
+                params=call.params,
+                body=call.body,
+                content_type=call.content_type,
+                priority=RequestPriority.CRITICAL,
+            )
+            is_answered = True
+            return found
+
+        response = await self.response_to(reply())
         if isinstance(response, Accepted) and evictor.accepted is not None:
-            return evictor.accepted
-        return response
+            return evictor.accepted, is_answered
+        return response, is_answered
 
     async def response_to(self, post: Awaitable[Reply]) -> EvictionResponse:
         """Return how a request ended; raises nothing that the server can cause."""
