@@ -13,7 +13,7 @@ from reactive_desched.controller.consolidation import (
     SetProgress,
     SetState,
     acts,
-    leaves_still,
+    is_active,
     nodes_kept_free,
     nodes_to_close,
     nodes_to_open,
@@ -24,6 +24,7 @@ from reactive_desched.eviction.recorder import Recorder
 from reactive_desched.model.consolidation import (
     EMPTY,
     EMPTYING,
+    PLANNED,
     consolidating_taint,
     consolidation_of,
 )
@@ -43,10 +44,13 @@ RETRY_S: Final = 30.0
 
 NODES: Final = gauge(
     "consolidated_nodes",
-    "Nodes with the taint of a set of moves, by its value: emptying while pods leave, and empty.",
+    "Nodes with the taint of a set of moves, by its value: planned, then emptying, then empty.",
     "state",
 )
 RIGHT: Final = "kubectl apply -f deploy/drain/rbac.yaml gives the right to patch nodes"
+
+_BEFORE: Final = (None, PLANNED)
+"""The values of the taint on a node before its set begins."""
 
 WriteTaint = Callable[[str, str, Taint | None], Awaitable[None]]
 """Writes a node's taint of a key, None for none; raises ClusterError."""
@@ -75,7 +79,7 @@ class Consolidation:
         counts = Counter(
             (consolidation_of(info.node) or "",) for info in self._tainted() if info.node
         )
-        yield NODES.by_labels({(value,): counts[(value,)] for value in (EMPTYING, EMPTY)})
+        yield NODES.by_labels({(value,): counts[(value,)] for value in (EMPTYING, EMPTY, PLANNED)})
 
     async def run(self) -> None:
         """Write and take off taints, while this process acts, until cancelled."""
@@ -96,6 +100,10 @@ class Consolidation:
         for each in controller.sets_to_begin():
             if not each.rooms:
                 await self._begin(each, write)
+        for name in controller.nodes_that_follow():
+            follows = controller.view.node_info(name)
+            if follows is not None and follows.node is not None:
+                await self._write(follows.node, consolidating_taint(PLANNED), write)
         for node in tuple(nodes_kept_free(controller)):
             await self._write(node, consolidating_taint(EMPTY), write)
         for node in tuple(nodes_to_open(controller)):
@@ -105,7 +113,7 @@ class Consolidation:
 
     async def _begin(self, moved: MoveSet, write: WriteTaint) -> None:
         info = self._controller.view.node_info(moved.node)
-        if info is None or info.node is None or consolidation_of(info.node) is not None:
+        if info is None or info.node is None or consolidation_of(info.node) not in _BEFORE:
             await checkpoint()
             return
         for empty in tuple(nodes_to_close(moved, self._controller.view)):
@@ -124,14 +132,14 @@ class Consolidation:
         if not acts(self._controller):
             state, why = SetState.GIVEN_UP, "no profile has an acting plugin that empties nodes"
         else:
-            is_active = bool(found.get(info.name)) or leaves_still(self._controller, info)
-            state, why = self._progress.look(info, now, is_active=is_active)
+            goes_on = is_active(self._controller, info, is_found=bool(found.get(info.name)))
+            state, why = self._progress.look(info, now, is_active=goes_on)
         value = consolidation_of(node)
         if state is SetState.GOES_ON or (state is SetState.EMPTY and value == EMPTY):
             await checkpoint()
             return
         taint = consolidating_taint(EMPTY) if state is SetState.EMPTY else None
-        if await self._write(node, taint, write):
+        if await self._write(node, taint, write) and value != PLANNED:
             self._log.info("the set of a node has ended", node=node.name, result=state, message=why)
             ended = ConsolidationEnded(node=node.name, node_uid=node.uid, result=state, message=why)
             self._record(ended, node)
@@ -156,7 +164,8 @@ class Consolidation:
 
     def _tainted(self) -> Sequence[NodeInfo]:
         view = self._controller.view
-        names = sorted(view.index(ConsolidatedNodes).names)
+        index = view.index(ConsolidatedNodes)
+        names = sorted((*index.names, *index.planned))
         found = map(view.node_info, names)
         return [info for info in found if info is not None and info.node is not None]
 

@@ -15,6 +15,7 @@ from reactive_desched.model.consolidation import (
     ALL_NODES,
     EMPTY,
     EMPTYING,
+    PLANNED,
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
@@ -32,6 +33,13 @@ STUCK_AFTER_S: Final = 1800.0
 """A set of which no pod has left for so long has ended, whatever its pods wait for."""
 
 
+PLANNED_FOR_S: Final = 120.0
+"""A node that is planned is so no more when no other was emptied for so long.
+
+It is longer than one is left alone that took pods, and than a plan takes.
+"""
+
+
 class SetState(StrEnum):
     """Says what becomes of a node with the taint."""
 
@@ -42,11 +50,11 @@ class SetState(StrEnum):
 
 
 class _Progress(Struct, frozen=True):
-    """The pods that were left, since when, and when one was last found or leaving."""
+    """The pods that were left, since when, and until when one is to be found or to leave."""
 
     left: int
     since: float
-    active_at: float
+    ends_at: float
 
 
 class SetProgress:
@@ -70,21 +78,23 @@ class SetProgress:
         if consolidation_of(info.node) == EMPTY:
             return SetState.USED_AGAIN, "a pod came to the empty node"
         before = self._of.get(info.name)
-        since = now if before is None or left < before.left else before.since
-        active_at = now if before is None or is_active else before.active_at
-        self._of[info.name] = _Progress(left, since, active_at)
+        is_planned = consolidation_of(info.node) == PLANNED
+        is_new = before is None or left < before.left or is_planned
+        since = now if before is None or is_new else before.since
+        wait_s = PLANNED_FOR_S if is_planned else ENDS_AFTER_S
+        ends_at = now + wait_s if before is None or is_active else before.ends_at
+        self._of[info.name] = _Progress(left, since, ends_at)
         if now - since >= STUCK_AFTER_S:
             return SetState.GIVEN_UP, f"no pod has left for {STUCK_AFTER_S / 60:.0f} min"
-        if now - active_at >= ENDS_AFTER_S:
+        if now >= ends_at:
             return SetState.GIVEN_UP, "no plugin finds its pods any more"
+        if is_planned:
+            return SetState.GOES_ON, "another node is emptied before"
         return SetState.GOES_ON, "its pods leave as gates and limits allow"
 
     def next_due(self) -> float | None:
         """Return when the first set is given up, if nothing happens until then; None for none."""
-        ends = (
-            min(each.since + STUCK_AFTER_S, each.active_at + ENDS_AFTER_S)
-            for each in self._of.values()
-        )
+        ends = (min(each.since + STUCK_AFTER_S, each.ends_at) for each in self._of.values())
         return min(ends, default=None)
 
 
@@ -93,8 +103,16 @@ def acts(controller: Controller) -> bool:
     return any(each.mode != OBSERVE for each in _closing(controller))
 
 
-def leaves_still(controller: Controller, info: NodeInfo) -> bool:
-    """Say whether a pod is leaving the node, or a plugin is to look at it still."""
+def is_active(controller: Controller, info: NodeInfo, *, is_found: bool) -> bool:
+    """Say whether the set of a node goes on, of which a pod is found or not.
+
+    It does while a pod leaves or a plugin is to look at it still; one that is planned while another
+    node is emptied.
+    """
+    if info.node is not None and consolidation_of(info.node) == PLANNED:
+        return controller.gates.move_sets.is_emptying
+    if is_found:
+        return True
     if any((each, ALL_NODES) in controller.evaluator.queue for each in _closing(controller)):
         return True
     ledger = controller.ledger

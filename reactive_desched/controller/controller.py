@@ -631,6 +631,10 @@ class Controller(IntentOwner):
         """Return the sets of moves that all gates let go, and that lack taint or nomination."""
         return self.gates.move_sets.ready(self._clock())
 
+    def nodes_that_follow(self) -> Sequence[str]:
+        """Return the nodes that are emptied after the one of now, and that lack the taint."""
+        return self.gates.move_sets.following(self._clock())
+
     def rooms_under_way(self) -> Sequence[MoveSet]:
         """Return the sets of moves that make room for pods which still wait."""
         return self.gates.move_sets.rooms(self._clock())

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from reactive_desched.api.plugin import View
 from reactive_desched.draining.emptying import Giver
-from reactive_desched.model.consolidation import EMPTYING, consolidation_of
+from reactive_desched.model.consolidation import EMPTYING, PLANNED, consolidation_of
 from reactive_desched.model.move_cost import move_cost
 from reactive_desched.model.node_drains import drain_leaves, is_to_be_drained
 from reactive_desched.model.node_marks import is_being_emptied
@@ -174,13 +174,14 @@ class EmptiableNodes:
     def _count(self, node: Node, on_it: Iterable[Pod], number: int) -> None:
         pods = [pod for pod in on_it if not drain_leaves(pod)]
         state = consolidation_of(node)
-        if not pods or (state is not None and state != EMPTYING):
+        if not pods or state not in (None, EMPTYING, PLANNED):
             self.closed.add(node.name)
             if state is None and len(self.empty) < MAX_EMPTY and self._is_selected(node):
                 self.empty.append(node.name)
             return
-        if state is not None:
+        if state == EMPTYING:
             self.begun.add(node.name)
+        if state is not None:
             self.closed.add(node.name)
         elif node_takes_pods(node):
             self._takers.append(number)
@@ -195,7 +196,7 @@ class EmptiableNodes:
             self._by_label[label, node.labels.get(label, "")] += 1
         each = _Standing(node, number, cost, price)
         self._standing += 1
-        heappush(self._cheapest, (state is None, cost / price, number, each))
+        heappush(self._cheapest, (state != EMPTYING, cost / price, number, each))
 
     def _is_selected(self, node: Node) -> bool:
         """Say whether a node may be emptied by what is said of the node itself."""

@@ -8,11 +8,12 @@ and what each of their pods gives; the cheapest are then tried by all rules.
 from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, Protocol, TypeVar
+from zlib import crc32
 
 from msgspec import Struct
 
 from reactive_desched.draining.emptying import Movable, Moves, Places
-from reactive_desched.primitives.bits import slots_in
+from reactive_desched.primitives.bits import of_slots, slots_in
 
 PodT = TypeVar("PodT", bound=Movable)
 PodT_contra = TypeVar("PodT_contra", bound=Movable, contravariant=True)
@@ -27,6 +28,45 @@ CHOICES_PER_STEP: Final = 200
 
 MAX_COMPARED: Final = 16
 """Of the nodes that fit a pod so many are compared."""
+
+
+MAX_WAYS: Final = 30
+"""A gang without rooms is looked at in so many ways at most."""
+
+MAX_STEPS: Final = 3_000
+"""No further way is begun after so many steps: in a cluster of thousands of nodes there is one."""
+
+LEFT_OUT: Final = 0.2
+"""The share of nodes that another way leaves out."""
+
+
+class Way(Struct, frozen=True):
+    """The way in which rooms are looked for: as they rank in the first, else in part by chance.
+
+    The chance is that of a hash: the same for a node and a pod whatever was asked before.
+    """
+
+    number: int = 0
+
+    def allowed(self, nodes: int) -> int:
+        """Return those of the nodes on which rooms are looked for."""
+        if not self.number:
+            return nodes
+        return of_slots([node for node in slots_in(nodes) if self._chance(node) >= LEFT_OUT])
+
+    def rank(self, node: int) -> float:
+        """Return what orders nodes that cost the same; at most 1."""
+        return self._chance(node, "rank") if self.number else 0.0
+
+    def fullness(self, node: int, fullness: float, pod: Movable) -> float:
+        """Return how full a node counts as a place for a pod."""
+        return fullness + self._chance(node, pod.key) if self.number else fullness
+
+    def _chance(self, node: int, what: Hashable = "") -> float:
+        return crc32(f"{self.number}/{node}/{what}".encode()) / 2**32
+
+
+AS_RANKED: Final = Way()
 
 
 class RoomPlaces(Places[PodT_contra], Protocol[PodT_contra]):
@@ -73,6 +113,10 @@ class Room(Struct, Generic[PodT], frozen=True):
 class RoomFinder(Protocol[PodT]):
     """Looks for room for one pod after the other; a room that is taken counts for those after."""
 
+    def go(self, way: Way) -> None:
+        """Look in this way from now on."""
+        ...
+
     def find(self, pod: PodT) -> Generator[None, None, Room[PodT] | None]:
         """Return a room for a pod, without a move where it fits; None where there is none."""
         ...
@@ -91,8 +135,30 @@ def find_rooms(
 ) -> Generator[None, None, tuple[Room[PodT], ...]]:
     """Take rooms for so many of the pods, one after the other; none where there are not enough.
 
-    A prefix of their moves is harmless: each was tried on top of those before it.
+    A prefix of their moves is harmless: each was tried on top of those before it. Where the
+    cheapest rooms of the first pods leave none for the others, further ways are tried.
     """
+    spent = 0
+    for number in range(MAX_WAYS if len(pods) > 1 else 1):
+        finder.go(Way(number))
+        steps = _one_after_the_other(pods, needed, finder)
+        try:
+            while True:
+                next(steps)
+                spent += 1
+                yield
+        except StopIteration as end:
+            found: tuple[Room[PodT], ...] = end.value
+        finally:
+            steps.close()
+        if found or spent >= MAX_STEPS:
+            return found
+    return ()
+
+
+def _one_after_the_other(
+    pods: Sequence[PodT], needed: int, finder: RoomFinder[PodT]
+) -> Generator[None, None, tuple[Room[PodT], ...]]:
     taken: list[Room[PodT]] = []
     try:
         for number, pod in enumerate(pods):
@@ -117,16 +183,18 @@ def find_room(
     places: RoomPlaces[PodT],
     most: int,
     looks: int = MAX_LOOKS,
+    way: Way = AS_RANKED,
 ) -> Generator[None, None, Room[PodT] | None]:
     """Find the cheapest room for a pod by `most` moves; None where there is none.
 
     Yields after every look. All that was tried is taken back, also where it is closed.
     """
-    search = _Search(pod, takers, places)
+    search = _Search(pod, takers, places, way)
     by_turn = {}
     for number, each in enumerate(candidates):
         if (bound := least_cost(each, most)) is not None:
-            trying = _Trying(each.rank, number, each, frozenset(), frozenset(), bound)
+            rank = each.rank + way.rank(each.node)
+            trying = _Trying(rank, number, each, frozenset(), frozenset(), bound)
             by_turn[trying.turn] = trying
         yield
     queue = list(by_turn)
@@ -216,10 +284,11 @@ class _Trying(Struct, Generic[PodT], frozen=True):
 class _Search(Generic[PodT]):
     """Tries the choices for one pod by all rules."""
 
-    def __init__(self, pod: PodT, takers: int, places: RoomPlaces[PodT]) -> None:
+    def __init__(self, pod: PodT, takers: int, places: RoomPlaces[PodT], way: Way) -> None:
         self._pod = pod
         self._takers = takers
         self._places = places
+        self._way = way
         self._moved: list[PodT] = []
         self._vacated: list[PodT] = []
 
@@ -255,7 +324,7 @@ class _Search(Generic[PodT]):
         )
         found: list[tuple[PodT, int]] = []
         for _, each in options:
-            to = self._choose(self._places.fitting(each.pod, among))
+            to = self._choose(each.pod, self._places.fitting(each.pod, among))
             yield
             if to is None:
                 return trying.learned(stuck=[each.pod.key])
@@ -291,10 +360,13 @@ class _Search(Generic[PodT]):
     def _fits(self, node: int) -> bool:
         return bool(self._places.fitting(self._pod, 1 << node))
 
-    def _choose(self, fitting: int) -> int | None:
+    def _choose(self, pod: PodT, fitting: int) -> int | None:
         """Choose the fullest node: the room of others is kept whole."""
         compared = [node for node, _ in zip(slots_in(fitting), range(MAX_COMPARED), strict=False)]
-        return max(compared, key=self._places.fullness, default=None)
+        places, way = self._places, self._way
+        return max(
+            compared, key=lambda node: way.fullness(node, places.fullness(node), pod), default=None
+        )
 
     def _move(self, pod: PodT, node: int) -> None:
         self._places.move(pod, node)

@@ -13,10 +13,12 @@ from msgspec import Struct
 from reactive_desched.api.plugin import View
 from reactive_desched.api.tried_moves import MoveTrial
 from reactive_desched.draining.making_room import (
+    AS_RANKED,
     MAX_COMPARED,
     Mover,
     Room,
     RoomCandidate,
+    Way,
     find_room,
     find_rooms,
     least_cost,
@@ -126,7 +128,7 @@ class PendingRooms:
             yield
         self._trial.move(room.pod, room.node)
 
-    def find(self, pod: Pod, *, is_gang: bool) -> Steps:
+    def find(self, pod: Pod, way: Way, *, is_gang: bool) -> Steps:
         """Look for the cheapest room for a pod; a pod of a gang may have one without a move."""
         among = self._trial.reachable(pod, of_slots(list(self._nodes)))
         yield
@@ -136,16 +138,16 @@ class PendingRooms:
         fitting = self._trial.fitting(pod, among)
         yield
         if is_gang:
-            kept = yield from self._beside_its_gang(pod, among, fitting)
+            kept = yield from self._beside_its_gang(pod, among, fitting, way)
             if kept is not None:
                 return kept
         elif fitting:
             why = "it fits on a node, at the latest when what leaves is gone"
             return NoRoom(why, is_served=True)
-        return (yield from self._cheapest(pod, among))
+        return (yield from self._cheapest(pod, among, way))
 
     def _beside_its_gang(
-        self, pod: Pod, among: int, fitting: int
+        self, pod: Pod, among: int, fitting: int, way: Way
     ) -> Generator[None, None, Room[Pod] | None]:
         """Return the room for which a pod is nominated, or one without a move, if there is one.
 
@@ -153,18 +155,19 @@ class PendingRooms:
         """
         kept = self._nominated(pod, among)
         if kept is not None and not fitting >> kept & 1:
-            room = yield from self._find_room(
-                pod, [self._only_evictable(self._candidate(pod, kept))]
-            )
+            candidates = [self._only_evictable(self._candidate(pod, kept))]
+            room = yield from self._find_room(pod, candidates, AS_RANKED)
             if room is not None:
                 return room
-        if not fitting:
+        if kept is not None and fitting >> kept & 1:
+            return Room(pod, kept, 0.0, ())
+        if not (fitting := way.allowed(fitting)):
             return None
-        is_kept = kept is not None and fitting >> kept & 1
-        return Room(pod, kept if kept is not None and is_kept else self._fullest(fitting), 0.0, ())
+        return Room(pod, self._fullest(pod, fitting, way), 0.0, ())
 
-    def _cheapest(self, pod: Pod, among: int) -> Steps:
-        """Look for the cheapest room on one of these nodes, none of which fits the pod."""
+    def _cheapest(self, pod: Pod, among: int, way: Way) -> Steps:
+        """Look for the cheapest room on one of these nodes; preemption may be on any of them."""
+        allowed = way.allowed(among)
         ranked: list[tuple[float, float, str, int]] = []
         for number in self._numbers(among):
             yield
@@ -175,6 +178,8 @@ class PendingRooms:
                     f"preemption makes room on {name}: pods of lower priority are there",
                     is_served=True,
                 )
+            if not allowed >> number & 1:
+                continue
             if (bound := least_cost(candidate, self._rules.max_moves)) is not None:
                 name = self._trial.name_of(number)  # its number may differ after a restart
                 ranked.append((bound, candidate.rank, name, number))
@@ -184,15 +189,16 @@ class PendingRooms:
         for *_, number in nsmallest(MAX_CANDIDATES, ranked):
             candidates.append(self._only_evictable(self._candidate(pod, number)))
             yield
-        room = yield from self._find_room(pod, candidates)
+        room = yield from self._find_room(pod, candidates, way)
         return room or NoRoom(
             "the pods that would have to move may not be evicted, or fit on no other node"
         )
 
     def _find_room(
-        self, pod: Pod, candidates: list[RoomCandidate[Pod]]
+        self, pod: Pod, candidates: list[RoomCandidate[Pod]], way: Way
     ) -> Generator[None, None, Room[Pod] | None]:
-        return find_room(pod, candidates, self._takers, self._trial, self._rules.max_moves)
+        most = self._rules.max_moves
+        return find_room(pod, candidates, self._takers, self._trial, most, way=way)
 
     def _nominated(self, pod: Pod, among: int) -> int | None:
         """Return the node for which the pod is nominated, if it is one of these."""
@@ -200,11 +206,12 @@ class PendingRooms:
         number = self._trial.number_of(at) if at else None
         return number if number is not None and among >> number & 1 else None
 
-    def _fullest(self, fitting: int) -> int:
+    def _fullest(self, pod: Pod, fitting: int, way: Way) -> int:
         """Return the fullest of some nodes: the room of others is kept whole."""
 
         def rank(number: int) -> tuple[float, str]:
-            return -self._trial.fullness(number), self._trial.name_of(number)
+            fullness = way.fullness(number, self._trial.fullness(number), pod)
+            return -fullness, self._trial.name_of(number)
 
         return min(islice(slots_in(fitting), MAX_COMPARED), key=rank)
 
@@ -284,17 +291,24 @@ class _OneByOne:
         self._rooms = rooms
         self._is_gang = is_gang
         self._without: set[object] = set()
+        self._way = AS_RANKED
         self.why = NoRoom("")
+
+    def go(self, way: Way) -> None:
+        """Look in this way from now on."""
+        self._way = way
+        self._without.clear()
 
     def find(self, pod: Pod) -> Generator[None, None, Room[Pod] | None]:
         """Return a room; of pods that are equal the first without one speaks for the others."""
         if kind_of(pod) in self._without:
             return None
-        found = yield from self._rooms.find(pod, is_gang=self._is_gang)
+        found = yield from self._rooms.find(pod, self._way, is_gang=self._is_gang)
         if isinstance(found, Room):
             return found
         self._without.add(kind_of(pod))
-        self.why = found
+        if self._way == AS_RANKED:
+            self.why = found
         return None
 
     def take(self, room: Room[Pod]) -> Generator[None, None, None]:

@@ -98,6 +98,9 @@ TURNS: Final = frozenset(
 READY_S: Final = 120.0
 """A set that was ready so long ago, and not again since, does not begin."""
 
+MAX_PLANNED: Final = 50
+"""So many nodes at most are closed that are emptied after another; others follow with the next."""
+
 RETRY_S: Final = 30.0
 BEGINS_AFTER_S: Final = 0.1
 MAX_RESTS: Final = 10_000
@@ -181,7 +184,8 @@ class MoveSets:
     """The sets of one controller's evictions; times are monotonic seconds.
 
     `marks` says whether a set begins with a taint, or a nomination. `ready` are the sets that are
-    to have it now, `rooms` those that make room and have begun with one.
+    to have it now, `following` the nodes whose turn comes after them, and `rooms` the sets that
+    make room and have begun with a nomination.
     """
 
     reacts_to = (ConsolidatingTaintGone, PodStatusChanged, PodBound)
@@ -193,6 +197,7 @@ class MoveSets:
         self._marks = marks
         self._coming: dict[SetKey, _Coming] = {}  # the one that began to come first is first
         self._ready: dict[SetKey, tuple[float, MoveSet]] = {}
+        self._following: dict[SetKey, tuple[float, MoveSet]] = {}
         self._begun: dict[SetKey, _Begun] = {}
         self._rooms: dict[SetKey, _Room] = {}
         self._rests: dict[RestKey, _Rest] = {}
@@ -202,6 +207,7 @@ class MoveSets:
         self._settings = settings
         self._coming.clear()
         self._ready.clear()
+        self._following.clear()
 
     def ready(self, now: float) -> list[MoveSet]:
         """Return the sets whose nodes are to have the taint now, or whose pods the nomination."""
@@ -212,6 +218,24 @@ class MoveSets:
             if now - at <= READY_S
             and (self._waits(each) if each.rooms else each.node not in tainted)
         ]
+
+    @property
+    def is_emptying(self) -> bool:
+        """Say whether a node is being emptied that has the taint."""
+        return any(self._under_way())
+
+    def following(self, now: float) -> list[str]:
+        """Return the nodes that are emptied after the one of now, and that lack the taint."""
+        if not self.is_emptying:
+            return []
+        index = self._view.index(ConsolidatedNodes)
+        there = {*index.names, *index.planned}
+        found = [
+            each.node
+            for at, each in self._following.values()
+            if now - at <= READY_S and each.node not in there
+        ]
+        return found[: max(0, MAX_PLANNED - len(index.planned))]
 
     def rooms(self, now: float) -> list[MoveSet]:
         """Return the sets that make room, have begun, and whose pod still waits, not in vain."""
@@ -256,7 +280,9 @@ class MoveSets:
             return self._incomplete(finding, moved)
         if coming.waits == len(moved.pods):
             return None
+        self._following.pop(moved.key, None)
         if (waiting := self._waiting(finding, moved, now)) is not None:
+            self._follows(moved, now)
             return waiting
         return self._begin(finding, moved, now)
 
@@ -309,6 +335,16 @@ class MoveSets:
         coming.came += 1
         coming.waits += waits
         return coming
+
+    def _follows(self, moved: MoveSet, now: float) -> None:
+        """Note a set that all gates let go, and that waits for another."""
+        if moved.rooms:
+            return
+        self._following = {
+            key: each for key, each in self._following.items() if now - each[0] <= READY_S
+        }
+        if len(self._following) < MAX_PLANNED:
+            self._following[moved.key] = now, moved
 
     def _rests_or_turn(self, finding: Finding, moved: MoveSet, now: float) -> Refuse | None:
         if (until := self.rests_until(moved, now)) is not None:

@@ -23,6 +23,9 @@ EMPTYING: Final = "emptying"
 EMPTY: Final = "empty"
 """The taint's value once the last pod that had to leave has left."""
 
+PLANNED: Final = "planned"
+"""The taint's value on a node that is emptied after another, whose pods are not to come there."""
+
 
 def consolidating_taint(value: str) -> Taint:
     """Return the taint with this value."""

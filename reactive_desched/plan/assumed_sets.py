@@ -13,7 +13,7 @@ from reactive_desched.controller.consolidation import (
     SetProgress,
     SetState,
     acts,
-    leaves_still,
+    is_active,
     nodes_kept_free,
     nodes_to_close,
 )
@@ -21,6 +21,7 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.model.consolidation import (
     EMPTY,
     EMPTYING,
+    PLANNED,
     consolidating_taint,
     consolidation_of,
 )
@@ -82,10 +83,14 @@ class AssumedSets:
             self._began_at = self._now()
         for each in ready:
             self._begin(each)
+        for name in self._controller.nodes_that_follow():
+            if (info := self._controller.view.node_info(name)) is not None and info.node:
+                self._taint(info.node, PLANNED)
         for node in tuple(nodes_kept_free(self._controller)):
             self._taint(node, EMPTY)
         self._follow_rooms()
-        names = sorted(self._controller.view.index(ConsolidatedNodes).names)
+        index = self._controller.view.index(ConsolidatedNodes)
+        names = sorted((*index.names, *index.planned))
         self._progress.forget_others(names)
         if names:
             found = {
@@ -157,15 +162,16 @@ class AssumedSets:
         info = self._controller.view.node_info(name)
         if info is None or info.node is None:
             return
-        is_active = is_found or leaves_still(self._controller, info)
-        state, _ = self._progress.look(info, self._now(), is_active=is_active)
+        goes_on = is_active(self._controller, info, is_found=is_found)
+        state, _ = self._progress.look(info, self._now(), is_active=goes_on)
         if not acts(self._controller) or state in (SetState.GIVEN_UP, SetState.USED_AGAIN):
             self._emptied.pop(name, None)
             self._taint(info.node, None)
-        elif state is SetState.EMPTY and consolidation_of(info.node) != EMPTY:
-            began, pods = self._begun.get(name, (0.0, 0))
-            emptied = EmptiedNode(name, pods, round(began, 3), round(self._now(), 3))
-            self._emptied[name] = emptied
+        elif state is SetState.EMPTY and (value := consolidation_of(info.node)) != EMPTY:
+            if value != PLANNED:
+                began, pods = self._begun.get(name, (0.0, 0))
+                emptied = EmptiedNode(name, pods, round(began, 3), round(self._now(), 3))
+                self._emptied[name] = emptied
             self._taint(info.node, EMPTY)
 
     def _taint(self, node: Node, value: str | None) -> None:

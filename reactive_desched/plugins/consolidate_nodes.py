@@ -143,7 +143,8 @@ class ConsolidateNodesPlugin(NodeEmptyingPlugin[ConsolidateNodesArgs]):
     no thresholds, and works where all nodes are used little. Where a pod fits is asked by all of
     the kube-scheduler's filters, beside the moves that are planned before it. While pods leave a
     node, it has the taint `reactive-desched/consolidating` with the effect PreferNoSchedule, which
-    stays while the node is empty, so that no pod comes back that fits elsewhere. A node that took a
+    stays while the node is empty, so that no pod comes back that fits elsewhere; nodes that are
+    emptied next have it, too. A node that took a
     pod of an emptied one is not emptied itself for 90 s. The pods of DaemonSets and static pods
     stay. A sweep writes no taint, so it finds nothing.
     """

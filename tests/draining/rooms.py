@@ -6,9 +6,11 @@ from random import Random
 from msgspec import Struct
 
 from reactive_desched.draining.making_room import (
+    AS_RANKED,
     Mover,
     Room,
     RoomCandidate,
+    Way,
     find_room,
     find_rooms,
 )
@@ -127,13 +129,22 @@ class SmallFinder:
         self._most = most
         self.places = SmallPlaces(cluster)
         self.moving: set[SmallPod] = set()
+        self._way = AS_RANKED
+
+    def go(self, way: Way) -> None:
+        self._way = way
 
     def find(self, pod: SmallPod) -> Generator[None, None, Room[SmallPod] | None]:
         everywhere = (1 << len(self._cluster.nodes)) - 1
-        if fitting := self.places.fitting(pod, everywhere):
-            return Room(pod, max(slots_in(fitting), key=self.places.fullness), 0.0, ())
-        found = self._candidates(pod)
-        return (yield from find_room(pod, found, everywhere, self.places, self._most))
+        if fitting := self._way.allowed(self.places.fitting(pod, everywhere)):
+            places, way = self.places, self._way
+            fullest = max(
+                slots_in(fitting), key=lambda node: way.fullness(node, places.fullness(node), pod)
+            )
+            return Room(pod, fullest, 0.0, ())
+        found = self._candidates(pod, self._way.allowed(everywhere))
+        steps = find_room(pod, found, everywhere, self.places, self._most, way=self._way)
+        return (yield from steps)
 
     def take(self, room: Room[SmallPod]) -> Generator[None, None, None]:
         for moved, to in room.places:
@@ -150,10 +161,10 @@ class SmallFinder:
             self.places.undo(moved)
             self.moving.discard(moved)
 
-    def _candidates(self, pod: SmallPod) -> list[RoomCandidate[SmallPod]]:
+    def _candidates(self, pod: SmallPod, among: int) -> list[RoomCandidate[SmallPod]]:
         found = []
         for node in self._cluster.nodes:
-            if not pod.allowed >> node.number & 1:
+            if not (pod.allowed & among) >> node.number & 1:
                 continue
             there = self.places.on(node.number)
             lacks = {

@@ -59,7 +59,7 @@ def test_room_is_made_for_nearly_as_many_gangs_as_can_be_with_few_more_moves() -
             fewest += made if optimum is None else optimum
 
     assert most, "no gang waits"
-    assert rooms >= 0.9 * most, (rooms, most)
+    assert rooms >= 0.95 * most, (rooms, most)
     assert moves <= 1.2 * fewest, (moves, fewest)
 
 

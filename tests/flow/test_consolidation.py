@@ -11,14 +11,16 @@ from msgspec.structs import replace
 
 from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded
 from reactive_desched.app.consolidation import RETRY_S, Consolidation
-from reactive_desched.controller.consolidation import STUCK_AFTER_S
+from reactive_desched.controller.consolidation import PLANNED_FOR_S, STUCK_AFTER_S
 from reactive_desched.errors import RequestRejected
+from reactive_desched.gate import move_sets
 from reactive_desched.gate.approval import proposal_id
 from reactive_desched.gate.move_sets import NoSets
 from reactive_desched.model.approvals import ProposalAnswer
 from reactive_desched.model.consolidation import (
     EMPTY,
     EMPTYING,
+    PLANNED,
     consolidating_taint,
 )
 from reactive_desched.model.findings import Finding, MoveSet
@@ -291,15 +293,72 @@ async def test_one_node_is_emptied_after_the_other() -> None:
     d = web("d", "n3", "1")
     controller.sync_and_resume(*NODES, small("n3"), A, C, d)
     async with controller.following():
-        assert controller.writes == [("n1", EMPTYING)]
+        assert controller.writes == [("n1", EMPTYING), ("n3", PLANNED)]
         assert controller.evicted_names == ["a"]
         await controller.land(A, "n2")
         await anyio.sleep(15)
-        assert controller.writes[1:] == [("n1", EMPTY), ("n3", EMPTYING)]
+        assert controller.writes[2:] == [("n1", EMPTY), ("n3", EMPTYING)]
         await controller.land(d, "n2")
         await anyio.sleep(120)
 
     assert controller.evicted_names == ["a", "d"]
+    assert controller.results == ["begun", "empty", "begun", "empty"]
+
+
+async def test_a_node_that_was_to_be_the_next_and_is_not_loses_the_taint_and_does_not_rest() -> (
+    None
+):
+    rests = UNLIMITED_MOVES.model_copy(update={"futile_backoff_s": 3000.0})
+    controller = Consolidating(moves=rests)
+    d = web("d", "n3", "1")
+    controller.sync_and_resume(*NODES, small("n3"), A, C, d)
+    async with controller.following():
+        assert controller.writes == [("n1", EMPTYING), ("n3", PLANNED)]
+        controller.deliver(replace(d, owners=(), resource_version=9))
+        await controller.land(A, "n2")
+        await anyio.sleep(PLANNED_FOR_S + 30)
+        assert controller.writes[2:] == [("n1", EMPTY), ("n3", None)]
+        controller.deliver(replace(d, resource_version=10))
+        await anyio.sleep(30)
+
+    assert controller.writes[4:] == [("n3", EMPTYING)]
+    assert controller.results == ["begun", "empty", "begun"]
+
+
+async def test_a_node_that_was_to_be_the_next_and_is_empty_by_then_is_marked_so() -> None:
+    controller = Consolidating()
+    d = web("d", "n3", "1")
+    controller.sync_and_resume(*NODES, small("n3"), A, C, d)
+    async with controller.following():
+        controller.delete(d)
+        await anyio.sleep(5)
+
+    assert controller.writes[1:] == [("n3", PLANNED), ("n3", EMPTY)]
+    assert controller.results == ["begun"]
+
+
+async def test_of_the_nodes_that_follow_a_limited_number_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(move_sets, "MAX_PLANNED", 2)
+    controller = Consolidating()
+    more = [web(f"p{number}", f"m{number}") for number in range(4)]
+    names = map(small, ("n1", "n2", *(f"m{number}" for number in range(4))))
+    controller.sync_and_resume(*names, A, C, *more)
+    async with controller.following():
+        await anyio.sleep(30)
+
+    assert [value for _, value in controller.writes].count(PLANNED) == 2
+
+
+async def test_what_an_earlier_process_planned_ends_where_no_set_goes_on() -> None:
+    controller = Consolidating()
+    kept = web("kept", "n1", owner=None)  # n1 is not emptied any more
+    controller.sync_and_resume(small("n1", PLANNED), NODES[1], kept, C)
+    async with controller.following():
+        await anyio.sleep(PLANNED_FOR_S + 10)
+
+    assert controller.writes == [("n1", None)]
 
 
 async def test_a_node_that_took_a_pod_of_a_set_is_not_the_next_to_be_emptied() -> None:
@@ -312,10 +371,10 @@ async def test_a_node_that_took_a_pod_of_a_set_is_not_the_next_to_be_emptied() -
         assert controller.evicted_names == ["a"]
         await controller.land(A, "n3")  # as a scheduler may, though the plan has n2
         await anyio.sleep(80)
-        assert controller.writes == [("n1", EMPTYING), ("n1", EMPTY)]
+        assert controller.writes == [("n1", EMPTYING), ("n3", PLANNED), ("n1", EMPTY)]
         assert list(controller.controller.gates.memory.rows(anyio.current_time())) == []
         await anyio.sleep(30)
-        assert controller.writes[2:] == [("n3", EMPTYING)]
+        assert controller.writes[3:] == [("n3", EMPTYING)]
 
     assert sorted(controller.evicted_names[1:]) == ["ax", "d"]
 
@@ -452,7 +511,7 @@ async def test_migration_jobs_do_not_move_sets() -> None:
     assert NoSets().check(replace(finding, move_set=None), 0.0) is None
 
 
-@pytest.mark.parametrize("value", [EMPTY, EMPTYING])
+@pytest.mark.parametrize("value", [EMPTY, EMPTYING, PLANNED])
 async def test_without_the_plugin_no_taint_is_left(value: str) -> None:
     controller = Consolidating()
     controller.sync_and_resume(small("n1", value), NODES[1], C)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reactive_desched.model.changes import Resynced
-from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidating_taint
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, PLANNED, consolidating_taint
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.move_cost import seconds_until_ready
 from reactive_desched.model.moves import MovedPods
@@ -206,6 +206,13 @@ def test_nodes_with_the_taint_take_no_pods() -> None:
     pods = [web("a", "n1", "3"), web("b", "n2")]
 
     assert found(consolidate(), small("n1"), tainted("n2", EMPTY), *pods) == []
+
+
+def test_a_node_that_is_planned_takes_no_pods_and_is_emptied() -> None:
+    """Else the cheaper n1 would be, onto n2."""
+    pods = [web("a", "n1"), web("b", "n2"), web("c", "n2")]
+
+    assert found(consolidate(), small("n1"), tainted("n2", PLANNED), *pods) == ["b", "c"]
 
 
 def test_a_node_that_took_pods_of_an_emptied_one_is_left_alone_for_a_time(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from reactive_desched.controller.consolidation import STUCK_AFTER_S
+from reactive_desched.controller.consolidation import PLANNED_FOR_S, STUCK_AFTER_S
 from reactive_desched.controller.controller import DECISION_TTL_S
-from reactive_desched.model.consolidation import EMPTY, EMPTYING
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, PLANNED
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.sim.objects import Obj
@@ -117,12 +117,18 @@ class Sets:
         now, pods = anyio.current_time(), self._world.store.list("pods")
         evictions = self._world.referee.evictions
         used = {pod["spec"].get("nodeName") for pod in pods}
-        for node in self._world.store.list("nodes"):
+        nodes = self._world.store.list("nodes")
+        emptied = max(self._emptying.values(), default=-inf)
+        if EMPTYING in map(value_of, nodes):
+            emptied = now
+        for node in nodes:
             name, value = node["metadata"]["name"], value_of(node)
             if value == EMPTY and name in used:
                 yield f"node {name} has the taint of an empty node, and is used"
             last = max((e.at for e in evictions if e.node == name), default=-inf)
             stands_s = now - max(last, self._went_on.get(name, now))
+            if value == PLANNED and now - emptied > PLANNED_FOR_S + MARKED_S:
+                yield f"node {name} has the taint of one that is emptied next, and none is"
             if value == EMPTYING and (name not in used or stands_s > STUCK_AFTER_S + MARKED_S):
                 yield f"node {name} has the taint of one that is emptied"
         for pod in pods:

@@ -18,6 +18,7 @@ from reactive_desched.api.index import Cluster, Index
 from reactive_desched.fit.change_log import NodeChanges
 from reactive_desched.fit.nominated_pods import NominatedPods
 from reactive_desched.model.changes import Change
+from reactive_desched.model.consolidation import PLANNED
 from reactive_desched.model.devices import (
     Device,
     DeviceAllocation,
@@ -240,7 +241,10 @@ nodes = st.builds(
         [None, None, {"cpu": "2", "memory": "3Gi", "pods": "2", "example.com/gpu": "2"}]
     ),
     st.sampled_from(
-        [(), (), ("gpu:NoSchedule",), (f"{CONSOLIDATING}:PreferNoSchedule",)],
+        [
+            *((), (), ("gpu:NoSchedule",)),
+            *((f"{CONSOLIDATING}{value}:PreferNoSchedule",) for value in ("", f"={PLANNED}")),
+        ],
     ),
     st.sampled_from([False, False, True]),
     st.sampled_from([(None, None), (None, None), ("ada", None), (None, "at 6"), ("no", None)]),

@@ -1,7 +1,7 @@
 """Writes the taints of sets of moves in a simulated cluster, as the controller does."""
 
 from reactive_desched.controller.consolidation import SetProgress, SetState, nodes_to_close
-from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, PLANNED, consolidation_of
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.taints import PREFER_NO_SCHEDULE
 from reactive_desched.state.cluster import ClusterView
@@ -32,6 +32,9 @@ class TaintedCluster:
                 self._write(empty.name, EMPTY)
             self.begun.append(each.node)
             self._write(each.node, EMPTYING)
+        for name in self.cluster.gates.move_sets.following(now):
+            self._write(name, PLANNED)
+        goes_on = self.cluster.gates.move_sets.is_emptying
         for info in list(state.node_infos()):
             if info.node is None or (value := consolidation_of(info.node)) is None:
                 continue
@@ -39,7 +42,8 @@ class TaintedCluster:
                 each.decision.finding.pod.node == info.name for each in self.cluster.pending()
             )
             leaving = any(pod.is_terminating for pod in info.active.values())
-            how, _ = self._progress.look(info, now, is_active=found or leaving)
+            active = goes_on if value == PLANNED else found or leaving
+            how, _ = self._progress.look(info, now, is_active=active)
             if how is SetState.GOES_ON or (how is SetState.EMPTY and value == EMPTY):
                 continue
             self.ends.append(how)

@@ -1,45 +1,58 @@
-"""The nodes with the taint of a set that has begun, and those that have lost it."""
+"""The nodes with the taint of a set that has begun, or is to, and those that have lost it."""
 
 from collections.abc import Collection, Hashable
 
 from reactive_desched.api.index import Cluster, Index, NodeState
 from reactive_desched.model.changes import NodeChange
-from reactive_desched.model.consolidation import consolidation_of
+from reactive_desched.model.consolidation import PLANNED, consolidation_of
 
 
 class ConsolidatingTaintGone(NodeChange, frozen=True, gc=False):
-    """The taint was taken off the node, which is still there."""
+    """The taint was taken off the node, which is still there, and whose set had begun."""
 
 
 class ConsolidatedNodes(Index):
-    """The names of those nodes, ready or not."""
+    """The names of the nodes whose sets have begun, and of those planned; ready or not."""
 
     announces = (ConsolidatingTaintGone,)
 
     def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
         super().__init__(cluster, args)
-        self._names = {
-            info.name
-            for info in cluster.node_infos()
-            if info.node is not None and consolidation_of(info.node) is not None
-        }
+        self._names: set[str] = set()
+        self._planned: set[str] = set()
+        for info in cluster.node_infos():
+            if info.node is not None:
+                self._add(info.name, consolidation_of(info.node))
 
     @property
     def names(self) -> Collection[str]:
-        """The names, as they are now."""
+        """The nodes whose pods leave, or have left, as they are now."""
         return self._names
+
+    @property
+    def planned(self) -> Collection[str]:
+        """The nodes that are to be emptied after another, as they are now."""
+        return self._planned
 
     def on_node(
         self, old: NodeState | None, new: NodeState | None
     ) -> tuple[ConsolidatingTaintGone, ...]:
         """Follow the taint."""
-        if new is not None and consolidation_of(new.node) is not None:
-            self._names.add(new.node.name)
-        elif old is not None and old.node.name in self._names:
-            self._names.discard(old.node.name)
-            return () if new is None else (ConsolidatingTaintGone(old.node.name),)
-        return ()
+        state = old or new
+        assert state is not None, "a node appeared, changed or is gone"
+        name = state.node.name
+        had_begun = name in self._names
+        self._names.discard(name)
+        self._planned.discard(name)
+        value = None if new is None else consolidation_of(new.node)
+        self._add(name, value)
+        is_gone = had_begun and new is not None and name not in self._names
+        return (ConsolidatingTaintGone(name),) if is_gone else ()
 
     def answers(self) -> object:
         """Return the names."""
-        return self._names
+        return self._names, self._planned
+
+    def _add(self, name: str, value: str | None) -> None:
+        if value is not None:
+            (self._planned if value == PLANNED else self._names).add(name)
