@@ -8,7 +8,7 @@ from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import wait_until
 from tests.support.controller_process import RunController
 from tests.support.limits import UNLIMITED
-from tests.support.playground import E2ENamespace
+from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(500)]
 
@@ -29,13 +29,14 @@ def used(playground: E2ENamespace, app: str) -> set[str | None]:
 
 def taints(playground: E2ENamespace, *names: str) -> dict[str, str]:
     """Return the value of our taint by node."""
-    found = {}
-    for name in names:
-        (node,) = playground.kubectl.get("node", playground.node(name))
-        for each in node["spec"].get("taints", ()):
-            if each["key"] == KEY:
-                found[name] = each["value"]
-    return found
+    there = playground.kubectl.get("nodes", "-l", f"{OWNER}={playground.namespace}")
+    by_name = {node["metadata"]["name"]: node["spec"].get("taints", ()) for node in there}
+    return {
+        name: each["value"]
+        for name in names
+        for each in by_name[playground.node(name)]
+        if each["key"] == KEY
+    }
 
 
 def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
@@ -61,7 +62,39 @@ def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
 
     playground.await_healthy("web", 10)
     assert set(taints(playground, *NODES).values()) == {"empty"}
-    assert moved <= 2 * 10, "pods move more than twice"
+    assert moved <= 10, "a pod moves more than once"
+
+
+def test_of_two_hundred_nodes_those_that_are_used_little_are_emptied_by_one_move_each(
+    playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
+) -> None:
+    """180 nodes have 1.5 CPUs left of 8, and 20 have a pod of half a CPU each."""
+    playground.balance = {"ConsolidateNodes": {}}
+    playground.settings = SETTINGS
+    names = [f"n{number}" for number in range(1, 201)]
+    playground.add_nodes(*names)
+    playground.deploy("full", 180, cpu="6500m")
+    playground.deploy("small", 20, cpu="500m")
+    playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
+
+    def used_now() -> int:
+        return len(used(playground, "full") | used(playground, "small"))
+
+    assert used_now() == len(names)
+    with run_controller():
+        wait_until(
+            lambda: list(taints(playground, *names).values()) == ["empty"] * 20,
+            within_s=400,
+            what="twenty nodes are empty",
+        )
+        moved = [each.pod for each in referee.evicted()]
+        time.sleep(QUIET_S)
+        assert len(referee.evicted()) == len(moved), "a second look moves something"
+
+    assert len(moved) == 20
+    assert used_now() == 180
+    playground.await_healthy("full", 180)
+    playground.await_healthy("small", 20)
 
 
 def test_a_pod_that_a_budget_keeps_keeps_all_pods_of_its_node(
