@@ -111,7 +111,7 @@ class DuplicatesPlugin(BalancePlugin[ReplicaGroup, DuplicatesArgs]):
         if surplus := _leaving_surplus(subject, replicas, view):
             replicas.total -= surplus
             yield RequeueAfter(_LOOK_AGAIN_S)
-        yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).names)
+        yield from self._even_out(subject, replicas, view, view.index(EmptiedNodes).avoided)
 
     def still_found(self, finding: Finding, subject: ReplicaGroup, view: View) -> Finding | None:
         """Plan the group again: of each node it finds those pods first that leave already."""

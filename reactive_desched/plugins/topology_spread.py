@@ -162,7 +162,8 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         if companions := (yield from self._companions(subject, view)):
             moves = self._plan_with_companions(subject, view, companions)
         else:
-            moves = yield from self._plan(subject, view, _only_fewer_pods, _emptied_domains)
+            closed = _emptied_domains(subject)
+            moves = yield from self._plan(subject, view, _only_fewer_pods, closed)
         for _ in view.expected_replacements(subject.namespace):
             yield RequeueAfter(REPLACEMENT_TIMEOUT_S)
             break
@@ -264,7 +265,7 @@ class TopologySpreadPlugin(BalancePlugin[SpreadGroup, TopologySpreadArgs]):
         As many leave as without them; what makes the spread most even is proposed first, and what
         fits nowhere last.
         """
-        if (spread := (yield from self._spread(group, view, _emptied_domains))) is None:
+        if (spread := (yield from self._spread(group, view, _emptied_domains(group)))) is None:
             return
         domains = {domain.value: domain for domain in spread.domains}
         sizes = [domain.size for domain in spread.domains]
@@ -508,16 +509,24 @@ def _no_domains(_nodes: _NodesByDomain, _view: View) -> _Steps[Collection[str]]:
     return ()
 
 
-def _emptied_domains(nodes: _NodesByDomain, view: View) -> _Steps[Collection[str]]:
-    """Return the domains all of whose nodes are being deleted or emptied: they will be gone."""
-    emptied = view.index(EmptiedNodes).names
-    if not emptied:
-        return ()
-    closed: set[str] = set()
-    for portion in portions(list(nodes.items())):
-        closed.update(at for at, those in portion if all(node.name in emptied for node in those))
-        yield YieldPoint()
-    return closed
+def _emptied_domains(group: SpreadGroup) -> _ClosedDomains:
+    """Say which domains have no nodes but those that are being deleted or emptied.
+
+    A hard constraint also counts those that sets of moves empty: the kube-scheduler does.
+    """
+    is_hard = UnsatisfiableConstraintAction.DO_NOT_SCHEDULE in group.declared
+
+    def ask(nodes: _NodesByDomain, view: View) -> _Steps[Collection[str]]:
+        index = view.index(EmptiedNodes)
+        if not (emptied := index.names if is_hard else index.avoided):
+            return ()
+        closed: set[str] = set()
+        for portion in portions(list(nodes.items())):
+            closed.update(at for at, those in portion if all(n.name in emptied for n in those))
+            yield YieldPoint()
+        return closed
+
+    return ask
 
 
 class _CountedPods(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, PLANNED, consolidating_taint
 from reactive_desched.model.node_load import LoadClass, ceilings, classify, make_rule, measure
 from reactive_desched.model.objects import Node, Pod
 from reactive_desched.model.usage import NODE_METRIC, NodeMetric
@@ -18,7 +19,11 @@ from reactive_desched.plugins.low_node_utilization import (
     LowNodeUtilizationArgs,
     LowNodeUtilizationPlugin,
 )
-from reactive_desched.plugins.topology_spread import TopologySpreadArgs, TopologySpreadPlugin
+from reactive_desched.plugins.topology_spread import (
+    TopologySpreadArgs,
+    TopologySpreadPlugin,
+    UnsatisfiableConstraintAction,
+)
 from reactive_desched.testing.builders import node, pod, with_spec
 from reactive_desched.testing.scenario import AnyPlugin, Scenario, plugin_from_policy
 from reactive_desched.testing.topology_spread import spread_constraint
@@ -99,6 +104,38 @@ def test_pods_move_once_a_node_that_stays_is_in_its_place(
     cluster.apply(emptied(n2))
     assert cluster.flagged_by_full_scan() == set()
     assert cluster.flagged() == set()
+
+
+def soft_spread() -> AnyPlugin:
+    both = ["DoNotSchedule", "ScheduleAnyway"]
+    return plugin_from_policy(TopologySpreadPlugin, TopologySpreadArgs, constraints=both)
+
+
+@pytest.mark.parametrize("value", [EMPTY, EMPTYING, PLANNED])
+@pytest.mark.parametrize(
+    ("make_plugin", "hard", "counts"),
+    [
+        pytest.param(duplicates, True, False, id="RemoveDuplicates"),
+        pytest.param(soft_spread, False, False, id="a soft constraint"),
+        pytest.param(soft_spread, True, True, id="a hard constraint, as the scheduler counts"),
+    ],
+)
+def test_pods_are_not_spread_over_nodes_that_a_set_of_moves_empties(
+    make_plugin: Callable[[], AnyPlugin], value: str, *, hard: bool, counts: bool
+) -> None:
+    """Else one plugin would undo what the other does."""
+    how = "DoNotSchedule" if hard else "ScheduleAnyway"
+    constraint = spread_constraint(1, when_unsatisfiable=UnsatisfiableConstraintAction(how))
+    here = [with_spec(each, topology_spread_constraints=(constraint,)) for each in pods(3, "n1")]
+    n1, n2 = node("n1", zone="a", allocatable=HAS), node("n2", zone="b", allocatable=HAS)
+    closed = replace(n2, taints=(consolidating_taint(value),))
+    cluster = Scenario(make_plugin(), n1, closed, *here)
+
+    assert bool(cluster.flagged()) is counts
+    cluster.apply(n2)
+    assert cluster.flagged()
+    cluster.apply(closed)
+    assert bool(cluster.flagged()) is counts
 
 
 @pytest.mark.parametrize(

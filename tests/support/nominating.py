@@ -20,10 +20,11 @@ class NominatingCluster:
         """Let time pass; look at sets every half second."""
         for _ in range(round(seconds / STEP_S)):
             self.cluster.run(STEP_S)
-            self._look()
+            self.look()
         return self
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Nominate the pods whose rooms are due."""
         now, sets = self.cluster.world.clock.now(), self.cluster.gates.move_sets
         for each in sets.ready(now):
             for room in each.rooms:

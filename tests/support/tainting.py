@@ -22,12 +22,15 @@ class TaintedCluster:
         """Let time pass; look at taints every half second."""
         for _ in range(round(seconds / STEP_S)):
             self.cluster.run(STEP_S)
-            self._look()
+            self.look()
         return self
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Write the taints that are due."""
         now, state = self.cluster.world.clock.now(), self.cluster.state
         for each in self.cluster.gates.move_sets.ready(now):
+            if each.rooms:
+                continue
             for empty in tuple(nodes_to_close(each, self._view)):
                 self._write(empty.name, EMPTY)
             self.begun.append(each.node)
