@@ -1,6 +1,6 @@
 """The pluginConfig of a profile: each plugin's arguments, by the plugin's own model."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
@@ -29,7 +29,8 @@ class ArgumentsReader:
     """Reads the arguments of one profile's plugins.
 
     `enabled` says where each enabled plugin is named, because an enabled plugin without an entry
-    is taken with the arguments it has by default.
+    is taken with the arguments it has by default. `meant` are those of which an error says why they
+    are not enabled.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class ArgumentsReader:
         decoder: Decoder,
         diagnostics: DiagnosticList,
         enabled: Mapping[str, SourceLocation],
+        meant: Collection[str],
     ) -> None:
         self._registry = registry
         self._decoder = decoder
         self._diagnostics = diagnostics
         self._enabled = enabled
+        self._meant = meant
 
     def read(self, configs: SourceLocation, apart: frozenset[str]) -> dict[str, BaseModel]:
         """Return the arguments of every enabled plugin and of DefaultEvictor, by name.
@@ -96,7 +99,7 @@ class ArgumentsReader:
             if not is_enabled and (problem := naming_diagnostic(name, at, self._registry)):
                 self._diagnostics.add(problem)
             return None
-        if not is_enabled and name != DEFAULT_EVICTOR:
+        if not is_enabled and name != DEFAULT_EVICTOR and name not in self._meant:
             where = " or ".join(f"plugins.{point}.enabled" for point in sorted(spec.points))
             message = f"{name} is configured but not enabled: it will not run"
             self._diagnostics.warn(

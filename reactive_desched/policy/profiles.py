@@ -22,11 +22,12 @@ from reactive_desched.policy.registry import (
     Registry,
     extension_points_of,
     naming_diagnostic,
+    plugin_names,
 )
 from reactive_desched.policy.yaml.decode import Decoder
 from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.source_location import SourceLocation
-from reactive_desched.primitives.hints import quote
+from reactive_desched.primitives.hints import nearest_name, quote
 
 LocationsByName = Mapping[str, SourceLocation]
 _READ_APART: Final = frozenset((MIGRATION_CONTROLLER,))
@@ -52,10 +53,14 @@ class ProfileReader:
         enabled = {
             point: self._enabled_plugins(plugins, point, apart) for point in SUPPORTED_POINTS
         }
-        self._warn_if_no_plugins(profile, enabled)
+        meant = self._meant(plugins)
+        if not meant:
+            self._warn_if_no_plugins(profile, enabled)
         self._warn_if_unread(plugins)
         everywhere = {name: at for named in enabled.values() for name, at in named.items()}
-        arguments = ArgumentsReader(self._registry, self._decoder, self._diagnostics, everywhere)
+        arguments = ArgumentsReader(
+            self._registry, self._decoder, self._diagnostics, everywhere, meant
+        )
         args = arguments.read(profile.below("pluginConfig"), apart)
         evictor = args.pop(DEFAULT_EVICTOR, None)
         return Profile(
@@ -69,6 +74,21 @@ class ProfileReader:
             node_selector=EVERYTHING if section is None else section.node_selector,
             plugins=tuple(self._plugins((*enabled["deschedule"], *enabled["balance"]), args)),
         )
+
+    def _meant(self, plugins: SourceLocation) -> frozenset[str]:
+        """Return the plugins that a misspelt name means, or a value of another shape than a list.
+
+        They are not enabled, which the error about that name or value says already.
+        """
+        known = plugin_names(self._registry)
+        written = (
+            text
+            for point in SUPPORTED_POINTS
+            for at in (plugins.below(point), plugins.below(point, "enabled"))
+            for text in (at.text, *(name for name, _ in at.texts()))
+            if text is not None and (at.path[-1] != "enabled" or text not in known or at.text)
+        )
+        return frozenset(filter(None, (nearest_name(text, known) for text in written)))
 
     def _plugins(self, names: Iterable[str], args: Mapping[str, BaseModel]) -> Iterator[AnyPlugin]:
         """Make the plugins that can run, each with its arguments."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
+from reactive_desched.errors import PluginHung
 from reactive_desched.primitives.foreign_code import is_fault
 
 
@@ -34,7 +35,12 @@ def faults_as(
 
 
 def describe_fault(error: BaseException) -> str:
-    """Name an exception and the line that raised it; its text may hold what is not for logs."""
+    """Name an exception and the line that raised it; its text may hold what is not for logs.
+
+    That of a call which was ended is ours, and has the place where it hung.
+    """
+    if isinstance(error, PluginHung):
+        return f"{type(error).__name__}: {error}"
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

@@ -107,3 +107,34 @@ def test_one_mistake_is_one_error(head: str, policy: str, rules: list[Rule]) -> 
     text = f"{head}profiles:\n- name: p\n  pluginConfig:\n{policy}\n"
     found = check_source(SourceText(text, "p.yaml"), plugin_registry())
     assert [each.rule for each in found.errors] == rules
+
+
+@pytest.mark.parametrize(
+    ("plugins", "configured", "warned"),
+    [
+        pytest.param(f"{{deschedule: [{TAINTS}]}}", TAINTS, [], id="a list of plugins"),
+        pytest.param(f"{{deschedule: {TAINTS}}}", TAINTS, [], id="a plugin"),
+        pytest.param(f"{{deschedule: {{enabled: {TAINTS}}}}}", TAINTS, [], id="no list"),
+        pytest.param(f"{{deschedule: {{enabled: [{TAINTS[:-1]}]}}}}", TAINTS, [], id="a slip"),
+        pytest.param(
+            f"{{deschedule: {{enabled: [{TAINTS[:-1]}]}}}}",
+            "RemovePodsViolatingInterPodAntiAffinity",
+            [Rule.NOT_ENABLED],
+            id="a slip in another",
+        ),
+        pytest.param(
+            "{deschedule: {enabled: [Sweeper]}}",
+            TAINTS,
+            [Rule.NOT_ENABLED],
+            id="no plugin at all",
+        ),
+    ],
+)
+def test_what_an_error_says_of_a_plugin_no_warning_says_again(
+    head: str, plugins: str, configured: str, warned: list[Rule]
+) -> None:
+    config = f"[{{name: {configured}}}]"
+    text = f"{head}profiles: [{{name: p, plugins: {plugins}, pluginConfig: {config}}}]\n"
+    found = check_source(SourceText(text, "p.yaml"), plugin_registry())
+    assert len(found.errors) == 1
+    assert [each.rule for each in found.warnings if each.rule] == warned

@@ -54,6 +54,8 @@ _OFF: Final = frozenset({"false", "no", "none", "never", "off", "disabled", "unl
 _PERCENT: Final = "percent"
 """The field that has a share, in each section that has one."""
 
+_MAX_FIELDS_NAMED: Final = 8
+
 _CHOICES: Final = r"'([^']*)'"
 
 WrongTypeHint = Callable[[Path, YamlNode | None], str]
@@ -132,6 +134,17 @@ class _Place(NamedTuple):
         fields = (name for option in options for name in _fields_of(option))
         return {file_key(name): _Place(self.model, (*self.steps, name)) for name in fields}
 
+    def what_is_in_it(self) -> str:
+        """Say which fields a section has, for a person who wrote something else; empty for none."""
+        if self.steps and self.field is None:
+            return ""  # an item of a list or mapping
+        parts = list(self.parts())
+        if not parts:
+            return ""
+        if len(parts) > _MAX_FIELDS_NAMED:
+            parts[_MAX_FIELDS_NAMED:] = ["…"]
+        return f"write its fields below it: {', '.join(parts)}"
+
     def how_to_switch_off(self, *, is_duration: bool = False) -> str:
         """Say what to write where a person wrote off and null is no value; empty if not known."""
         above = self.parent
@@ -184,6 +197,8 @@ def _explain_one(
             hint, text = _type_hint(kind, at)
         if not hint and (share := _share(at.node)):
             hint = _hint_for_share(share, place)
+        elif not hint and kind == "model_type" and at.node is not None:
+            hint = place.what_is_in_it()
         yield at.diagnostic(
             f"must be {_EXPECTED[kind]}, not {describe(at.node)}",
             hint,
@@ -294,6 +309,10 @@ def _type_hint(kind: str, at: SourceLocation) -> tuple[str, str]:
             return "remove the quotes: YAML has straight ones alone", text.strip(_CURLY_QUOTES)
         case ScalarNode(value=str() as text) if seconds := _whole_seconds(kind, at.path, text):
             return f"write {seconds}: it counts seconds", seconds
+        case ScalarNode(value=str() as text) if kind == "bool_type" and (
+            meant := nearest_name(text, ("true", "false"))
+        ):
+            return f"did you mean {meant}?", ""
         case ScalarNode(value=bool() | int() | float(), text=text) if kind == "string_type":
             return f"put it in quotes: {quote(text)}", json.dumps(text)
         case ScalarNode(value=str() as text) if text and _EXPECTED[kind] == "a list":

@@ -36,12 +36,16 @@ def selector_errors(written: object) -> Iterator[FieldError]:
 def _unknown_field_errors(
     written: dict[str, object], allowed: tuple[str, ...], path: Path
 ) -> Iterator[FieldError]:
-    for key in written:
+    for key, value in written.items():
         if key not in allowed:
             meant = sole_near_name(key, allowed)
+            hint = did_you_mean(key, allowed)
+            is_label = allowed is _PARTS and not nearest_name(key, allowed)
+            if is_label and isinstance(value, str):
+                hint = f"a label stands below matchLabels: {{{quote(key)[1:-1]}: …}}"
             yield FieldError(
                 "unknown field",
-                did_you_mean(key, allowed),
+                hint,
                 (*path, key),
                 rule=Rule.UNKNOWN_FIELD,
                 fix=fix_to(meant) if meant not in written else None,
