@@ -558,3 +558,41 @@ def test_each_module_of_primitives_serves_two_rooms_or_more() -> None:
             if each in users and room != "primitives":
                 users[each].add(room)
     assert {name: found for name, found in users.items() if not len(found) > 1} == {}
+
+
+# --- code of other packages ---------------------------------------------------------------------
+
+NOT_WATCHED: Mapping[str, str] = {
+    "reactive_desched.api.installed.load": "at the start, and in a thread at a reload",
+    "reactive_desched.plugins.registry._load": "at the start, and in a thread at a reload",
+    "reactive_desched.policy.arguments._decode": "at the start, and in a thread at a reload",
+    "reactive_desched.policy.arguments._default_args": "at the start, and in a thread at a reload",
+    "reactive_desched.policy.registry.make": "at the start, and in a thread at a reload",
+    "reactive_desched.policy.settings.installed_sections.decode_settings": "as above",
+    "reactive_desched.state.index_registry.keep": "what it calls is watched",
+    "reactive_desched.state.pods._call_hooks_for": "what it calls is watched",
+}
+"""What isolates faults of other packages, and is no place at which a call that hangs is ended."""
+
+ISOLATES = frozenset({"is_fault", "faults_as", "blamed"})
+
+
+def isolating_functions(sources: Sources) -> Iterator[tuple[str, set[str]]]:
+    """Yield the functions that isolate what other code raises, with their decorators."""
+    for module, tree in sources.items():
+        for node in nodes_of(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+            if ISOLATES & {each.id for each in calls if isinstance(each, ast.Name)}:
+                marks = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
+                yield f"{module}.{node.name}", marks
+
+
+def test_a_call_of_another_package_that_hangs_is_ended_wherever_its_faults_are_isolated() -> None:
+    found = {
+        name
+        for name, marks in isolating_functions(package_sources())
+        if not marks & {"calls_foreign_code", "contextmanager"}
+    }
+    assert found == NOT_WATCHED.keys()

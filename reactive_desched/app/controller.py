@@ -108,7 +108,14 @@ async def open_controller(deps: Dependencies) -> AsyncIterator[RunningController
         metrics = deps.metrics if deps.serve_metrics else None
         pausing = _build_pausing(deps, parts, recorder)
         credential_error = session.credentials.error
-        status = StatusPage(deps, parts.pipeline, active, credential_error, parts.calendars.states)
+        status = StatusPage(
+            deps,
+            parts.pipeline,
+            active,
+            credential_error,
+            parts.calendars.states,
+            parts.usage.states,
+        )
         add_credential_check(parts.health, credential_error)
         add_sink_check(parts.health, lambda: {**status.sink_errors(), **dict(telemetry.errors())})
         add_recording_check(parts.health, status.recording_fault)

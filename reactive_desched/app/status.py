@@ -16,6 +16,7 @@ from reactive_desched.app.config_reload import ActiveConfig
 from reactive_desched.app.options import Dependencies
 from reactive_desched.app.past_pages import RecordedPlaces
 from reactive_desched.app.recording import Recording
+from reactive_desched.app.usage import MeasuredUse
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.job_listing import JobList
@@ -198,6 +199,7 @@ class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     recording: RecorderState | None
     sinks: tuple[SinkState, ...]
     calendars: tuple[CalendarState, ...] = ()
+    measured_use: tuple[MeasuredUse, ...] = ()
 
 
 async def log_states(pipeline: Pipeline, log: Logger) -> None:
@@ -243,6 +245,7 @@ class StatusPage:
         active: ActiveConfig,
         credential_error: Callable[[], str | None],
         calendars: Callable[[], tuple[CalendarState, ...]],
+        measured_use: Callable[[], tuple[MeasuredUse, ...]],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = pipeline.controller
@@ -250,6 +253,7 @@ class StatusPage:
         self._active = active
         self._credential_error = credential_error
         self._calendars = calendars
+        self._measured_use = measured_use
         self._recent: RecentEvictions = deps.recent
         self._mode = deps.mode
         self._elects = deps.elects_leader
@@ -341,6 +345,7 @@ class StatusPage:
             recording=None if self._recorder is None else _recorder_state(self._recorder),
             sinks=() if self._recording is None else tuple(_sink_states(self._recording)),
             calendars=self._calendars(),
+            measured_use=self._measured_use(),
         )
 
     def _leadership(self) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from random import Random
 from typing import Any
 
+from msgspec import Struct
+
 from reactive_desched.api.usage_source import (
     SmoothingSettings,
     UsageSource,
@@ -34,6 +36,13 @@ from reactive_desched.web.health import CheckResult
 
 POLLS = counter("usage_polls", "Polls of sources of measured use.", "source", "result")
 SAMPLES = gauge("usage_samples", "Nodes with a sample that is not too old.", "source")
+
+
+class MeasuredUse(Struct, frozen=True, rename="camel"):
+    """A source of measured use: why it gives none, empty while it does."""
+
+    source: str
+    problem: str
 
 
 class UsagePolling:
@@ -75,12 +84,18 @@ class UsagePolling:
 
     def check(self) -> CheckResult:
         """Say what is wrong with each source that the policy in force needs."""
+        return CheckResult.of_parts(self._problems(), "no plugin goes by it")
+
+    def states(self) -> tuple[MeasuredUse, ...]:
+        """Return the sources that the policy in force needs, each with what is wrong with it."""
+        return tuple(MeasuredUse(*each) for each in self._problems().items())
+
+    def _problems(self) -> dict[str, str]:
         polled = {each.source.name: each.problem for each in self._pollers}
-        problems = {
+        return {
             name: polled.get(name, self._opening_problem or NO_ANSWER_YET)
             for name in wanted_sources(self._active.configuration.policy)
         }
-        return CheckResult.of_parts(problems, "no plugin goes by it")
 
     async def run(self) -> None:
         """Poll until cancelled."""

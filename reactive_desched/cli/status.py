@@ -105,6 +105,10 @@ class StatusScreen:
         for each in answer.get("calendars", ()):
             style = YELLOW if each["problem"] or not each.get("read") else ""
             yield from self._line("calendar", self._calendar(each), style)
+        for each in answer.get("measuredUse", ()):
+            if each["problem"]:
+                text = f"{each['source']}: {each['problem']}"
+                yield from self._line("measured use", text, YELLOW)
         yield from self._moves(answer["moves"])
         yield from self._jobs(answer["migrations"])
         yield from self._pending(answer["pending"])

@@ -85,6 +85,7 @@ class SlowPlugin(Struct, frozen=True):
         )
 
 
+@calls_foreign_code
 def describe_error(error: BaseException) -> str:
     """Return the type and the text of an exception, on one line."""
     try:

@@ -205,6 +205,7 @@ class IndexRegistry:
         """Say whether only plugins read an index: none of ours relies on those of others."""
         return key not in self._needed and (key in self._of_plugins or not _is_ours(key[0]))
 
+    @calls_foreign_code
     def _build(self, kind: type[IndexT], args: Hashable) -> IndexT:
         key = kind, args
         if (fault := self.faults.get(key)) is not None:
@@ -249,6 +250,7 @@ class _CheckedHook:
         self._hook = hook
         self.index: object = getattr(hook, "__self__", None)
 
+    @calls_foreign_code
     def __call__(self, old: Any, new: Any, /) -> list[Change]:  # Any: see `Hook`
         changes = list(self._hook(old, new))
         for each in changes:

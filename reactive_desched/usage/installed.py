@@ -13,6 +13,7 @@ from reactive_desched.errors import PluginError, UsageUnavailable
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.policy.settings.installed_sections import load_source
 from reactive_desched.primitives.bounded_text import truncate
+from reactive_desched.primitives.foreign_code import calls_foreign_code
 from reactive_desched.telemetry.foreign_faults import faults_as
 
 __all__ = ["InstalledSource"]
@@ -49,6 +50,7 @@ class InstalledSource:
         """Say whether its samples say what each pod of the node uses."""
         return self._kind is not None and self._kind.measures_pods is True
 
+    @calls_foreign_code
     async def measure(self) -> Iterable[NodeUsage]:
         """Ask once; raises UsageUnavailable."""
         if self._kind is None:
@@ -58,11 +60,15 @@ class InstalledSource:
                 self._source = self._kind.open(_section_of(self._kind, self._section), self._host)
         with faults_as(UsageUnavailable, self._origin, "measure", UsageUnavailable):
             awaitable = self._source.measure()
-            found = list(await awaitable) if inspect.isawaitable(awaitable) else None
-        if found is None:
-            raise UsageUnavailable(f"{self._origin}: measure is no `async def`")
-        return [self._checked(sample) for sample in found]
+            if not inspect.isawaitable(awaitable):
+                raise UsageUnavailable(f"{self._origin}: measure is no `async def`")
+            found = await awaitable
+            if not isinstance(found, Iterable):
+                kind = type(found).__name__
+                raise UsageUnavailable(f"{self._origin}: measure returned {kind}, and no samples")
+            return [self._checked(sample) for sample in found]
 
+    @calls_foreign_code
     async def close(self) -> None:
         """Close the source, if it was opened; raises UsageUnavailable."""
         source, self._source = self._source, None

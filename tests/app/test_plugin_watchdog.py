@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count, repeat
@@ -15,14 +15,15 @@ from anyio import to_thread
 
 from reactive_desched.api import PluginArgs, PodPlugin, SinkPlugin, SinkSection, View
 from reactive_desched.api.event import Record
+from reactive_desched.api.index import Cluster, Index
 from reactive_desched.api.sink import SinkHost
 from reactive_desched.app.plugin_watchdog import PluginWatchdog
 from reactive_desched.controller.subscriptions import AnyPlugin
 from reactive_desched.errors import PluginHung, SinkUnavailable
-from reactive_desched.model.changes import NodeTaintsChanged, Resynced
+from reactive_desched.model.changes import Change, NodeTaintsChanged, Resynced
 from reactive_desched.model.findings import Finding
 from reactive_desched.model.objects import ClusterObject, Pod
-from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text
+from reactive_desched.model.plugin_faults import ask_for_obstacles, ask_for_text, describe_error
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.primitives.hung_calls import hung_calls_ended
@@ -125,6 +126,51 @@ async def test_what_calls_a_plugin_is_not_left_half_done_itself() -> None:
         with pytest.raises(PluginHung):
             handler(signal.SIGURG, cast(FrameType, plugin))
         tasks.cancel_scope.cancel()
+
+
+class HangingIndex(Index):
+    """Does not return from its hook for pods, or is not built."""
+
+    def __init__(self, cluster: Cluster, args: Hashable = None) -> None:
+        super().__init__(cluster, args)
+        if args == "built":
+            swallow_for_ever()
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> Iterator[Change]:
+        if self._args == "asked":
+            loop_for_ever()
+        yield from ()
+        swallow_for_ever()
+
+    def answers(self) -> object:
+        return None
+
+
+@pytest.mark.parametrize("hangs_when", ["built", "asked", "it announces"])
+@pytest.mark.parametrize("in_a_list", [True, False])
+def test_an_index_of_another_package_that_does_not_return_is_off(
+    hangs_when: str, *, in_a_list: bool
+) -> None:
+    state = ClusterState()
+    with hung_calls_ended(limit_s=0.2, beat_s=0.05):
+        state.keep_indexes([], [(HangingIndex, hangs_when)])
+        if in_a_list:
+            state.load([pod("web", on="n1")])
+        else:
+            state.upsert(pod("web", on="n1"))
+    [fault] = state.index_faults.values()
+    assert isinstance(fault.error, PluginHung)
+    assert state.get("pods", "web") is not None
+
+
+def test_the_text_of_an_exception_that_does_not_come_is_left_out() -> None:
+    class Endless(Exception):  # noqa: N818 -- it is not about an error
+        def __str__(self) -> str:
+            loop_for_ever()
+            return ""
+
+    with hung_calls_ended(limit_s=0.2, beat_s=0.05):
+        assert describe_error(Endless()) == "Endless"
 
 
 async def test_in_another_thread_it_does_nothing() -> None:

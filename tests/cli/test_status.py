@@ -415,6 +415,15 @@ def test_without_a_controller_the_error_names_the_place(
     assert golden() in capsys.readouterr().err
 
 
+def test_a_source_that_gives_no_measured_use_is_named_and_another_is_not() -> None:
+    answer = deepcopy(QUIET)
+    fine = {"source": "KubernetesMetrics", "problem": ""}
+    answer["measuredUse"] = [fine, {"source": "NodeFile", "problem": "measure: ValueError"}]
+
+    [shown] = [line for line in screen(answer) if line.startswith("measured use")]
+    assert shown.split(maxsplit=2)[2] == "NodeFile: measure: ValueError"
+
+
 def test_a_calendar_shows_when_it_was_read_by_whom_and_what_is_wrong(golden: Golden) -> None:
     answer = deepcopy(QUIET)
     read = {"name": "a", "read": "2026-05-01T11:58:00Z", "isKept": False, "problem": ""}

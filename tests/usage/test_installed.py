@@ -1,15 +1,18 @@
 """A source of measured use of another package: policies name it, and its faults stay with it."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import anyio
 import pytest
 
 from reactive_desched.api.installed import Offers
 from reactive_desched.api.usage_source import UsageHost, UsageSourceSettings, usage_offers
+from reactive_desched.app.plugin_watchdog import PluginWatchdog
 from reactive_desched.errors import UsageUnavailable
 from reactive_desched.kube.client.clock import SystemClock
 from reactive_desched.plugins.registry import plugin_registry
@@ -144,6 +147,12 @@ BODIES: Mapping[str, str] = {
     "returns no samples": "        return [3]",
     "has no amounts": "        return [NodeUsage('x', 'n1', {'cpu': 1.5}, 0.0)]",
     "has no time": "        return [NodeUsage('x', 'n1', {}, float('nan'))]",
+    "has amounts that raise": (
+        "        class Use(dict):\n"
+        "            def items(self):\n"
+        "                raise SystemExit(1)\n"
+        "        return [NodeUsage('x', 'n1', Use(cpu=1), 0.0)]"
+    ),
     "has no node": "        return [NodeUsage('x', None, {}, 0.0)]",
 }
 
@@ -168,6 +177,36 @@ async def test_whatever_it_does_is_its_own_problem_and_names_the_package(
     await source.close()
     assert golden() in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+HANGS: Final = "while True:\n            pass"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"        {HANGS}",
+        f"        return []\n\n    def __init__(self, *_):\n        {HANGS}",
+        f"        return []\n\n    async def close(self):\n        {HANGS}",
+        "        await asyncio.sleep(0)\n        time.sleep(1000)",
+    ],
+    ids=["measure", "open", "close", "after it has waited"],
+)
+async def test_a_source_that_does_not_return_is_interrupted_and_named(
+    site: Path, body: str
+) -> None:
+    source = source_of(site, f"import asyncio\nimport time\n{HEAD}{body}\n")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(PluginWatchdog(limit_s=0.3, beat_s=0.05).run)
+        await anyio.sleep(0.1)
+        said = ""
+        try:
+            await source.measure()
+            await source.close()
+        except UsageUnavailable as error:
+            said = str(error)
+        assert re.search(r"PluginHung: .* of node_file\.py", said)
+        tasks.cancel_scope.cancel()
 
 
 async def test_samples_have_the_name_of_their_source(site: Path) -> None:
