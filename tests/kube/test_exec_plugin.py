@@ -115,9 +115,14 @@ def test_it_receives_the_cluster_where_it_asks_for_it_in_client_gos_form(tmp_pat
     }
 
 
-def test_every_field_of_a_kubeconfigs_cluster_reaches_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "server", ["https://api.example", "HTTPS://api.example/k8s/", "api.example:6443"]
+)
+def test_every_field_of_a_kubeconfigs_cluster_reaches_it_as_it_is_written(
+    tmp_path: Path, server: str
+) -> None:
     shown = {
-        "server": "https://api.example",
+        "server": server,
         "certificate-authority-data": "Y2E=",
         "tls-server-name": "other.example",
         "proxy-url": "http://p:1",

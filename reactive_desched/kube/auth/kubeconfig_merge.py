@@ -46,7 +46,8 @@ _ALL_CREDENTIALS: Final = (*_OWN_CREDENTIALS, "client-certificate-data", "exec",
 class ChosenContext(Struct, frozen=True):
     """A context, and the cluster and the user that it names, as dicts with absolute paths.
 
-    `server` is the address with its scheme, without a slash at the end. Empty fields are left out.
+    `server` is the address with its scheme, without a slash at the end; `cluster` has it as it is
+    written, as plugins get it. Empty fields are left out.
     What `token_file` holds counts before the token in `user`, while it can be read. The user's
     entry stands in `user_file`.
     """
@@ -97,7 +98,7 @@ def choose_context(source: KubeconfigFiles) -> ChosenContext:
         user_name,
         merged.user_files.get(user_name, ""),
         server,
-        _checked_cluster(cluster, where, _text(context.cluster)) | {"server": server},
+        _checked_cluster(cluster, where, _text(context.cluster)),
         user,
         user.pop("tokenFile", None) if "token" in user else None,
         _impersonation(merged.users.get(user_name), where, user_name),
