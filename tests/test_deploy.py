@@ -20,6 +20,7 @@ from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.sim.resources import RESOURCES as SIMULATED
 from reactive_desched.sim.tables import columns
+from reactive_desched.sim.views import View
 from reactive_desched.sinks.kube_events import own_pod
 from reactive_desched.state.resources import (
     GANG_RESOURCES,
@@ -257,7 +258,7 @@ def test_kubectl_prints_of_migration_jobs_what_the_simulator_prints() -> None:
     printed = [each["name"] for each in version["additionalPrinterColumns"]]
     resource = SIMULATED["podmigrationjobs"]
 
-    assert printed == [each["name"] for each in columns(resource)[1:]]
+    assert printed == [each["name"] for each in columns(View(resource))[1:]]
     names = definition["spec"]["names"]
     assert (names["kind"], names["shortNames"]) == (resource.kind, [*resource.short_names])
 

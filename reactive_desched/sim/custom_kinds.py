@@ -1,17 +1,19 @@
 """The kinds that a server has now: the built-in ones, and those that clients define."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from reactive_desched.sim.objects import Obj, clone
-from reactive_desched.sim.resources import RESOURCES, Resource, served
-from reactive_desched.sim.views import VIEWS, View
+from reactive_desched.sim.objects import Obj
+from reactive_desched.sim.resources import RESOURCES, Resource, ScalePaths, served
+from reactive_desched.sim.structural import StructuralSchema
+from reactive_desched.sim.views import VIEWS, PrintedColumn, View
 
 __all__ = ["Kinds", "is_built_in"]
 
-_PARTS: Final = ("status",)
-"""The subresources that custom resources may have here: no scale."""
+_PARTS: Final = ("status", "scale")
+"""The subresources that custom resources may have."""
+_ANYTHING: Final[Obj] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 class Kinds:
@@ -22,6 +24,7 @@ class Kinds:
 
     def __init__(self) -> None:
         self._stored: dict[str, Resource] = dict(RESOURCES)
+        self._by_name = {(kind.group, kind.kind): kind for kind in RESOURCES.values()}
         self._custom: dict[str, dict[tuple[str, str, str], View]] = {}
 
     def __getitem__(self, plural: str) -> Resource:
@@ -41,6 +44,10 @@ class Kinds:
         found = self._custom.get(plural, {}).get((group, version, plural))
         return found or VIEWS.get((group, version, plural))
 
+    def of_kind(self, group: str, kind: str) -> Resource | None:
+        """Return a kind by its name; None where there is none."""
+        return self._by_name.get((group, kind))
+
     def conflict(self, definition: Obj) -> str:
         """Return why the names of a definition cannot be accepted; empty where they can."""
         group, plural = definition["spec"]["group"], definition["spec"]["names"]["plural"]
@@ -56,7 +63,8 @@ class Kinds:
         if plural in RESOURCES:
             return
         stored = next(each for each in spec["versions"] if each.get("storage"))
-        self._stored[plural] = _resource(spec, stored)
+        kind = self._stored[plural] = _resource(spec, stored)
+        self._by_name[kind.group, kind.kind] = kind
         views = (_view(spec, each) for each in spec["versions"] if each.get("served"))
         self._custom[plural] = {
             (view.resource.group, view.resource.version, plural): view for view in views
@@ -65,7 +73,8 @@ class Kinds:
     def forget(self, plural: str) -> None:
         """Serve a kind no more whose definition is gone."""
         if self._custom.pop(plural, None) is not None:
-            del self._stored[plural]
+            kind = self._stored.pop(plural)
+            del self._by_name[kind.group, kind.kind]
 
 
 def is_built_in(definition: Obj) -> bool:
@@ -88,38 +97,37 @@ def _resource(spec: Obj, version: Obj) -> Resource:
         has_generation=True,
         blind_update=False,
         is_custom=True,
+        selectable=tuple(
+            str(each["jsonPath"]).removeprefix(".")
+            for each in version.get("selectableFields") or ()
+        ),
+        scale=_scale_paths(parts.get("scale") or {}),
     )
+
+
+def _scale_paths(scale: Obj) -> ScalePaths:
+    paths = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    return ScalePaths(*(str(scale.get(each) or "") for each in paths))
 
 
 def _view(spec: Obj, version: Obj) -> View:
     resource = _resource(spec, version)
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    # Versions differ in their name alone, as without a webhook for conversion.
-    return View(resource, partial(_as, resource.api_version), partial(_with_defaults, schema))
+    schema = StructuralSchema((version.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING)
+    printed = tuple(
+        PrintedColumn(
+            name=str(each.get("name")),
+            path=str(each.get("jsonPath")),
+            type=str(each.get("type")),
+            form=str(each.get("format") or ""),
+            description=str(each.get("description") or ""),
+            priority=int(each.get("priority") or 0),
+        )
+        for each in version.get("additionalPrinterColumns") or ()
+    )
+    # Versions differ in their name and schema alone, as without a webhook for conversion.
+    outward = partial(_as, resource.api_version, schema)
+    return View(resource, outward, schema.filled, schema, printed)
 
 
-def _as(api_version: str, obj: Obj) -> Obj:
-    return {**obj, "apiVersion": api_version}
-
-
-def _with_defaults(schema: Obj, obj: Obj) -> Obj:
-    filled: Obj = _filled(schema, obj)
-    return filled
-
-
-def _filled(schema: Mapping[str, Any], value: Any) -> Any:
-    """Return a value with the defaults that its schema has for absent fields."""
-    if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
-        return [_filled(items, item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found = dict(value)
-    for name, field in (schema.get("properties") or {}).items():
-        if name not in found and "default" in field:
-            found[name] = clone(field["default"])
-        if name in found:
-            found[name] = _filled(field, found[name])
-    if isinstance(inner := schema.get("additionalProperties"), dict):
-        named = schema.get("properties") or {}
-        found |= {key: _filled(inner, part) for key, part in found.items() if key not in named}
-    return found
+def _as(api_version: str, schema: StructuralSchema, obj: Obj) -> Obj:
+    return {**schema.filled(obj), "apiVersion": api_version}

@@ -261,8 +261,8 @@ def _volume(obj: Obj) -> None:
 
 def _definition(obj: Obj) -> None:
     names = obj["spec"].setdefault("names", {})
-    kind = str(names.get("kind", ""))
-    _fill(names, singular=kind.lower(), listKind=f"{kind}List")
+    if kind := str(names.get("kind", "")):
+        _fill(names, singular=kind.lower(), listKind=f"{kind}List")
     _fill(obj["spec"], conversion={"strategy": "None"})
 
 

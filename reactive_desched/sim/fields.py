@@ -87,8 +87,8 @@ def _term(kind: Resource, text: str) -> _Term:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
     path = _ALIASES.get(path, path)
     allowed = ("metadata.name", *(("metadata.namespace",) if kind.namespaced else ()))
-    if path not in (*allowed, *_PATHS.get(kind.plural, ())):
-        if kind.plural not in _PATHS:
+    if path not in (*allowed, *_PATHS.get(kind.plural, ()), *kind.selectable):
+        if kind.plural not in _PATHS and not kind.is_custom:
             known = ", ".join(f'"{each}"' for each in allowed)
             raise bad_request(f'"{path}" is not a known field selector: only {known}')
         raise bad_request(f"field label not supported: {path}")

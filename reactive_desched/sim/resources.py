@@ -5,11 +5,20 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-__all__ = ["READ_WRITE", "RESOURCES", "STREAMS", "Resource", "served"]
+__all__ = ["READ_WRITE", "RESOURCES", "STREAMS", "Resource", "ScalePaths", "served"]
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STREAMS = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy")
 """The subresources of pods that need a container, of which there is none here."""
+
+
+class ScalePaths(Struct, frozen=True):
+    """The fields of an object that its Scale shows."""
+
+    wanted: str = ".spec.replicas"
+    there: str = ".status.replicas"
+    selector: str = ""
+    """The path of the selector as text; empty where it is the LabelSelector of the spec."""
 
 
 class Resource(Struct, frozen=True, kw_only=True):
@@ -32,6 +41,9 @@ class Resource(Struct, frozen=True, kw_only=True):
     """Whether a completed DELETE answers with the object instead of a `Status`."""
     is_custom: bool = False
     """Whether a client defined it."""
+    selectable: tuple[str, ...] = ()
+    """The fields by which a custom kind can be selected, beside name and namespace."""
+    scale: ScalePaths = ScalePaths()
 
     @property
     def singular(self) -> str:

@@ -21,7 +21,7 @@ from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import already_exists, not_found
 from reactive_desched.sim.writes import next_form
 
-__all__ = ["DeleteOptions", "Event", "Owners", "Store"]
+__all__ = ["Check", "DeleteOptions", "Event", "Owners", "Store"]
 
 _NAME_ATTEMPTS = 8
 _NO_OPTIONS = DeleteOptions()
@@ -30,6 +30,8 @@ Events: TypeAlias = list[Event]
 Objects: TypeAlias = list[Obj]
 Owners: TypeAlias = Callable[[Obj | None, Obj], list[Obj]]
 """From an object as it was and as it will be to its managedFields."""
+Check: TypeAlias = Callable[[Obj | None, Obj], None]
+"""Raises StatusError where an object as it was may not become what it will be."""
 
 
 class _Table:
@@ -91,7 +93,13 @@ class Store:
         return self._tables[resource].within(namespace)
 
     def create(
-        self, resource: str, obj: Obj, *, dry_run: bool = False, owners: Owners | None = None
+        self,
+        resource: str,
+        obj: Obj,
+        *,
+        dry_run: bool = False,
+        owners: Owners | None = None,
+        check: Check | None = None,
     ) -> Obj:
         """Store a new object and return it as stored; raise StatusError when refused."""
         kind = self.kinds[resource]
@@ -113,6 +121,8 @@ class Store:
             admission.admit_storage_class(new, self.list("storageclasses"))
             check_claim(new, self.list("limitranges", namespace_of(new)))
         validation.check_create(kind, new)
+        if check is not None:
+            check(None, new)
         if self.get(resource, namespace_of(new), name_of(new)) is not None:
             raise already_exists(kind, name_of(new))
         if kind.namespaced and (quotas := self.list("resourcequotas", namespace_of(new))):
@@ -128,6 +138,7 @@ class Store:
         subresource: str = "",
         dry_run: bool = False,
         owners: Owners | None = None,
+        check: Check | None = None,
     ) -> Obj:
         """Replace an object, or the part of it a subresource owns; return it as stored.
 
@@ -139,7 +150,13 @@ class Store:
         current = self._existing(resource, namespace, name_of(obj))
         metadata.check_preconditions(self.kinds[resource], current, obj)
         return self._write(
-            resource, current, clone(obj), subresource, dry_run=dry_run, owners=owners
+            resource,
+            current,
+            clone(obj),
+            subresource,
+            dry_run=dry_run,
+            owners=owners,
+            check=check,
         )
 
     def modify(
@@ -236,9 +253,12 @@ class Store:
         *,
         dry_run: bool,
         owners: Owners | None = None,
+        check: Check | None = None,
     ) -> Obj:
         kind = self.kinds[resource]
         new = _owned(current, next_form(kind, current, incoming, subresource), owners)
+        if check is not None:
+            check(current, new)
         if new == current:
             return current
         if dry_run:

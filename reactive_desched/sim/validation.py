@@ -9,6 +9,7 @@ from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
 from reactive_desched.sim.pod_validation import container_faults, spec_faults
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import cause, invalid
+from reactive_desched.sim.structural.definitions import definition_faults
 from reactive_desched.sim.syntax import label_faults, name_faults, qualified_name_fault
 
 __all__ = ["check_create", "check_update"]
@@ -52,7 +53,7 @@ def _shape_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
     if check := _CHECKS.get(kind.plural):
         yield from check(obj)
     replicas = spec.get("replicas", 0)
-    if isinstance(replicas, int) and replicas < 0:
+    if isinstance(replicas, int) and replicas < 0 and not kind.is_custom:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         yield cause("FieldValueInvalid", "spec.replicas", text)
 
@@ -241,6 +242,7 @@ _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
         "deployments": _deployment_faults,
         "events": _event_faults,
         "priorityclasses": _priority_faults,
+        "customresourcedefinitions": definition_faults,
         "roles": _role_faults,
         "clusterroles": _role_faults,
         "rolebindings": _binding_faults,

@@ -1,19 +1,32 @@
 """Shows one stored object as each of its endpoints does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from reactive_desched.sim.objects import Obj, merged, name_of
-from reactive_desched.sim.resources import RESOURCES, Resource, served
+from reactive_desched.sim.resources import Resource, served
 from reactive_desched.sim.selector_text import selector_text
-from reactive_desched.sim.status import cause, invalid
+from reactive_desched.sim.status import StatusError, cause, invalid
+from reactive_desched.sim.structural import StructuralSchema
+from reactive_desched.sim.structural.json_paths import values_at, with_value
 
-__all__ = ["VIEWS", "View", "scale_of", "with_scale"]
+__all__ = ["VIEWS", "PrintedColumn", "View", "scale_of", "with_scale"]
 
 _REQUIRED = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
 _LONGEST = MappingProxyType({"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024})
+
+
+class PrintedColumn(Struct, frozen=True):
+    """A column that a definition has kubectl print for its kind."""
+
+    name: str
+    path: str
+    type: str
+    form: str = ""
+    description: str = ""
+    priority: int = 0
 
 
 class View(Struct, frozen=True):
@@ -24,6 +37,9 @@ class View(Struct, frozen=True):
     """Turns a stored object into this view; None where it is stored as served."""
     inward: Callable[[Obj], Obj] | None = None
     """Turns what a client writes into the stored form."""
+    schema: StructuralSchema | None = None
+    """What a custom kind takes in this version."""
+    printed: tuple[PrintedColumn, ...] = ()
 
     @property
     def storage(self) -> str:
@@ -37,6 +53,23 @@ class View(Struct, frozen=True):
     def taken(self, obj: Obj) -> Obj:
         """Return what a client wrote as it is stored."""
         return obj if self.inward is None else self.inward(obj)
+
+    def check(self, old: Obj | None, new: Obj) -> None:
+        """Raise 422 with every fault that the schema of a custom kind finds."""
+        if self.schema is None:
+            return
+        served = {**new, "apiVersion": self.resource.api_version}
+        faults = [*self.schema.faults(served, old), *_scale_faults(self.resource, new)]
+        if faults:
+            raise invalid(self.resource, name_of(new), faults)
+
+
+def _scale_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
+    """Yield what a custom resource may not say in the field that its Scale shows."""
+    for wanted in values_at(obj, kind.scale.wanted) if "scale" in kind.subresources else ():
+        if isinstance(wanted, int) and wanted < 0:
+            text = f"Invalid value: {wanted}: should be a non-negative integer"
+            yield cause("FieldValueInvalid", kind.scale.wanted, text)
 
 
 def _to_regarding(event: Obj) -> Obj:
@@ -119,35 +152,38 @@ VIEWS: Mapping[tuple[str, str, str], View] = MappingProxyType(_views())
 """Every view by group, version and plural."""
 
 
-def scale_of(obj: Obj) -> Obj:
-    """Return the autoscaling/v1 Scale of a workload."""
-    meta, spec = obj["metadata"], obj.get("spec", {})
+def scale_of(kind: Resource, obj: Obj) -> Obj:
+    """Return the autoscaling/v1 Scale of an object."""
+    meta, paths = obj["metadata"], kind.scale
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    wanted = values_at(obj, paths.wanted)
+    if not wanted and kind.is_custom:
+        text = f'the spec replicas field "{paths.wanted}" does not exist'
+        said = {"causes": [{"message": text}]}
+        raise StatusError(500, "InternalError", f"Internal error occurred: {text}", details=said)
+    status: Obj = {"replicas": next(iter(values_at(obj, paths.there)), 0)}
+    if not kind.is_custom:
+        status["selector"] = selector_text(obj.get("spec", {}).get("selector"))
+    elif paths.selector and (found := values_at(obj, paths.selector)):
+        status["selector"] = found[0]
     return {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
         "metadata": {field: meta[field] for field in kept if field in meta},
-        "spec": {"replicas": replicas} if (replicas := spec.get("replicas", 0)) else {},
-        "status": {
-            "replicas": obj.get("status", {}).get("replicas", 0),
-            "selector": selector_text(spec.get("selector")),
-        },
+        "spec": {"replicas": wanted[0]} if any(wanted) else {},
+        "status": status,
     }
 
 
-def with_scale(obj: Obj, scale: Obj) -> Obj:
-    """Return the workload with the replicas, and the version, of an updated Scale."""
-    kind = RESOURCES[_PLURALS[obj["kind"]]]
+def with_scale(kind: Resource, obj: Obj, scale: Obj) -> Obj:
+    """Return the object with the replicas, and the version, of an updated Scale."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if replicas < 0:
+    if replicas < 0 and not kind.is_custom:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         raise invalid(kind, name_of(obj), [cause("FieldValueInvalid", "spec.replicas", text)])
     version = (scale.get("metadata") or {}).get("resourceVersion")
+    scaled = with_value(obj, kind.scale.wanted, replicas)
     return {
-        **obj,
+        **scaled,
         "metadata": {**obj["metadata"], **({"resourceVersion": version} if version else {})},
-        "spec": {**obj.get("spec", {}), "replicas": replicas},
     }
-
-
-_PLURALS = MappingProxyType({kind.kind: kind.plural for kind in RESOURCES.values()})

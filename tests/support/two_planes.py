@@ -53,13 +53,20 @@ class Plane:
     token: str = ""
     trust: ssl.SSLContext | None = None
 
-    def send(self, method: str, path: str, body: object = None, content_type: str = JSON) -> Answer:
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Answer:
         """Send a request; `path` stands below the server's address."""
         request = urllib.request.Request(
             f"{self.url}/{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": content_type, "Accept": JSON},
+            headers={"Content-Type": content_type, "Accept": accept},
         )
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")

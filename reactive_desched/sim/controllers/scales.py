@@ -1,17 +1,15 @@
 """The size a pod's owner asks for, where the owner has one: what budgets count against."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from reactive_desched.errors import ReactiveDeschedError
 from reactive_desched.sim.objects import Obj, namespace_of
 from reactive_desched.sim.pods import controller_of
-from reactive_desched.sim.resources import RESOURCES
+from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.store import Store
+from reactive_desched.sim.structural.json_paths import values_at
 
 __all__ = ["ScaleError", "total_scale"]
-
-_BY_KIND: Final = {(kind.group, kind.kind): kind for kind in RESOURCES.values()}
 
 
 class ScaleError(ReactiveDeschedError):
@@ -45,13 +43,19 @@ def _scale_of(store: Store, pod: Obj, reference: Obj) -> tuple[str, int]:
         if deployment is None:
             raise ScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
         owner = deployment
-    return str(owner["metadata"]["uid"]), int(owner["spec"].get("replicas", 1))
+    kind = _kind_of(store, owner)
+    wanted = [] if kind is None else values_at(owner, kind.scale.wanted)
+    return str(owner["metadata"]["uid"]), int(next(iter(wanted), 1))
+
+
+def _kind_of(store: Store, named: Obj) -> Resource | None:
+    group = str(named.get("apiVersion", "")).rpartition("/")[0]
+    return store.kinds.of_kind(group, named["kind"])
 
 
 def _find(store: Store, namespace: str, reference: Obj) -> Obj | None:
     """Return the very object a reference means, None when it is gone."""
-    group = str(reference.get("apiVersion", "")).rpartition("/")[0]
-    kind = _BY_KIND.get((group, reference["kind"]))
+    kind = _kind_of(store, reference)
     if kind is None or "scale" not in kind.subresources:
         name = kind.qualified if kind else reference["kind"].lower()
         raise ScaleError(f"{name} does not implement the scale subresource")

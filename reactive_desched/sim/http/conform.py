@@ -15,7 +15,7 @@ from reactive_desched.sim.http.schema import message_for, named_fields
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 
-__all__ = ["Conformed", "conform"]
+__all__ = ["Conformed", "conform", "conform_metadata"]
 
 _TYPE = ("apiVersion", "kind")
 _TYPED_INSIDE = ("core.PersistentVolumeClaim",)
@@ -44,6 +44,13 @@ def conform(kind: Resource, obj: Obj) -> Conformed:
         return Conformed(obj, (), ())
     reader = _Reader()
     read = reader.message(message, obj, "")
+    return Conformed(read, tuple(reader.unknown), tuple(reader.wrong))
+
+
+def conform_metadata(metadata: Obj) -> Conformed:
+    """Read the metadata of an object of any kind."""
+    reader = _Reader()
+    read = reader.message("meta.ObjectMeta", metadata, "metadata")
     return Conformed(read, tuple(reader.unknown), tuple(reader.wrong))
 
 

@@ -3,10 +3,10 @@
 from aiohttp import web
 from msgspec import Struct
 
-from reactive_desched.sim.http.conform import conform
+from reactive_desched.sim.http.conform import Conformed, conform, conform_metadata
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request, cause, invalid
+from reactive_desched.sim.views import View
 
 __all__ = ["Typed", "typed_body", "typed_result"]
 
@@ -20,23 +20,32 @@ class Typed(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def typed_body(request: web.Request, kind: Resource, body: Obj) -> Typed:
+def typed_body(request: web.Request, view: View, body: Obj) -> Typed:
     """Read an object a client sent; raise 400 for what its type cannot hold."""
-    mode = _mode(request)
-    read = conform(kind, body)
+    kind, mode = view.resource, _mode(request)
+    read = _read(view, body)
     if why := _why_not(mode, read.unknown, read.wrong):
         text = f'in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{kind.kind} {text}: {why}")
     return Typed(read.obj, _warnings(mode, read.unknown))
 
 
-def typed_result(request: web.Request, kind: Resource, name: str, patched: Obj) -> Typed:
+def typed_result(request: web.Request, view: View, name: str, patched: Obj) -> Typed:
     """Decode a patched object; raise 422 where it does not fit its type."""
-    mode = _mode(request)
-    read = conform(kind, patched)
+    kind, mode = view.resource, _mode(request)
+    read = _read(view, patched)
     if why := _why_not(mode, read.unknown, read.wrong):
         raise invalid(kind, name, [cause("FieldValueInvalid", "patch", f"Invalid value: {why}")])
     return Typed(read.obj, _warnings(mode, read.unknown))
+
+
+def _read(view: View, obj: Obj) -> Conformed:
+    """Read an object as its type; of a custom kind it is that of its schema."""
+    if view.schema is None:
+        return conform(view.resource, obj)
+    read, unknown = view.schema.pruned(obj)
+    meta = conform_metadata(read.get("metadata") or {})
+    return Conformed({**read, "metadata": meta.obj}, (*meta.unknown, *unknown), meta.wrong)
 
 
 def _mode(request: web.Request) -> str:

@@ -14,6 +14,7 @@ from reactive_desched.sim.http.yaml_bodies import parse_yaml
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request
+from reactive_desched.sim.views import View
 
 __all__ = [
     "APPLIED",
@@ -88,8 +89,9 @@ def _yaml(body: bytes) -> Any:
         raise bad_request(f"error decoding YAML: {error}") from error
 
 
-async def object_body(request: web.Request, kind: Resource) -> Typed:
+async def object_body(request: web.Request, view: View) -> Typed:
     """Read an object of a kind; raise 415 for another format, 400 for another kind or shape."""
+    kind = view.resource
     if media_type(request) not in (_JSON, YAML, protobuf.MEDIA_TYPE):
         text = (
             "the body of the request was in an unknown format - accepted media types include:"
@@ -100,8 +102,9 @@ async def object_body(request: web.Request, kind: Resource) -> Typed:
     if not isinstance(body, dict):
         raise bad_request(f"the request body must be a {kind.kind} object")
     _check_type(body, kind)
-    _check_parts(body, kind)
-    return typed_body(request, kind, body)
+    if view.schema is None:
+        _check_parts(body, kind)
+    return typed_body(request, view, body)
 
 
 def media_type(request: web.Request) -> str:

@@ -79,7 +79,7 @@ def document(catalogue: Catalogue, path: str) -> Obj | None:
     if not kinds:
         return None
     paths = {_url(kind): _operations(kind) for kind in kinds}
-    parts = {"schemas": _schemas(kinds)}
+    parts = {"schemas": _schemas(catalogue, kinds)}
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": parts}
 
 
@@ -130,21 +130,25 @@ def _gvk(kind: Resource) -> Obj:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
-def _schemas(kinds: Iterable[Resource]) -> Obj:
+def _schemas(catalogue: Catalogue, kinds: Iterable[Resource]) -> Obj:
     """Describe kinds and every message inside them, from the table that bodies are read with."""
     found: Obj = dict(_BASE_SCHEMAS)
     for kind in kinds:
         message = message_for(kind.api_version, kind.kind)
-        schema = _schema(_METADATA_ALONE) if message is None else _schema(message)
+        schema = listed = _schema(_METADATA_ALONE) if message is None else _schema(message)
+        view = catalogue.all_kinds.view(kind.group, kind.version, kind.plural)
+        if view is not None and view.schema is not None:
+            own = view.schema.openapi
+            schema = {**own, "properties": (own.get("properties") or {}) | listed["properties"]}
         types = {name: {**_SCALARS["s"], **_description("", name)} for name in _TYPE_FIELDS}
         own_text = schema.get("description", f"{kind.kind}.")
         found[f"{_PREFIX}{kind.group or 'core'}.{kind.version}.{kind.kind}"] = {
             "type": "object",
-            "description": f"{own_text} {_REFERENCE_PAGES}",
+            "description": own_text if kind.is_custom else f"{own_text} {_REFERENCE_PAGES}",
             "properties": types | schema["properties"],
             "x-kubernetes-group-version-kind": [_gvk(kind)],
         }
-        for needed in _messages_in(schema):
+        for needed in _messages_in(listed):
             _add_message(needed, found)
     return found
 

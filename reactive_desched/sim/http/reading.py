@@ -37,7 +37,7 @@ async def get_one(
     if found is None:
         raise not_found(target.resource, target.name)
     if target.subresource == "scale":
-        return answer(request, scale_of(found))
+        return answer(request, scale_of(target.resource, found))
     return answer(request, rendering.one(found, parts.store.clock.now()))
 
 

@@ -85,17 +85,16 @@ class Rendering(Struct, frozen=True):
         return {**self._partial_type(""), "metadata": obj["metadata"]}
 
     def _table(self, objects: list[Obj], meta: Obj, now: float) -> Obj:
-        kind = self.view.resource
         return {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{self.accepted.version}",
             "metadata": meta,
-            "columnDefinitions": columns(kind),
+            "columnDefinitions": columns(self.view),
             "rows": [self._row(obj, now) for obj in objects],
         }
 
     def _row(self, obj: Obj, now: float) -> Obj:
-        row: Obj = {"cells": row_cells(self.view.resource, obj, now)}
+        row: Obj = {"cells": row_cells(self.view, obj, now)}
         match self.include:
             case "Metadata":
                 partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}

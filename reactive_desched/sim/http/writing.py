@@ -30,6 +30,7 @@ from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.patches import PATCHES, STRATEGIC
 from reactive_desched.sim.status import StatusError, bad_request, not_found
 from reactive_desched.sim.store import Owners
+from reactive_desched.sim.structural.json_paths import with_value
 from reactive_desched.sim.views import scale_of, with_scale
 
 __all__ = [
@@ -51,7 +52,7 @@ async def create(
     parts: HandlerContext, request: web.Request, target: Target, rendering: Rendering
 ) -> web.StreamResponse:
     """Create an object: 201."""
-    sent = await object_body(request, target.resource)
+    sent = await object_body(request, target.view)
     stored = _create(parts, request, target, _placed(sent.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
     return answer(request, shown, 201, warnings=_warnings(target, sent))
@@ -76,7 +77,7 @@ async def update(
     """Replace an object, or the part of it a subresource owns: 200."""
     if target.subresource == "scale":
         return await _update_scale(parts, request, target)
-    sent = await object_body(request, target.resource)
+    sent = await object_body(request, target.view)
     obj, write, code = _placed(sent.obj, target), _update, 200
     if _current(parts, target) is None and target.view.storage in _CREATED_BY_UPDATE:
         write, code = _create, 201
@@ -107,7 +108,7 @@ async def patch(
     if current is None:
         raise not_found(target.resource, target.name)
     if target.subresource == "scale":
-        changed = PATCHES[media](scale_of(current), change)
+        changed = PATCHES[media](scale_of(target.resource, current), change)
         return _store_scale(parts, request, target, changed)
     meant = _patched(request, target, PATCHES[media](target.view.shown(current), change))
     stored = _update(parts, request, target, _placed(meant.obj, target))
@@ -134,17 +135,21 @@ async def _apply(
         text = "was undeterminable: name must be provided"
         raise bad_request(f"the name of the object ({target.name} based on URL) {text}")
     if target.subresource == "scale":
-        config = {"spec": {"replicas": (config.get("spec") or {}).get("replicas")}}
-    meant = typed_body(request, target.resource, config)
+        replicas = (config.get("spec") or {}).get("replicas")
+        config = with_value({}, target.resource.scale.wanted, replicas)
+    meant = typed_body(request, target.view, config)
     live = None if current is None else target.view.shown(current)
     now = parts.store.clock.now()
     placed = _placed(meant.obj, target)
     result = applied(target.resource, live, placed, _writer(request, target), now, force=force)
     owners: Owners = lambda _old, _new: result.managed_fields  # noqa: E731 -- they are found
-    obj = typed_result(request, target.resource, target.name, result.obj).obj
+    obj = typed_result(request, target.view, target.name, result.obj).obj
     write, code = (_create, 201) if current is None else (_update, 200)
     stored = write(parts, request, target, _placed(obj, target), owners)
-    shown = scale_of(stored) if target.subresource == "scale" else rendering.one(stored, now)
+    if target.subresource == "scale":
+        shown = scale_of(target.resource, stored)
+    else:
+        shown = rendering.one(stored, now)
     return answer(request, shown, code, warnings=_warnings(target, meant))
 
 
@@ -167,7 +172,7 @@ def _warnings(target: Target, sent: Typed) -> tuple[str, ...]:
 def _patched(request: web.Request, target: Target, changed: Obj) -> Typed:
     if not isinstance(changed.get("metadata"), dict):
         raise bad_request("the patch leaves an object without metadata")
-    return typed_result(request, target.resource, target.name, changed)
+    return typed_result(request, target.view, target.name, changed)
 
 
 async def delete_one(
@@ -299,6 +304,7 @@ def _create(
         target.view.taken(obj),
         dry_run=dry_run_asked(request.query.getall("dryRun", [])),
         owners=owners or _owners(parts, request, target, obj),
+        check=target.view.check,
     )
 
 
@@ -316,6 +322,7 @@ def _update(
         subresource="" if target.subresource == "scale" else target.subresource,
         dry_run=dry_run_asked(request.query.getall("dryRun", []), _options(request)),
         owners=owners or _owners(parts, request, target, obj),
+        check=target.view.check,
     )
 
 
@@ -349,7 +356,8 @@ def _store_scale(
     current = _current(parts, target)
     if current is None:
         raise not_found(target.resource, target.name)
-    return answer(request, scale_of(_update(parts, request, target, with_scale(current, scale))))
+    stored = _update(parts, request, target, with_scale(target.resource, current, scale))
+    return answer(request, scale_of(target.resource, stored))
 
 
 def _options(request: web.Request) -> str:

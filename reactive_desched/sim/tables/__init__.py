@@ -1,21 +1,28 @@
 """The tables `kubectl get` prints: their columns and cells, as the real server fills them."""
 
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.resources import Resource
-from reactive_desched.sim.tables.columns import Column
+from reactive_desched.sim.tables.columns import Column, Table
+from reactive_desched.sim.tables.custom import custom_table
 from reactive_desched.sim.tables.kinds import TABLES
+from reactive_desched.sim.views import View
 
 __all__ = ["columns", "row_cells"]
 
 
-def columns(kind: Resource) -> list[Obj]:
+def columns(view: View) -> list[Obj]:
     """Return the `columnDefinitions` of a kind; others have a name and a date."""
-    return [_definition(column) for column in TABLES.get(kind.plural, TABLES["*"]).columns]
+    return [_definition(column) for column in _table(view).columns]
 
 
-def row_cells(kind: Resource, obj: Obj, now: float) -> list[object]:
+def row_cells(view: View, obj: Obj, now: float) -> list[object]:
     """Return the cells of one object, in the order of the columns."""
-    return TABLES.get(kind.plural, TABLES["*"]).cells(obj, now)
+    return _table(view).cells(obj, now)
+
+
+def _table(view: View) -> Table:
+    if view.resource.is_custom:
+        return custom_table(view.printed)
+    return TABLES.get(view.storage, TABLES["*"])
 
 
 def _definition(column: Column) -> Obj:

@@ -7,6 +7,7 @@ import pytest
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.resources import RESOURCES
 from reactive_desched.sim.tables import columns, row_cells
+from reactive_desched.sim.views import View
 
 BORN = "2026-01-01T00:00:00Z"
 NOW = parse_time(BORN) + 90
@@ -17,8 +18,8 @@ def printed(resource: str, **fields: Any) -> dict[str, object]:
     """Return an object's row under its headings, without its name and age."""
     kind = RESOURCES[resource]
     meta = {"name": "x", "creationTimestamp": BORN, **fields.pop("metadata", {})}
-    cells = row_cells(kind, {"metadata": meta, **fields}, NOW)
-    row = dict(zip([c["name"] for c in columns(kind)], cells, strict=True))
+    cells = row_cells(View(kind), {"metadata": meta, **fields}, NOW)
+    row = dict(zip([c["name"] for c in columns(View(kind))], cells, strict=True))
     assert row.pop("Name").startswith("x")
     assert row.pop("Age") == "90s"
     return row
@@ -28,7 +29,7 @@ def printed(resource: str, **fields: Any) -> dict[str, object]:
 def test_a_row_of_an_almost_empty_object_fills_every_column(resource: str) -> None:
     kind = RESOURCES[resource]
     obj = {"metadata": {"name": "x", "creationTimestamp": BORN}}
-    assert len(row_cells(kind, obj, NOW)) == len(columns(kind))
+    assert len(row_cells(View(kind), obj, NOW)) == len(columns(View(kind)))
 
 
 def test_a_claim_shows_its_volume_once_it_has_one() -> None:
@@ -70,7 +71,7 @@ def test_a_volume_shows_whose_it_is() -> None:
 def test_the_default_storage_class_says_so() -> None:
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     obj = {"metadata": {"name": "s", "creationTimestamp": BORN, "annotations": notes}}
-    assert row_cells(RESOURCES["storageclasses"], obj, NOW)[0] == "s (default)"
+    assert row_cells(View(RESOURCES["storageclasses"]), obj, NOW)[0] == "s (default)"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ def test_a_node_shows_its_kernel_with_the_architecture() -> None:
 
 def test_a_kind_without_a_table_shows_when_it_was_made() -> None:
     kind = RESOURCES["limitranges"]
-    (name, made) = columns(kind)
+    (name, made) = columns(View(kind))
     assert (name["format"], made["name"], made["type"]) == ("name", "Created At", "date")
     obj = {"metadata": {"name": "x", "creationTimestamp": BORN}}
-    assert row_cells(kind, obj, NOW) == ["x", BORN]
+    assert row_cells(View(kind), obj, NOW) == ["x", BORN]
