@@ -85,7 +85,9 @@ class Consolidation:
         """Write and take off taints, while this process acts, until cancelled."""
         await self._controller.initial_sync_done.wait()
         while True:
-            if self._write_taint is not None and not self._controller.pauses.check():
+            if self._controller.pauses.check():
+                self._progress.hold(POLL_S)
+            elif self._write_taint is not None:
                 await self._look(self._write_taint)
             await anyio.sleep(POLL_S)
 

@@ -92,6 +92,13 @@ class SetProgress:
             return SetState.GOES_ON, "another node is emptied before"
         return SetState.GOES_ON, "its pods leave as gates and limits allow"
 
+    def hold(self, seconds: float) -> None:
+        """Count no time in which nothing is evaluated, such as that of a pause."""
+        self._of = {
+            name: _Progress(each.left, each.since + seconds, each.ends_at + seconds)
+            for name, each in self._of.items()
+        }
+
     def next_due(self) -> float | None:
         """Return when the first set is given up, if nothing happens until then; None for none."""
         ends = (min(each.since + STUCK_AFTER_S, each.ends_at) for each in self._of.values())
