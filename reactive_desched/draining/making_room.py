@@ -59,8 +59,10 @@ class Way(Struct, frozen=True):
         return self._chance(node, "rank") if self.number else 0.0
 
     def fullness(self, node: int, fullness: float, pod: Movable) -> float:
-        """Return how full a node counts as a place for a pod."""
-        return fullness + self._chance(node, pod.key) if self.number else fullness
+        """Return how full a node counts as a place for a pod; in every other way for all alike."""
+        if not self.number:
+            return fullness
+        return fullness + self._chance(node, pod.key if self.number % 2 else "place")
 
     def _chance(self, node: int, what: Hashable = "") -> float:
         return crc32(f"{self.number}/{node}/{what}".encode()) / 2**32

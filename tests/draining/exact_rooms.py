@@ -69,6 +69,14 @@ def _fewest(
             comes = sum(size(p) * x for p, x in ways.items())
             new = sum(size(p) * to[p][n] for p in waiting if n in to[p])
             model.add(stays + comes + new <= limit)
+    for node in cluster.nodes:  # so many may leave it for each pod that comes, as `maxMoves` says
+        new = sum(ways[node.number] for ways in to.values() if node.number in ways)
+        off = sum(
+            x for pod, ways in moves.items() if pod.node == node.number for x in ways.values()
+        )
+        takes = model.new_bool_var(f"takes{node.number}")
+        model.add(new == 0).only_enforce_if(~takes)
+        model.add(off <= MOST * new).only_enforce_if(takes)
     total = sum(x for ways in moves.values() for x in ways.values())
     model.add(total <= most)
     model.minimize(total)

@@ -1,5 +1,8 @@
 """The most nodes of a small cluster that can be emptied, by an exact solver."""
 
+from itertools import permutations
+from typing import Any
+
 from msgspec import Struct
 from ortools.sat.python import cp_model
 
@@ -49,9 +52,28 @@ class Exact:
             for group in {pod.apart for pod in cluster.pods if pod.apart}:
                 left = 1 - sum(pod.apart == group for pod in there)
                 model.add(sum(x for pod, x in coming.items() if pod.apart == group) <= left)
-        for zone, most in cluster.budgets.items():
-            of_zone = [each for n, each in self._emptied.items() if cluster.nodes[n].zone == zone]
-            model.add(sum(of_zone) <= most)
+        for key, most in cluster.budgets.items():
+            taken = [each.takes.get(key, 0) * self._emptied[each.node] for each in self._givers]
+            model.add(sum(taken) <= max(most, 0))
+        self._keep_even(cluster)
+
+    def _keep_even(self, cluster: SmallCluster) -> None:
+        """Have groups that are even over zones be so at the end."""
+        zone_of = {node.number: node.zone for node in cluster.nodes}
+        zones = sorted(set(zone_of.values()))
+        for group in sorted({pod.even for pod in cluster.pods if pod.even}):
+            counts: dict[str, Any] = {}  # sums of the solver
+            for zone in zones:
+                there = [p for p in cluster.pods if p.even == group and zone_of[p.node] == zone]
+                count: Any = len(there)
+                for pod, to in self._moves.items():
+                    if pod.even == group:
+                        away = sum(to.values()) if zone_of[pod.node] == zone else 0
+                        here = sum(x for number, x in to.items() if zone_of[number] == zone)
+                        count += here - away
+                counts[zone] = count
+            for one, other in permutations(zones, 2):
+                self._model.add(counts[one] - counts[other] <= 1)
 
     def most_emptied(self, known: EmptyingPlan[SmallPod]) -> Optimum:
         """Return how many nodes can be emptied at most; the solver begins with a plan."""

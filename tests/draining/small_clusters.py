@@ -1,7 +1,9 @@
 """Random clusters of a few nodes, and the rules by which the search may empty nodes there.
 
 The rules are those that make a packing hard: two resources, the number of pods, nodes on which a
-pod may not be, pods that must not be together, and nodes that have to stay in each zone.
+pod may not be, pods that must not be together, and nodes that have to stay in each zone. In
+constrained clusters there are more: workloads even over zones, volumes of one zone, headroom, pods
+of DaemonSets, and more pods that a budget keeps.
 """
 
 from collections import Counter
@@ -19,7 +21,10 @@ MAX_PODS = 16
 
 
 class SmallPod(Struct, frozen=True):
-    """`apart` is a group of which no two pods are on a node; empty for none."""
+    """`apart` is a group of which no two pods are on a node, `even` one that is even over zones.
+
+    Both are empty for none.
+    """
 
     name: str
     node: int
@@ -28,6 +33,7 @@ class SmallPod(Struct, frozen=True):
     allowed: int
     apart: str = ""
     stays: bool = False
+    even: str = ""
 
     @property
     def key(self) -> str:
@@ -42,8 +48,11 @@ class SmallNode(Struct, frozen=True):
 
 
 class SmallCluster(Struct, frozen=True):
+    """With `headroom` so many per cent of the cpu of all nodes that are left have to stay free."""
+
     nodes: tuple[SmallNode, ...]
     pods: tuple[SmallPod, ...]
+    headroom: int = 0
 
     def on(self, node: int) -> list[SmallPod]:
         return [pod for pod in self.pods if pod.node == node]
@@ -56,7 +65,7 @@ class SmallCluster(Struct, frozen=True):
             pods = self.on(node.number)
             if pods and not any(pod.stays for pod in pods):
                 pods.sort(key=lambda pod: (-max(pod.cpu, pod.memory), pod.name))
-                takes: dict[Hashable, int] = {node.zone: 1}
+                takes: dict[Hashable, int] = {node.zone: 1, "cpu": node.cpu}
                 found.append(Giver(node.number, tuple(pods), float(len(pods)), takes=takes))
         return found
 
@@ -70,8 +79,12 @@ class SmallCluster(Struct, frozen=True):
 
     @property
     def budgets(self) -> dict[Hashable, int]:
-        """One node of each zone has to stay."""
-        return {zone: n - 1 for zone, n in Counter(node.zone for node in self.nodes).items()}
+        """One node of each zone has to stay, and the headroom."""
+        zones = Counter(node.zone for node in self.nodes)
+        found: dict[Hashable, int] = {zone: number - 1 for zone, number in zones.items()}
+        needed = sum(pod.cpu for pod in self.pods) * 100 // (100 - self.headroom)
+        has = sum(node.cpu for node in self.nodes if self.on(node.number))
+        return {**found, "cpu": has - needed}
 
 
 class SmallPlaces:
@@ -83,6 +96,7 @@ class SmallPlaces:
             node.number: set(cluster.on(node.number)) for node in cluster.nodes
         }
         self.tried: dict[SmallPod, int] = {}
+        self._evens = [pod for pod in cluster.pods if pod.even]
         self._begun = {number: frozenset(pods) for number, pods in self._on.items()}
 
     @property
@@ -93,9 +107,21 @@ class SmallPlaces:
     def fitting(self, pod: SmallPod, among: int) -> int:
         found = 0
         for number in slots_in(among & pod.allowed):
-            if number != pod.node and is_possible(self._nodes[number], [*self._on[number], pod]):
+            if number == pod.node or not self._stays_even(pod, number):
+                continue
+            if is_possible(self._nodes[number], [*self._on[number], pod]):
                 found |= 1 << number
         return found
+
+    def _stays_even(self, pod: SmallPod, number: int) -> bool:
+        """Say whether the kube-scheduler lets the replacement of a pod go to a node."""
+        if not pod.even:
+            return True
+        counts = Counter({node.zone: 0 for node in self._nodes.values()})
+        for each in self._evens:
+            if each.even == pod.even and each != pod:
+                counts[self._nodes[self.tried.get(each, each.node)].zone] += 1
+        return counts[self._nodes[number].zone] + 1 - min(counts.values()) <= 1
 
     def fullness(self, node: int) -> float:
         has, pods = self._nodes[node], self._on[node]
@@ -179,6 +205,49 @@ def random_cluster(seed: int) -> SmallCluster:
                 break
         pods += here
     return SmallCluster(tuple(nodes), tuple(pods))
+
+
+def constrained_cluster(seed: int) -> SmallCluster:
+    """Return such a cluster with more constraints."""
+    cluster, dice = random_cluster(seed), Random(seed + 1)
+    taken = dice.choice([0, 250, 500])  # by pods of DaemonSets, where there is room for them
+    used = Counter[int]()
+    for pod in cluster.pods:
+        used[pod.node] += pod.cpu
+    nodes = [
+        SmallNode(node.number, max(node.cpu - taken, used[node.number]), node.memory, node.zone)
+        for node in cluster.nodes
+    ]
+    in_zone: dict[str, list[SmallPod]] = {node.zone: [] for node in nodes}
+    for pod in cluster.pods:
+        in_zone[nodes[pod.node].zone].append(pod)
+    even: dict[SmallPod, str] = {}
+    for group in "xy":
+        for pods in in_zone.values():
+            free = [pod for pod in pods if pod not in even]
+            if len(free) > 1:
+                even |= dict.fromkeys(dice.sample(free, 2), group)
+    even = {pod: group for pod, group in even.items() if _is_even(group, even, nodes)}
+    pods = []
+    for pod in cluster.pods:
+        allowed = pod.allowed
+        if dice.random() < 0.1:  # its volume
+            there = [n.number for n in nodes if n.zone == nodes[pod.node].zone]
+            allowed &= sum(1 << number for number in there)
+        stays = pod.stays or dice.random() < 0.02
+        pods.append(
+            SmallPod(
+                *(pod.name, pod.node, pod.cpu, pod.memory, allowed, pod.apart, stays),
+                even.get(pod, ""),
+            )
+        )
+    return SmallCluster(tuple(nodes), tuple(pods), headroom=dice.choice([0, 10, 20]))
+
+
+def _is_even(group: str, even: dict[SmallPod, str], nodes: list[SmallNode]) -> bool:
+    counts = Counter({node.zone: 0 for node in nodes})
+    counts.update(nodes[pod.node].zone for pod, of in even.items() if of == group)
+    return len(set(counts.values())) == 1
 
 
 def search(cluster: SmallCluster, enough: float = inf) -> EmptyingPlan[SmallPod]:

@@ -68,13 +68,17 @@ def test_pods_spread_over_six_nodes_end_on_as_few_as_hold_them_and_stay_there(
 def test_of_two_hundred_nodes_those_that_are_used_little_are_emptied_by_one_move_each(
     playground: E2ENamespace, run_controller: RunController, referee: AuditCrosscheck
 ) -> None:
-    """180 nodes have 1.5 CPUs left of 8, and 20 have a pod of half a CPU each."""
+    """190 nodes have 1.5 CPUs left of 8, and ten have a pod of half a CPU each."""
     playground.balance = {"ConsolidateNodes": {}}
     playground.settings = SETTINGS
     names = [f"n{number}" for number in range(1, 201)]
-    playground.add_nodes(*names)
-    playground.deploy("full", 180, cpu="6500m")
-    playground.deploy("small", 20, cpu="500m")
+    little = [playground.node(name) for name in names[:10]]
+    playground.add_nodes(*names[:10])
+    playground.deploy("small", 10, cpu="500m")
+    playground.kubectl.run("cordon", *little)
+    playground.add_nodes(*names[10:])
+    playground.deploy("full", 190, cpu="6500m")
+    playground.kubectl.run("uncordon", *little)
     playground.kubectl.run("apply", "-f", "deploy/drain/rbac.yaml")
 
     def used_now() -> int:
@@ -83,18 +87,18 @@ def test_of_two_hundred_nodes_those_that_are_used_little_are_emptied_by_one_move
     assert used_now() == len(names)
     with run_controller():
         wait_until(
-            lambda: list(taints(playground, *names).values()) == ["empty"] * 20,
+            lambda: list(taints(playground, *names).values()) == ["empty"] * 10,
             within_s=400,
-            what="twenty nodes are empty",
+            what="ten nodes are empty",
         )
         moved = [each.pod for each in referee.evicted()]
         time.sleep(QUIET_S)
         assert len(referee.evicted()) == len(moved), "a second look moves something"
 
-    assert len(moved) == 20
-    assert used_now() == 180
-    playground.await_healthy("full", 180)
-    playground.await_healthy("small", 20)
+    assert len(moved) == 10
+    assert used_now() == 190
+    playground.await_healthy("full", 190)
+    playground.await_healthy("small", 10)
 
 
 def test_a_pod_that_a_budget_keeps_keeps_all_pods_of_its_node(

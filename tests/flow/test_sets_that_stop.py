@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reactive_desched.controller.consolidation import ENDS_AFTER_S, STUCK_AFTER_S
 from reactive_desched.model.consolidation import EMPTY, EMPTYING
-from reactive_desched.model.labels import parse_selector
+from reactive_desched.model.labels import LabelSelector
 from reactive_desched.model.objects import PodDisruptionBudget
 from reactive_desched.primitives.token_bucket import TokenRate
 from reactive_desched.testing.builders import node
@@ -129,7 +129,7 @@ async def test_a_set_whose_pod_a_budget_keeps_is_given_up_after_half_an_hour() -
     controller = two_pods()
     async with controller.following():
         await one_has_left(controller)
-        selector = parse_selector("app=b")
+        selector = LabelSelector({"app": "b"})
         controller.deliver(PodDisruptionBudget("default", "b", "b", selector=selector))
         await anyio.sleep(STUCK_AFTER_S - 60)
         assert controller.writes == [("n1", EMPTYING)]
