@@ -1,5 +1,6 @@
 """Sets the fields of `metadata` that the server decides, and not the client."""
 
+import hashlib
 import random
 import uuid
 
@@ -42,13 +43,25 @@ def for_create(kind: Resource, obj: Obj, now: float, rng: random.Random, uid_sal
         meta.pop("namespace", None)
     if "ownerReferences" in meta:
         meta["ownerReferences"] = _one_per_uid(meta["ownerReferences"])
-    names = str(wished.get("namespace") or ""), str(wished.get("name") or "")
-    bits = dice_for(rng, "uid", kind.plural, *names).getrandbits(128)
+    bits = _uid_bits(kind, wished, rng)
     meta["uid"] = str(uuid.UUID(int=bits ^ uid_salt, version=4))
     meta["creationTimestamp"] = rfc3339(now)
     if kind.has_generation:
         meta["generation"] = 1
     return meta
+
+
+def _uid_bits(kind: Resource, wished: Obj, rng: random.Random) -> int:
+    """Draw the bits of a uid; those of a revision follow from its owner, and draw nothing.
+
+    So everything else has the luck that it had when there were no revisions.
+    """
+    names = str(wished.get("namespace") or ""), str(wished.get("name") or "")
+    if kind.kind == "ControllerRevision":
+        owners = (each.get("uid") for each in wished.get("ownerReferences") or ())
+        text = " ".join(map(str, (*names, *owners)))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+    return dice_for(rng, "uid", kind.plural, *names).getrandbits(128)
 
 
 def carried_over(current: Obj, incoming: Obj) -> Obj:

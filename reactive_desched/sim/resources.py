@@ -161,6 +161,7 @@ def _workloads() -> Iterator[Resource]:
             subresources=subresources,
             has_generation=True,
         )
+    yield Resource(plural="controllerrevisions", kind="ControllerRevision", group="apps")
     for plural, kind, names in (("jobs", "Job", ()), ("cronjobs", "CronJob", ("cj",))):
         yield Resource(
             plural=plural,

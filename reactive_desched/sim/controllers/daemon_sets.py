@@ -18,6 +18,7 @@ from reactive_desched.model.taints import (
 from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
 from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
+from reactive_desched.sim.controllers.revisions import REVISION, Revisions
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.metadata import generated_name
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
@@ -36,7 +37,6 @@ from reactive_desched.sim.store import Event, Store
 
 __all__ = ["DaemonSets"]
 
-_REVISION: Final = "controller-revision-hash"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFIX: Final = "node.kubernetes.io"
 _ALWAYS_TOLERATED: Final = (
@@ -77,6 +77,7 @@ class DaemonSets(Reconciler):
         super().__init__(store)
         self._index = index
         self._pods = pods
+        self._revisions = Revisions(store, hash_label=REVISION)
 
     def observe(self, event: Event) -> None:
         """Look again at the set that changed or whose pod did, and at all when a node did."""
@@ -100,6 +101,8 @@ class DaemonSets(Reconciler):
             return
         nodes = {name_of(node): node for node in self.store.list("nodes")}
         if not is_terminating(found):
+            hashes = {str(labels_of(pod).get(REVISION)) for pod in self._owned(found)}
+            self._revisions.keep(found, {f"{name_of(found)}-{each}" for each in hashes})
             placement = _placement(found)
             self._level(found, placement, nodes, now)
             self._update(found)
@@ -127,7 +130,7 @@ class DaemonSets(Reconciler):
     def _create(self, owner: Obj, node: str) -> bool:
         prefix = f"{name_of(owner)}-"
         name = generated_name(prefix, self._pods.rng)
-        pod = from_template(owner, name, {_REVISION: template_hash(owner["spec"]["template"])})
+        pod = from_template(owner, name, {REVISION: template_hash(owner["spec"]["template"])})
         pod["metadata"]["generateName"] = prefix
         spec = pod["spec"]
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_extra_tolerations(spec)]
@@ -142,7 +145,7 @@ class DaemonSets(Reconciler):
             return
         current = template_hash(owner["spec"]["template"])
         pods = self._owned(owner)
-        outdated = [p for p in pods if is_active(p) and labels_of(p).get(_REVISION) != current]
+        outdated = [p for p in pods if is_active(p) and labels_of(p).get(REVISION) != current]
         broken = next((pod for pod in outdated if not is_ready(pod)), None)
         if broken is not None:
             self._pods.delete(broken)
@@ -162,7 +165,7 @@ class DaemonSets(Reconciler):
             "numberReady": ready,
             "observedGeneration": owner["metadata"].get("generation"),
             "updatedNumberScheduled": sum(
-                1 for pod in right if labels_of(pod).get(_REVISION) == current
+                1 for pod in right if labels_of(pod).get(REVISION) == current
             )
             or None,
             "numberAvailable": ready or None,

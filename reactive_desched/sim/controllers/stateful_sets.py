@@ -5,7 +5,8 @@ from typing import Final
 
 from reactive_desched.sim.controllers.adoption import claim, selecting
 from reactive_desched.sim.controllers.controller import Reconciler, write_status
-from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl, template_hash
+from reactive_desched.sim.controllers.pod_control import RETRY_S, PodControl
+from reactive_desched.sim.controllers.revisions import REVISION, Revisions, as_of, revision_name
 from reactive_desched.sim.index import PodIndex
 from reactive_desched.sim.objects import Obj, clone, labels_of, merged, name_of, namespace_of
 from reactive_desched.sim.pods import (
@@ -26,15 +27,10 @@ from reactive_desched.sim.store import Event, Store
 __all__ = ["StatefulSets", "stateful_pod"]
 
 _DELETE: Final = "Delete"
-_REVISION: Final = "controller-revision-hash"
 
 
 class StatefulSets(Reconciler):
-    """Waits for the old pod to be gone before its name is used again.
-
-    There are no stored revisions: a pod below the update partition that has to be made again
-    gets the present template.
-    """
+    """Waits for the old pod to be gone before its name is used again."""
 
     watches = frozenset({"statefulsets", "pods"})
 
@@ -42,6 +38,7 @@ class StatefulSets(Reconciler):
         super().__init__(store)
         self._index = index
         self._pods = pods
+        self._revisions = Revisions(store)
 
     def observe(self, event: Event) -> None:
         """Look again at the set that changed, or whose pod did."""
@@ -60,6 +57,9 @@ class StatefulSets(Reconciler):
         if found is None:
             return
         if not is_terminating(found):
+            used = {str(labels_of(pod).get(REVISION)) for pod in self._owned(found)}
+            current = str(found.get("status", {}).get("currentRevision"))
+            self._revisions.keep(found, {*used, current})
             self._advance(_View(found, self._owned(found), now))
         self._report(_View(found, self._owned(found), now))
 
@@ -133,10 +133,10 @@ class StatefulSets(Reconciler):
         strategy = view.owner["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return
-        first = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+        first = view.places.start + view.partition
         for ordinal in reversed([place for place in view.places if place >= first]):
             pod = view.pods.get(ordinal, {})
-            if pod and labels_of(pod).get(_REVISION) != view.revision:
+            if pod and labels_of(pod).get(REVISION) != view.revision:
                 if not is_terminating(pod):
                     self._pods.delete(pod)
                 return
@@ -144,10 +144,18 @@ class StatefulSets(Reconciler):
                 return
 
     def _create(self, view: "_View", ordinal: int) -> bool:
-        pod = stateful_pod(view.owner, ordinal)
+        pod = stateful_pod(self._at(view, ordinal), ordinal)
         for template in view.owner["spec"].get("volumeClaimTemplates") or ():
             self._claim(view.owner, template, pod["metadata"]["name"])
         return self._pods.put(view.owner, pod)
+
+    def _at(self, view: "_View", ordinal: int) -> Obj:
+        """Return the set as a new pod of it is made: below the partition as it was."""
+        current = str(view.owner.get("status", {}).get("currentRevision") or "")
+        if ordinal < view.places.start + view.partition and current != view.revision:
+            revision = self._revisions.find(view.owner, current)
+            return view.owner if revision is None else as_of(view.owner, revision)
+        return view.owner
 
     def _claim(self, owner: Obj, template: Obj, pod: str) -> None:
         """Make sure that the pod's claim exists; claims outlive their pods."""
@@ -172,7 +180,7 @@ class StatefulSets(Reconciler):
     def _report(self, view: "_View") -> None:
         owner, status = view.owner, view.owner.get("status", {})
         active = [pod for pod in view.pods.values() if is_active(pod)]
-        updated = [pod for pod in active if labels_of(pod).get(_REVISION) == view.revision]
+        updated = [pod for pod in active if labels_of(pod).get(REVISION) == view.revision]
         name = view.revision
         done = len(updated) == len(active) == len(view.places) == sum(map(is_ready, active))
         before = name if done else status.get("currentRevision", name)
@@ -200,7 +208,9 @@ class _View:
         self.now = now
         self.min_ready_s = int(spec.get("minReadySeconds") or 0)
         self.in_order = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
-        self.revision = _revision(owner)
+        self.revision = revision_name(owner)
+        rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+        self.partition = int(rolling.get("partition") or 0)
         start = int((spec.get("ordinals") or {}).get("start") or 0)
         self.places = range(start, start + int(spec.get("replicas", 1)))
         self.pods = {place: pod for pod in pods if (place := _ordinal(owner, pod)) is not None}
@@ -216,18 +226,13 @@ class _View:
         return bool(pod) and is_active(pod) and is_available(pod, self.min_ready_s, self.now)
 
 
-def _revision(owner: Obj) -> str:
-    """Return the name of the revision that a StatefulSet's template is."""
-    return f"{name_of(owner)}-{template_hash(owner['spec']['template'])}"
-
-
 def stateful_pod(owner: Obj, ordinal: int) -> Obj:
     """Return the pod of a StatefulSet's place, its claims named after it."""
     name = f"{name_of(owner)}-{ordinal}"
     labels = {
         "apps.kubernetes.io/pod-index": str(ordinal),
         "statefulset.kubernetes.io/pod-name": name,
-        _REVISION: _revision(owner),
+        REVISION: revision_name(owner),
     }
     pod = from_template(owner, name, labels)
     pod["metadata"]["generateName"] = f"{name_of(owner)}-"

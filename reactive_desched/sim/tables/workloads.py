@@ -6,6 +6,7 @@ from types import MappingProxyType
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status
 from reactive_desched.sim.objects import Obj, name_of
+from reactive_desched.sim.pods import controller_of
 from reactive_desched.sim.tables.columns import (
     AGE,
     NAME,
@@ -52,6 +53,14 @@ def _replica_set(obj: Obj, now: float) -> list[object]:
         *template_of(obj),
         selectors(spec.get("selector")),
     ]
+
+
+def _revision(revision: Obj, now: float) -> list[object]:
+    owner = controller_of(revision)
+    kind = "" if owner is None else str(owner["kind"]).lower()
+    group = "" if owner is None else f".{str(owner['apiVersion']).partition('/')[0]}"
+    shown = "<none>" if owner is None else f"{kind}{group}/{owner['name']}"
+    return [name_of(revision), shown, revision.get("revision", 0), age_of(revision, now)]
 
 
 def _stateful_set(obj: Obj, now: float) -> list[object]:
@@ -138,6 +147,9 @@ WORKLOAD_TABLES: Mapping[str, Table] = MappingProxyType(
             (NAME, *number("Desired", "Current", "Ready"), AGE, *_SELECTED), _replica_set
         ),
         "statefulsets": Table((NAME, *text("Ready"), AGE, *_TEMPLATE), _stateful_set),
+        "controllerrevisions": Table(
+            (NAME, *text("Controller"), *number("Revision"), AGE), _revision
+        ),
         "daemonsets": Table(
             (NAME, *_DAEMONS, *text("Node Selector"), AGE, *_SELECTED), _daemon_set
         ),

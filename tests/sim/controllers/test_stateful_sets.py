@@ -81,6 +81,28 @@ def test_a_new_template_replaces_the_highest_first_and_waits_for_it() -> None:
     assert status["currentRevision"] == status["updateRevision"]
 
 
+def test_below_the_partition_a_pod_is_created_again_as_it_was() -> None:
+    world = SimulatedCluster().nodes("n1")
+    partition = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}
+    world.stateful_set("db", 2, {**partition, "ordinals": {"start": 5}})
+    world.advance(10)
+    world.edit("statefulsets", "db", template=pod_template("db", labels={"v": "2"}))
+    world.advance(20)
+    assert {name for name in world.names() if labels(world, name).get("v") == "2"} == {"db-6"}
+
+    world.delete("pods", "db-5")
+    world.advance(10)
+
+    assert "v" not in labels(world, "db-5")
+    status = world.status("statefulsets", "db")
+    assert labels(world, "db-5")["controller-revision-hash"] == status["currentRevision"]
+
+
+def labels(world: SimulatedCluster, pod: str) -> dict[str, str]:
+    found: dict[str, str] = world.get("pods", pod)["metadata"]["labels"]
+    return found
+
+
 def test_an_update_goes_one_by_one_also_where_pods_start_together() -> None:
     world = SimulatedCluster().nodes("n1")
     world.stateful_set("db", 3, {"podManagementPolicy": "Parallel"})

@@ -188,6 +188,33 @@ def stateful_set(planes: Planes) -> None:
     planes.agree("the first is created again", look)
 
 
+def revisions(planes: Planes) -> None:
+    """Change the templates of a StatefulSet and a DaemonSet, and return to the first ones."""
+    place = apps(planes, "controllerrevisions")
+    look = seen(planes, place)
+    made = workload("StatefulSet", "db", replicas=1, revisionHistoryLimit=1)
+    made["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
+    made["spec"] |= {"serviceName": "db", "updateStrategy": {"rollingUpdate": {"partition": 1}}}
+    planes.send("POST", apps(planes, "statefulsets"), made)
+    planes.send("POST", apps(planes, "daemonsets"), workload("DaemonSet", "agent"))
+    planes.agree("a revision of each", look)
+    planes.each(_ready_one)
+    for owner in ("statefulsets/db", "daemonsets/agent"):
+        planes.send("PATCH", apps(planes, owner), NEW_IMAGE, STRATEGIC)
+        planes.agree("two of it", look)
+    first_pod = core(planes, "pods/db-0?gracePeriodSeconds=0")
+    planes.send("DELETE", first_pod, only=lambda body: body["metadata"]["name"])
+    planes.agree("below the partition it is created as it was", look)
+    old = made["spec"]["template"]["spec"]["containers"][0]["image"]
+    container = {"name": "main", "image": old}
+    back = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    for owner in ("statefulsets/db", "daemonsets/agent"):
+        planes.send("PATCH", apps(planes, owner), back, STRATEGIC)
+        planes.agree("the first is the last again", look)
+    planes.send("DELETE", apps(planes, "statefulsets/db"), only=lambda body: body["status"])
+    planes.agree("its revisions go with it", look)
+
+
 def parallel_stateful_set(planes: Planes) -> None:
     """Create and scale a StatefulSet all at once, with claims that go with it."""
     place = apps(planes, "statefulsets/db")
@@ -433,6 +460,7 @@ WORKLOADS = (
     adopted_pods,
     replica_set,
     stateful_set,
+    revisions,
     parallel_stateful_set,
     collected_garbage,
     job_until_it_is_complete,
