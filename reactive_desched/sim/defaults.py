@@ -13,7 +13,14 @@ from reactive_desched.sim.pod_defaults import (
 )
 from reactive_desched.sim.resources import Resource
 
-__all__ = ["BOUND", "CLEAN_UP", "IN_USE", "apply_create_defaults", "apply_defaults"]
+__all__ = [
+    "BOUND",
+    "CLEAN_UP",
+    "IN_USE",
+    "TEMPLATE_GENERATION",
+    "apply_create_defaults",
+    "apply_defaults",
+]
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 IN_USE = "kubernetes.io/pvc-protection"
@@ -23,7 +30,8 @@ CLEAN_UP = "customresourcecleanup.apiextensions.k8s.io"
 BOUND = "kubernetes.io/pv-protection"
 """The finalizer that keeps a volume while a claim has it."""
 _NO_LIMIT = 2**31 - 1
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""The annotation that counts the templates of a DaemonSet."""
 _FIRST_COUNTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "replicasets": ("replicas",),
@@ -169,7 +177,7 @@ def _daemon_set(obj: Obj) -> None:
 
 
 def _new_daemon_set(obj: Obj) -> None:
-    obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "1")
+    obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "1")
 
 
 def _job(obj: Obj) -> None:

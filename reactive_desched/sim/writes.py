@@ -1,7 +1,7 @@
 """Lets each endpoint change its part of an object, and adds what the server changes."""
 
 from reactive_desched.sim import metadata, validation
-from reactive_desched.sim.defaults import apply_defaults
+from reactive_desched.sim.defaults import TEMPLATE_GENERATION, apply_defaults
 from reactive_desched.sim.objects import Obj, clone, merged
 from reactive_desched.sim.resources import Resource
 
@@ -33,7 +33,18 @@ def next_form(kind: Resource, current: Obj, incoming: Obj, subresource: str) -> 
     if subresource != "resize":
         _keep_admitted(kind, current, new)
         validation.check_update(kind, current, new)
+    if kind.plural == "daemonsets":
+        new = _template_counted(current, new)
     return _counted(kind, current, new)
+
+
+def _template_counted(current: Obj, new: Obj) -> Obj:
+    """Return a DaemonSet whose annotation counts the templates that it had."""
+    before = (current["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
+    is_other = new["spec"].get("template") != current["spec"].get("template")
+    number = str(int(before) + 1) if is_other and before.isdecimal() else before
+    annotations = {**(new["metadata"].get("annotations") or {}), TEMPLATE_GENERATION: number}
+    return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
 
 
 def _with(current: Obj, field: str, incoming: Obj) -> Obj:

@@ -114,6 +114,19 @@ def sig_descheduler() -> Path:
     return Path(json.loads(where_they_are())["descheduler"] or do_without(["the SIG descheduler"]))
 
 
+@pytest.fixture(scope="session")
+def koord_descheduler() -> Path:
+    """The binary of koordinator's descheduler; without it, as above."""
+    found = json.loads(where_they_are())["koord-descheduler"]
+    return Path(found or do_without(["koordinator's descheduler"]))
+
+
+@pytest.fixture(scope="session")
+def operator() -> Path:
+    """The binary of an operator made with controller-runtime; without it, as above."""
+    return Path(json.loads(where_they_are())["operator"] or do_without(["the operator"]))
+
+
 def where_they_are() -> str:
     """Ask the build script, which builds nothing now."""
     build = (sys.executable, str(ROOT / "tools" / "real" / "build.py"), "--where")

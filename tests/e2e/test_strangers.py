@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tests.support.custom_resources import definition
 from tests.support.golden import verbatim
 from tests.support.helm import Helm, HelmError
 from tests.support.kubectl import Kubectl, KubectlError
+from tests.support.simulated_cluster import simulated_cluster
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
@@ -25,27 +25,9 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 @pytest.fixture(scope="module")
 def kubectl(real_tools: RealTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     """kubectl on a simulated cluster of twelve nodes in which much is wrong."""
-    folder = tmp_path_factory.mktemp("strangers")
-    config = folder / "kubeconfig"
     size = ("--scenario", "messy", "--nodes", "12", "--pods", "120")
-    argv = (
-        sys.executable,
-        "-m",
-        "reactive_desched",
-        "sim",
-        *size,
-        "--write-kubeconfig",
-        str(config),
-    )
-    simulator = ChildProcess("sim", argv, folder / "sim.log")
-    simulator.start()
-    try:
-        wait_until(lambda: "ready:" in simulator.tail(5), within_s=90, what="the simulator")
-        yield Kubectl(real_tools.paths["kubectl"], config, folder / "cache")
-        assert simulator.stop() == 0
-        assert "Traceback" not in simulator.tail(1000)
-    finally:
-        simulator.kill()
+    with simulated_cluster(real_tools, tmp_path_factory.mktemp("strangers"), *size) as kubectl:
+        yield kubectl
 
 
 # --- the SIG descheduler ---
@@ -215,3 +197,66 @@ def test_kubectl_defines_a_kind_and_uses_it(kubectl: Kubectl) -> None:
     kubectl.run("delete", "crd", "widgets.example.com")
     with pytest.raises(KubectlError, match=r"NotFound|a resource type"):
         kubectl.run("get", "widgets")
+
+
+def stateful_set(name: str, image: str) -> Object:
+    labels = {"app": name}
+    container = {"name": "main", "image": image}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 2,
+            "serviceName": name,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def test_kubectl_rolls_out_and_back(kubectl: Kubectl) -> None:
+    kubectl.apply(stateful_set("kept", "a:1"))
+    status = ("rollout", "status", "statefulset/kept", "--timeout=50s")
+    kubectl.run(*status)
+    kubectl.run("set", "image", "statefulset/kept", "main=a:2")
+    kubectl.run(*status)
+    listed = kubectl.run("rollout", "history", "statefulset/kept").split()
+    assert [word for word in listed if word.isdecimal()] == ["1", "2"]
+    assert "a:1" in kubectl.run("rollout", "history", "statefulset/kept", "--revision=1")
+
+    kubectl.run("rollout", "undo", "statefulset/kept")
+    kubectl.run(*status)
+
+    images = {
+        pod["spec"]["containers"][0]["image"] for pod in kubectl.get("pods", "-l", "app=kept")
+    }
+    assert images == {"a:1"}
+    assert "StatefulSet/kept" not in kubectl.run("get", "controllerrevisions")
+    kubectl.run("delete", "statefulset", "kept")
+
+
+def test_kubectl_refuses_explains_and_prints_by_a_schema(kubectl: Kubectl) -> None:
+    wanted = definition("trees")
+    for version in wanted["spec"]["versions"]:
+        version["subresources"]["scale"] = {
+            "specReplicasPath": ".spec.size",
+            "statusReplicasPath": ".status.size",
+        }
+        column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+        version["additionalPrinterColumns"] = [column]
+    wanted["spec"]["names"] = {"plural": "trees", "kind": "Tree"}
+    kubectl.apply(wanted)
+    kubectl.run("wait", "--for=condition=Established", "crd/trees.example.com", "--timeout=20s")
+    made = {"apiVersion": "example.com/v1", "kind": "Tree", "metadata": {"name": "t"}}
+    with pytest.raises(KubectlError, match=verbatim("spec.size in body must be of type integer")):
+        kubectl.apply({**made, "spec": {"size": "large"}})
+    with pytest.raises(KubectlError, match=verbatim('unknown field "spec.lost"')):
+        kubectl.apply({**made, "spec": {"lost": 1}})
+
+    kubectl.apply({**made, "spec": {"size": 3}})
+    kubectl.run("scale", "tree/t", "--replicas=5")
+
+    assert kubectl.run("get", "trees", "--no-headers").split() == ["t", "5"]
+    assert "size" in kubectl.run("explain", "trees.spec")
+    kubectl.run("delete", "crd", "trees.example.com")

@@ -124,9 +124,16 @@ DESCHEDULER = Module(
     "sigs.k8s.io/descheduler",
     _packages("sigs.k8s.io/descheduler/cmd/", "descheduler"),
 )
+KOORD_DESCHEDULER = Module(
+    "koord-descheduler",
+    "github.com/koordinator-sh/koordinator",
+    _packages("github.com/koordinator-sh/koordinator/cmd/", "koord-descheduler"),
+)
+# A main of ours, of the versions that the one above has, so that Go compiles them once.
+OPERATOR = Module("operator", "sigs.k8s.io/controller-runtime", {"operator": "."})
 # A main of ours: the one upstream is not published as a module.
 OTELCOL = Module("otelcol", "go.opentelemetry.io/collector/otelcol", {"otelcol": "."})
-SINGLES = (HELM, ALERTMANAGER, OTELCOL, DESCHEDULER)
+SINGLES = (HELM, ALERTMANAGER, OTELCOL, DESCHEDULER, KOORD_DESCHEDULER, OPERATOR)
 
 
 def cache_key(modules: Iterable[Module] = MODULES) -> str:
@@ -202,7 +209,8 @@ def build(env: Mapping[str, str]) -> None:
 
 def find_single(module: Module, env: Mapping[str, str]) -> Path | None:
     """Say where a program is: named by a variable, built earlier, or missing (`None`)."""
-    if chosen := cache.chosen_file(env, f"{module.name.upper()}_BIN"):
+    variable = f"{module.name.upper().replace('-', '_')}_BIN"
+    if chosen := cache.chosen_file(env, variable):
         return chosen
     folder = cache.root(env) / cache_key([module])
     return folder / "bin" / module.name if module.name in stamped_parts(folder) else None
