@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import pytest
 from trio.testing import MockClock
 
 from reactive_desched.api.event import DISRUPTION_OBSERVED, EVICTION_SUCCEEDED
@@ -17,6 +18,7 @@ from reactive_desched.sim.node_switch import ANNOTATION, DOWN, SHUTDOWN
 from reactive_desched.sim.objects import Obj, labels_of
 from reactive_desched.sim.pods import is_active, node_of
 from reactive_desched.sim.profiles import Pace
+from reactive_desched.sim.status import StatusError
 from tests.safety.story import Story, read_policy
 from tests.safety.world import World
 from tests.support.sim_world import node, workload
@@ -58,11 +60,19 @@ EXPECTED = {
     "job-suspended": "JobEnded",
     "job-late": "JobEnded",
     "job-gone": "OwnerGone",
+    "job-refused": "JobEnded",
+    "job-succeeded": "JobEnded",
+    "tolerated": "DeletionByTaintManager",
+    "disk": "TerminationByKubelet",
+    "budgeted": "Deleted",
+    "unmatched": "EvictionByEvictionAPI",
+    "daemon": "Deleted",
     "ours": OURS,
 }
 """The cause of the end of the pods of each workload, which runs on a node of its own.
 
-One whose name begins with `set` is a StatefulSet, with `job` a Job of two pods, else a Deployment.
+One whose name begins with `set` is a StatefulSet, with `job` a Job of two pods, with `daemon` a
+DaemonSet, else a Deployment.
 """
 
 
@@ -190,9 +200,64 @@ class Day(Story):
         """Delete the Job."""
         self.world.store.delete("jobs", "default", "job-gone")
 
+    def end_job_refused(self) -> None:
+        """Have one of its pods end with a code that the failure policy of the Job names."""
+        self._end_pod("job-refused", "Failed", 42)
+
+    def end_job_succeeded(self) -> None:
+        """Have the one pod succeed that is enough for the Job."""
+        self._end_pod("job-succeeded", "Succeeded", 0)
+
+    def end_tolerated(self) -> None:
+        """Give the node a taint with which the pod may stay for ten minutes."""
+        self._taint_node("tolerated", "later:NoExecute")
+
+    def end_disk(self) -> None:
+        """Let the pod fill the disk of its node."""
+        self._annotate_pod("disk", {"sim.reactive-desched/usage-ephemeral-storage": "10Ti"})
+
+    def end_budgeted(self) -> None:
+        """Have another client's eviction refused by a budget, and a person delete the pod."""
+        name = self._pod("budgeted")["metadata"]["name"]
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "budgeted"}}}
+        meta = {"name": "budgeted", "namespace": "default"}
+        self.world.store.create("poddisruptionbudgets", {"metadata": meta, "spec": spec})
+        self.world.cluster.settle()
+        with pytest.raises(StatusError) as refused:
+            evict(self.world.store, "default", name, DeleteOptions())
+        assert refused.value.code == 429
+        self.world.store.delete("pods", "default", name)
+
+    def end_unmatched(self) -> None:
+        """Evict the pod as another client, whose replacement a quota then refuses."""
+        meta = {"name": "none", "namespace": "default"}
+        spec = {"hard": {"count/pods": "0"}}
+        self.world.store.create("resourcequotas", {"metadata": meta, "spec": spec})
+        name = self._pod("unmatched")["metadata"]["name"]
+        evict(self.world.store, "default", name, DeleteOptions())
+
+    def end_daemon(self) -> None:
+        """Want another template of a DaemonSet, whose rollout the record does not know."""
+        self.world.store.delete("resourcequotas", "default", "none")
+        self._edit("daemon", template=_spec("daemon", cpu="2")["template"])
+
     def end_ours(self) -> None:
         """Give the node a taint that the policy is about."""
         self._taint_node("ours", "gpu:NoSchedule")
+
+    def _end_pod(self, app: str, phase: str, code: int) -> None:
+        """Have the container of the first pod of a Job exit."""
+        pod = min(self._pods(app), key=lambda each: str(each["metadata"]["name"]))
+        state = {"terminated": {"exitCode": code}}
+
+        def end(current: Obj) -> Obj:
+            status = current["status"]
+            (container,) = status["containerStatuses"]
+            ended = {**container, "state": state, "ready": False}
+            return {**current, "status": {**status, "phase": phase, "containerStatuses": [ended]}}
+
+        name = pod["metadata"]["name"]
+        self.world.store.modify("pods", "default", name, end, subresource="status")
 
     def _pod(self, app: str) -> Obj:
         (pod,) = self._pods(app)
@@ -212,11 +277,11 @@ class Day(Story):
 
 
 def _resource(app: str) -> str:
-    kinds = {"set": "statefulsets", "job": "jobs"}
+    kinds = {"set": "statefulsets", "job": "jobs", "daemon": "daemonsets"}
     return kinds.get(app.partition("-")[0], "deployments")
 
 
-def _spec(app: str) -> Obj:
+def _spec(app: str, cpu: str = "") -> Obj:
     """Return the spec of a workload, whose pods are one or two."""
     resource = _resource(app)
     has_two = resource == "jobs" or app == "autoscaled"
@@ -224,11 +289,29 @@ def _spec(app: str) -> Obj:
     if resource == "jobs":
         fields["restartPolicy"] = "Never"
     annotations = {"sim.reactive-desched/profile": "steady", "sim.reactive-desched/usage-cpu": "1m"}
-    cpu = "1" if has_two else "3"
+    cpu = cpu or ("1" if has_two else "3")
+    if app == "tolerated":
+        toleration = {"key": "later", "operator": "Exists", "effect": "NoExecute"}
+        fields["tolerations"] = [{**toleration, "tolerationSeconds": 600}]
+    if resource == "daemonsets":
+        fields["affinity"] = _on(app, is_only=True)
     spec = workload(app, 2 if has_two else 1, cpu=cpu, annotations=annotations, **fields)
+    if resource == "daemonsets":
+        return {"selector": spec["selector"], "template": spec["template"]}
     if resource != "jobs":
         return spec
-    return {"template": spec["template"], "parallelism": 2, "completions": 2, "backoffLimit": 0}
+    job: Obj = {"parallelism": 2, "completions": 2, "backoffLimit": 0}
+    if app == "job-refused":
+        codes = {"operator": "In", "values": [42]}
+        job |= {"backoffLimit": 6, "podFailurePolicy": {"rules": [_fail_job(codes)]}}
+    if app == "job-succeeded":
+        enough = {"rules": [{"succeededCount": 1}]}
+        job |= {"completionMode": "Indexed", "successPolicy": enough}
+    return {**job, "template": spec["template"]}
+
+
+def _fail_job(codes: Obj) -> Obj:
+    return {"action": "FailJob", "onExitCodes": codes}
 
 
 def _is_of(pod: Obj, app: str) -> bool:
