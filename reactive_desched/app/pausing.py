@@ -51,17 +51,22 @@ class ResumeOrder(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     reason: Annotated[str, Meta(max_length=1000)] = ""
 
 
+NOTHING_HELD: Final[Mapping[str, str]] = {}
+
+
 class BrakesAnswer(Struct, frozen=True, rename="camel"):
     """The answer to both orders: the state of the controller, and what each brake holds.
 
     `pause` is the first reason why nothing is evaluated now; empty for none. `not_kept` is why a
-    restart would not go on with this; empty when it would.
+    restart would not go on with this; empty when it would. `released` has the brakes that held
+    before and hold no more, each with what it held for.
     """
 
     state: PublicState
     pause: str
     brakes: Mapping[str, str]
     not_kept: str = ""
+    released: Mapping[str, str] = {}
 
 
 class Pausing:
@@ -132,20 +137,27 @@ class Pausing:
         order = read_order(body, ResumeOrder)
         self._controller.pauses.check_leading()
         await self._wait_restored()
+        before = self._held()
         self._controller.pauses.resume(order.by, order.reason)
-        return await self._answer()
+        return await self._answer(before)
 
     async def _wait_restored(self) -> None:
         """Wait for what an earlier process kept, or a little; the journal is not open before."""
         with anyio.move_on_after(RESTORE_WAIT_S):
             await self._restored.wait()
 
-    async def _answer(self) -> BrakesAnswer:
+    def _held(self) -> dict[str, str]:
+        """Return what each brake that holds now says, by name."""
+        messages = self._controller.pauses.brake_messages()
+        return {name: message for name, message in messages.items() if message}
+
+    async def _answer(self, before: Mapping[str, str] = NOTHING_HELD) -> BrakesAnswer:
         await self._recorder.written()
         not_kept = await self.keep()
         pauses = self._controller.pauses
-        brakes = {name: message for name, message in pauses.brake_messages().items() if message}
-        return BrakesAnswer(pauses.state(), pauses.check(), brakes, not_kept)
+        brakes = self._held()
+        released = {name: text for name, text in before.items() if name not in brakes}
+        return BrakesAnswer(pauses.state(), pauses.check(), brakes, not_kept, released)
 
     async def keep(self) -> str:
         """Save pauses that changed, then show what a restart would restore.

@@ -55,6 +55,8 @@ def print_answer(said: controller_client.Answer, server: str) -> None:
     """Print what the controller answers: what holds evictions now, and in which cluster."""
     sys.stdout.write(f"{said.heading(server)}\n")
     answer = said.value
+    for name, message in answer.get("released", {}).items():
+        sys.stdout.write(f"released: the {name} brake: {message}\n")
     state = answer["state"]
     sys.stdout.write(f"{state['name']}: {state['summary']}\n")
     for name, message in answer["brakes"].items():

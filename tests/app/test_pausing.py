@@ -103,6 +103,13 @@ async def test_a_storm_is_kept_at_once_for_the_process_may_crash_in_it(
     await later.restore()
     assert "2 pods were found within 60 s" in later.bench.controller.pauses.brake_messages()[STORM]
 
+    assert (await later.order("pause", by="ann")).released == {}
+    answer = await later.order("resume", by="bob")
+    assert answer.brakes == {}
+    assert answer.released[MANUAL] == "paused by ann"
+    assert "2 pods were found" in answer.released[STORM]
+    assert (await later.order("resume", by="bob")).released == {}
+
 
 @pytest.mark.parametrize("error", [None, OSError(28, "No space left on device")])
 async def test_a_storm_is_shown_once_it_was_tried_to_be_kept_and_holds_before_that(

@@ -238,6 +238,27 @@ def test_a_wrong_time_is_named_before_a_cluster_is_asked_for(
     assert capsys.readouterr().err.rstrip("\n") == golden(flag=flag)
 
 
+def test_resume_names_the_brakes_that_it_released(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = {
+        "state": {"name": "evaluating", "summary": "nothing holds evictions"},
+        "pause": "",
+        "brakes": {},
+        "notKept": "",
+        "released": {"manual": "paused by ann", "storm": "9 pods were found"},
+    }
+    answer = controller_client.Answer(value, "kind")
+    monkeypatch.setattr(controller_client.ControllerClient, "send_order", lambda *_: answer)
+
+    assert main(["resume"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == [
+        "released: the manual brake: paused by ann",
+        "released: the storm brake: 9 pods were found",
+    ]
+
+
 def test_pause_until_a_time_pauses_for_as_long_as_is_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
