@@ -42,6 +42,9 @@ KEPT_WITHOUT_TTL_S: Final = 1800.0
 
 DELETE_AGAIN_S: Final = 60.0
 
+LOOK_AGAIN_S: Final = 5.0
+"""After so long a job looks again whether other pods of its workload are still awaited."""
+
 
 class PassArbitration(Struct, frozen=True, gc=False):
     """Write that arbitration let the job through, and the uid of its pod."""
@@ -74,12 +77,15 @@ class CreatePlaceholder(Struct, frozen=True, gc=False):
 class CreateReservation(Struct, frozen=True, gc=False):
     """Make a Reservation for the replacement of the job's pod, and name it in the job.
 
-    It is on none of the `avoided` nodes.
+    It is on none of the `avoided` nodes. A Reservation beside the pod cannot have the claims
+    `without`, which are for one pod at a time: each of the `selectors` says where these are.
     """
 
     job: MigrationJob
     pod: Pod
     avoided: tuple[str, ...] = ()
+    selectors: tuple[NodeSelector, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 class SetReservationOrder(Struct, frozen=True, gc=False):
@@ -175,7 +181,9 @@ def _placeholder_action(state: JobState, pod: Pod) -> Action | None:
     kept = state.reservation
     is_lost = job.names_own_reservation and kept is None and _lost_its_place(job.status)
     if not job.reservation or is_lost:
-        return CreateReservation(job, pod)
+        reach = state.reach
+        where = reach.selectors if reach.exclusive else ()
+        return CreateReservation(job, pod, selectors=where, without=reach.exclusive)
     return SetReservationOrder(job, kept) if kept is not None and not kept.has_order else None
 
 
@@ -246,7 +254,10 @@ def next_change_at(state: JobState) -> float:
     if state.successor is not None:
         times.append(state.successor.created_s + LAG_GRACE_S)
     if state.replacement is not None:
-        times.append(state.replacement.created_s + LAG_GRACE_S)
+        created_s = state.replacement.created_s
+        times += (created_s + LAG_GRACE_S, created_s + SUCCESSOR_GRACE_S)
+        if state.others_come:
+            times.append(state.now_s + LOOK_AGAIN_S)
     if (evicted := job.status.condition(EVICTION)) is not None and evicted.status == "True":
         gone_s = seconds_of(evicted)
         times += (gone_s + LAG_GRACE_S, gone_s + SUCCESSOR_GRACE_S)

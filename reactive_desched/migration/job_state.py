@@ -78,8 +78,9 @@ class JobState(Struct, frozen=True, gc=False):
     place for the pod's replacement; `successor` is a pod of the same controller that waits
     for a node, or that was given the place of the placeholder, and `bound` is the pod that took the
     place of the Reservation. `replacement` is the pod that came instead of the evicted one, as its
-    eviction is followed, unless it has the place of another Reservation; `is_not_replaced` says
-    that none came, and none is awaited any more.
+    eviction is followed, and `other_place` the Reservation of another job, or person, that it has
+    the place of; `others_come` says that other pods of its controller are awaited, which may take
+    this place instead. `is_not_replaced` says that none came, and none is awaited any more.
     `failed_attempt` is the last one to keep a place, where that failed. `is_surplus` says that too
     many ended jobs are younger than this one, `reach` where the pod's volumes can be used.
     `is_requested` says that the pod's eviction is under way, and `is_evicted` that the API server
@@ -97,6 +98,8 @@ class JobState(Struct, frozen=True, gc=False):
     bound: Pod | None = None
     successor: Pod | None = None
     replacement: Pod | None = None
+    other_place: str = ""
+    others_come: bool = False
     is_not_replaced: bool = False
     failed_attempt: FailedAttempt | None = None
     is_requested: bool = False

@@ -216,6 +216,14 @@ class Migrations(EvictionParticipant):
         del end
         self._look_at_jobs(eviction)
 
+    def _others_come(self, eviction: Eviction) -> bool:
+        """Say whether replacements of other pods of a controller are awaited."""
+        uid = eviction.controller_uid
+        return bool(uid) and any(
+            each.controller_uid == uid and each is not eviction and each.scheduled_at is None
+            for each in self._ledger
+        )
+
     def _look_at_jobs(self, eviction: Eviction) -> None:
         for job in self._jobs_naming(eviction):
             self.queue.add(job.name)
@@ -327,6 +335,7 @@ class Migrations(EvictionParticipant):
         pod, places = self.pod_of(job), self.places
         placeholder, kept = places.placeholder_of(job), places.reservation_of(job)
         eviction = None if kept is None else self._ledger.latest(job.pod.uid)
+        replacement = None if eviction is None else eviction.replacement
         return JobState(
             job,
             self.modes,
@@ -336,7 +345,9 @@ class Migrations(EvictionParticipant):
             kept,
             places.taker_of(kept),
             successor=places.successor_of(job, placeholder),
-            replacement=None if eviction is None else places.outside(eviction.replacement),
+            replacement=replacement,
+            other_place=places.taken_place(replacement),
+            others_come=eviction is not None and self._others_come(eviction),
             is_not_replaced=eviction is not None and eviction.is_not_replaced,
             failed_attempt=places.failed_attempt(job.name),
             is_requested=self._is_decided(job.pod.uid),

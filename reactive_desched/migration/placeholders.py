@@ -100,12 +100,12 @@ class JobPlaces:
         """Return the pod that took the place of a Reservation, where it is still there."""
         return None if kept is None else self._view.index(JobPods).taker_of(kept)
 
-    def outside(self, pod: Pod | None) -> Pod | None:
-        """Return a pod unless it has the place of some Reservation."""
+    def taken_place(self, pod: Pod | None) -> str:
+        """Name the Reservation whose place a pod has; empty where it has none."""
         if pod is None:
-            return None
-        takers = (each.taken_by for each in self._view.store(Reservation))
-        return None if any(each and each.uid == pod.uid for each in takers) else pod
+            return ""
+        places = ((each.name, each.taken_by) for each in self._view.store(Reservation))
+        return next((name for name, taker in places if taker and taker.uid == pod.uid), "")
 
     def successor_of(self, job: MigrationJob, placeholder: Pod | None) -> Pod | None:
         """Return the pod that is to take the place of a placeholder: no other job's successor."""

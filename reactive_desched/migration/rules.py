@@ -298,19 +298,28 @@ def nothing_is_bound_yet(state: JobState) -> str | None:
 
 
 def replacement_is_elsewhere(state: JobState) -> str | None:
-    """Say that the replacement runs on another node than that of its Reservation, or never came.
+    """Say that the replacement runs outside its Reservation, or never came.
 
-    A Reservation whose node it is on, or which says some seconds late that it was taken, is waited
-    for: koordinator's scheduler writes that after the binding.
+    A Reservation that says some seconds late that it was taken is waited for: koordinator's
+    scheduler writes that after the binding. So is one on whose node the replacement is, until that
+    is Ready. A place that another pod of the workload may still take, since the replacement has
+    that one's, is kept for it.
     """
-    kept, pod = _reservation(state), state.replacement
+    kept, pod, other = _reservation(state), state.replacement, state.other_place
     if kept is None or kept.taken_by is not None:
         return None
     if pod is None:
         return f"{_evicted(state)}; no pod replaces it" if state.is_not_replaced else None
-    if pod.node in ("", kept.node) or state.now_s < pod.created_s + LAG_GRACE_S:
+    is_on_its_node = pod.node == kept.node and not other
+    may_be_late = not pod.status.is_ready if is_on_its_node else not pod.node
+    grace_s = SUCCESSOR_GRACE_S if is_on_its_node else LAG_GRACE_S
+    if may_be_late or state.now_s < pod.created_s + grace_s:
         return None
-    return f'{_evicted(state)}; Pod "{pod}" replaces it on node {pod.node}'
+    if state.others_come and (is_on_its_node or other):
+        return None
+    where = f'in Reservation "{other}"' if other else f"on node {pod.node}"
+    beside = ", and not in the place" if is_on_its_node else ""
+    return f'{_evicted(state)}; Pod "{pod}" replaces it {where}{beside}'
 
 
 def replacement_is_bound(state: JobState) -> str | None:

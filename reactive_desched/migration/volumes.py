@@ -26,11 +26,13 @@ _MAKES_PODS_LATE: Final = "StatefulSet"
 class VolumeReach(Struct, frozen=True, gc=False):
     """The labels that a placeholder's node must have for its volumes: each of `selectors`.
 
-    `error` says why no placeholder can stand in for the pod; empty where one can.
+    `error` says why no placeholder can stand in for the pod; empty where one can. The claims that
+    are `exclusive` are for one pod at a time.
     """
 
     selectors: tuple[NodeSelector, ...] = ()
     error: str = ""
+    exclusive: tuple[str, ...] = ()
 
 
 ANYWHERE: Final = VolumeReach()
@@ -42,6 +44,7 @@ def reach_of(pod: Pod, view: ClusterView) -> VolumeReach:
     if not pod.pvc_names:
         return ANYWHERE
     selectors: list[NodeSelector] = []
+    exclusive: list[str] = []
     for name in pod.pvc_names:
         claim = view.store(PersistentVolumeClaim).get(f"{pod.namespace}/{name}")
         if (reason := pvc_error(claim, name)) is not None:
@@ -49,13 +52,16 @@ def reach_of(pod: Pod, view: ClusterView) -> VolumeReach:
         assert claim is not None, "a claim that is not there is an error"
         if not claim.volume_name:
             return VolumeReach(error=f'persistentvolumeclaim "{name}" is not bound')
-        if claim.read_write_once_pod and not _comes_late(pod):
-            words = "is ReadWriteOncePod: no replacement has a node before the pod is gone"
-            return VolumeReach(error=f'persistentvolumeclaim "{name}" {words}')
+        if claim.read_write_once_pod:
+            exclusive.append(name)
         if (volume := view.store(PersistentVolume).get(claim.volume_name)) is None:
             return VolumeReach(error=f'persistentvolume "{claim.volume_name}" cannot be read')
         selectors += _selectors(volume)
-    return VolumeReach(tuple(dict.fromkeys(selectors)))
+    error = ""
+    if exclusive and not _comes_late(pod):
+        words = "is ReadWriteOncePod: no replacement has a node before the pod is gone"
+        error = f'persistentvolumeclaim "{exclusive[0]}" {words}'
+    return VolumeReach(tuple(dict.fromkeys(selectors)), error, tuple(exclusive))
 
 
 def _comes_late(pod: Pod) -> bool:

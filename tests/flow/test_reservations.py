@@ -13,7 +13,7 @@ from reactive_desched.model.objects import Pod, PodSpec, PodStatus
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.plugins.node_taints import NodeTaintsArgs, NodeTaintsPlugin
 from reactive_desched.policy.settings.migration import MigrationJobSettings, PlaceholderSettings
-from reactive_desched.testing.builders import node, pod
+from reactive_desched.testing.builders import READY, node, pod
 from tests.support.golden import Golden
 from tests.support.migrating import JobServer, MigratingController, available, job_on
 
@@ -342,24 +342,67 @@ async def test_a_job_whose_pod_is_not_replaced_ends_with_its_eviction_and_gives_
         assert server.reservations == {}
 
 
-async def test_a_replacement_on_the_node_of_the_place_or_in_another_place_is_waited_for() -> None:
+def taken_by_next(name: str, pod: Pod = NEXT) -> Reservation:
+    """Return a Reservation whose place a pod has."""
+    taken_by = PodReference(pod.namespace, pod.name, pod.uid)
+    other = available(Reservation(name=name, uid=name))
+    return replace(other, phase=ReservationPhase.SUCCEEDED, taken_by=taken_by)
+
+
+async def test_a_job_whose_replacement_took_another_place_ends_and_gives_its_own_up() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await anyio.sleep(5)
+        process.reserve(taken_by_next("other"))
+        process.fed.deliver(replace(NEXT, node="n3", created_s=int(anyio.current_time())))
+        await anyio.sleep(5)
+
+        done = server.jobs["web-0"].status
+        assert (done.phase, done.step) == (Phase.SUCCEEDED, "Complete")
+        assert done.message.endswith('"default/web-next" replaces it in Reservation "other"')
+        assert KEPT not in server.reservations
+
+
+async def test_a_place_is_kept_for_the_pod_whose_own_place_the_replacement_took() -> None:
+    server = served()
+    async with MigratingController(server, RESERVING).running(*NODES) as process:
+        await process.make(job_on(WEB[0]))
+        await process.make(job_on(WEB[1]))
+        await anyio.sleep(5)
+        assert set(server.evictions) == {"web-0", "web-1"}
+        other = server.reservations["job-web-1"]
+        first = replace(NEXT, node=other.node, created_s=int(anyio.current_time()))
+        process.reserve(replace(taken_by_next(other.name), node=other.node))
+        process.fed.deliver(first)
+        await anyio.sleep(20)
+        assert server.jobs["web-0"].phase is Phase.RUNNING, "the pod after web-1 may take its place"
+        assert KEPT in server.reservations
+
+        second = replace(first, name="web-last", uid="web-last", node="n2", status=READY)
+        process.fed.deliver(replace(second, created_s=int(anyio.current_time())))
+        await anyio.sleep(20)
+        assert server.jobs["web-0"].has_ended
+        assert KEPT not in server.reservations
+
+
+@pytest.mark.parametrize(("status", "ends"), [(READY, True), (PodStatus(), False)])
+async def test_a_replacement_beside_its_place_on_the_same_node_ends_the_job_once_it_is_ready(
+    status: PodStatus, *, ends: bool
+) -> None:
     server = served()
     async with MigratingController(server, RESERVING).running(*NODES) as process:
         await process.make(job_on(WEB[0]))
         await anyio.sleep(5)
         kept = server.reservations[KEPT]
-        process.fed.deliver(replace(NEXT, node=kept.node))
+        came = replace(NEXT, node=kept.node, status=status, created_s=int(anyio.current_time()))
+        process.fed.deliver(came)
         await anyio.sleep(20)
         assert ending(server) == (Phase.RUNNING, "WaitForPodBindReservation")
+        await anyio.sleep(20)
 
-        other = available(Reservation(name="other", uid="other"))
-        taken_by = PodReference("default", "web-next", "web-next")
-        taken = replace(other, phase=ReservationPhase.SUCCEEDED, taken_by=taken_by)
-        process.reserve(taken)
-        process.fed.deliver(replace(NEXT, node="n1" if kept.node != "n1" else "n2"))
-        await anyio.sleep(20)
-        assert ending(server) == (Phase.RUNNING, "WaitForPodBindReservation")
-        assert KEPT in server.reservations
+        assert (server.jobs["web-0"].phase is Phase.SUCCEEDED) is ends
+        assert (KEPT not in server.reservations) is ends
 
 
 async def test_a_pod_that_waits_for_a_node_gets_the_place_itself_and_none_is_evicted() -> None:

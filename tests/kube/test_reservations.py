@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from reactive_desched.kube.client.reservations import reservation
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.migration.actions import CreateReservation
+from reactive_desched.model.labels import Requirement
 from reactive_desched.model.migration_jobs import MigrationJob, PodReference
+from reactive_desched.model.node_affinity import NodeSelector, NodeSelectorTerm
 from reactive_desched.model.reservations import Reservation, ReservationPhase
 from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.kinds.reservation import RESERVATION
@@ -155,6 +157,25 @@ def test_the_reservation_of_a_job_is_for_the_successor_of_its_pod_on_another_nod
         "allocateOnce": True,
         "ttl": "300s",
     }
+
+
+def test_a_reservation_has_no_claim_that_only_the_pod_may_have_but_is_where_its_volume_is() -> None:
+    rack = NodeSelector((NodeSelectorTerm((Requirement("rack", "In", ("r1",)),)),))
+    data, more = (
+        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "more")
+    )
+    scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}
+    mounting = {**POD, "spec": {**POD["spec"], "volumes": [data, more, scratch]}}
+    step = replace(STEP, selectors=(rack,), without=("data",))
+
+    spec = reservation(step, {}, mounting, 1)["spec"]["template"]["spec"]
+
+    assert spec["volumes"] == [more]
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    [term] = required["nodeSelectorTerms"]
+    assert [each["key"] for each in term["matchExpressions"]] == ["rack"]
+    assert [each["values"] for each in term["matchFields"]] == [["n1"]]
+    assert mounting["spec"]["volumes"] == [data, more, scratch]
 
 
 def test_a_reservation_avoids_the_nodes_that_are_emptied() -> None:

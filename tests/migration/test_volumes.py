@@ -64,4 +64,11 @@ def test_a_claim_of_one_pod_is_followed_only_where_the_next_pod_comes_afterwards
     db = replace(pod("db-0", on="n1", owner="StatefulSet/db"), pvc_names=("data",))
 
     assert "ReadWriteOncePod" in reach(WEB, claim, disk).error
-    assert reach(db, claim, disk) == ANYWHERE
+    assert reach(db, claim, disk) == VolumeReach(exclusive=("data",))
+
+
+def test_where_a_claim_of_one_pod_is_follows_also_for_a_place_that_has_none_of_its_claims() -> None:
+    claim = replace(CLAIM, read_write_once_pod=True)
+    found = reach(WEB, claim, PersistentVolume("disk", required_node_affinity=RACK))
+
+    assert (found.selectors, found.exclusive) == ((RACK,), ("data",))

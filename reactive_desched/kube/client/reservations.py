@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from reactive_desched.kube.client.placeholders import away_from
+from reactive_desched.kube.client.placeholders import away_from, within
 from reactive_desched.kube.client.responses import ApiResponse, accepted_body
 from reactive_desched.kube.client.session import MERGE_PATCH, Transport
 from reactive_desched.migration.actions import CreateReservation
@@ -97,7 +97,9 @@ def reservation(
         },
         "spec": {
             **spec,
-            "template": _pod_template(spec.get("template") or _template_of(pod), pod, step.avoided),
+            "template": _pod_template(
+                spec.get("template") or _template_of(pod, step), pod, step.avoided
+            ),
             "owners": spec.get("owners") or _owners(pod),
             "allocateOnce": True,
             **lasts,
@@ -105,14 +107,26 @@ def reservation(
     }
 
 
-def _template_of(pod: _JsonObject) -> _JsonObject:
-    """Return a pod's metadata and spec without the fields that only that pod may have.
+def _template_of(pod: _JsonObject, step: CreateReservation) -> _JsonObject:
+    """Return a pod's metadata and spec without the fields and claims that only that pod may have.
 
-    koordinator's scheduler spreads by the controller among the owners, as by the labels.
+    koordinator's scheduler spreads by the controller among the owners, as by the labels. Claims of
+    ephemeral volumes are made for each pod, and for a Reservation none is.
     """
     kept = ("namespace", "labels", "annotations", "ownerReferences")
     meta = {key: pod["metadata"][key] for key in kept if pod["metadata"].get(key)}
-    return {"metadata": meta, "spec": pod["spec"]}
+    spec = dict(pod["spec"])
+    if volumes := spec.pop("volumes", ()):
+        spec["volumes"] = [each for each in volumes if _is_shared(each, step.without)]
+    if where := within(step.selectors, spec.get("affinity") or {}):
+        spec["affinity"] = where
+    return {"metadata": meta, "spec": spec}
+
+
+def _is_shared(volume: Mapping[str, Any], exclusive: tuple[str, ...]) -> bool:
+    """Say whether a Reservation can have a volume of the pod while the pod is there."""
+    claim = volume.get("persistentVolumeClaim") or {}
+    return "ephemeral" not in volume and claim.get("claimName") not in exclusive
 
 
 def _pod_template(template: _JsonObject, pod: _JsonObject, avoided: Iterable[str]) -> _JsonObject:
