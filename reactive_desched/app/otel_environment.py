@@ -17,6 +17,8 @@ from yarl import URL
 from reactive_desched.app.overrides import field_problems
 from reactive_desched.policy.configuration import Configuration
 from reactive_desched.policy.settings.otlp import (
+    GZIP,
+    NO_COMPRESSION,
     OtlpEndpoint,
     OtlpLogsSettings,
     OtlpMetricsSettings,
@@ -99,7 +101,7 @@ def read_otel_environment(
         if section is not None:
             sections[signal] = section
     notices += [f"{why}; not sent: {', '.join(signals)}" for why, signals in not_sent.items()]
-    return OtelEnvironment(sections, tuple(notices))
+    return OtelEnvironment(sections, tuple(dict.fromkeys(notices)))
 
 
 class _NotSentError(Exception):
@@ -142,6 +144,7 @@ class _Variables:
             **self._resource(),
             **self._of_the_signal(),
         }
+        fields["compression"] = self._compression(protocol)
         if self._of("HEADERS"):
             fields["headers_variable"] = self._name("HEADERS")
         if self._of("TIMEOUT"):
@@ -169,6 +172,16 @@ class _Variables:
             name = self._name("PROTOCOL")
             raise _NotSentError(f"{name} is {quote(protocol)}, and not grpc or http/protobuf")
         return protocol
+
+    def _compression(self, protocol: str) -> str:
+        name, compression = self._name("COMPRESSION"), self._of("COMPRESSION")
+        if compression in ("", NO_COMPRESSION):
+            return NO_COMPRESSION
+        if compression == GZIP and protocol != "grpc":
+            return GZIP
+        why = "over gRPC" if compression == GZIP else "it is neither gzip nor none"
+        self.notices.append(f"{name} is not followed ({why}): requests are not compressed")
+        return NO_COMPRESSION
 
     def _url(self, protocol: str) -> str:
         """Return the URL; the address of all signals gets the path of this one."""

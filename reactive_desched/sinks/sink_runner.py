@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import anyio
 from anyio.to_thread import run_sync
@@ -127,6 +127,18 @@ UP: Final = gauge(
 )
 
 
+DROPPED: Final = counter(
+    "sink_dropped_spans", "Spans that a collector dropped of requests that it took.", "sink"
+)
+
+
+@runtime_checkable
+class CountsDropped(Protocol):
+    """A sink that learns what its collector dropped."""
+
+    dropped: int
+
+
 class SinkRunner:
     """Hands a sink every record once it is durable, in order, and remembers how far it came.
 
@@ -214,6 +226,8 @@ class SinkRunner:
         yield LAG_RECORDS.value(self.lag_records, self.name)
         yield LAG_SECONDS.value(self.lag_s, self.name)
         yield UP.value(not self.error, self.name)
+        if isinstance(self._sink, CountsDropped):
+            yield DROPPED.value(self._sink.dropped, self.name)
 
     async def run(self) -> None:
         """Follow the journal until cancelled; then keep the position and close the sink."""

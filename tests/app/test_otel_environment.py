@@ -100,6 +100,13 @@ def test_files_time_and_headers_are_those_of_the_signal_before_those_of_all() ->
     assert "canary" not in repr(found)
 
 
+def test_requests_are_compressed_by_gzip_where_a_variable_says_so() -> None:
+    found = read(ALL, named(COMPRESSION="gzip", LOGS_COMPRESSION="none"))
+    said = {name: section.compression for name, section in found.sections.items()}
+    assert said == {"traces": "gzip", "metrics": "gzip", "logs": "none"}
+    assert found.notices == ()
+
+
 def test_the_service_and_its_attributes_have_their_names() -> None:
     attributes = {"OTEL_RESOURCE_ATTRIBUTES": "service.name=of, team=a%20b,service.namespace=infra"}
     section = read(ALL, attributes).sections["logs"]
@@ -147,6 +154,8 @@ def test_a_sampler_says_which_share_of_the_traces_is_sent(
         {**ALL, "OTEL_METRIC_EXPORT_INTERVAL": "5"},
         {**ALL, "OTEL_TRACES_SAMPLER": "jaeger_remote"},
         {**ALL, **named(METRICS_TEMPORALITY_PREFERENCE="delta")},
+        {**ALL, **named(COMPRESSION="gzip", PROTOCOL="grpc")},
+        {**ALL, **named(TRACES_COMPRESSION="zstd")},
     ],
     ids=[
         "no scheme",
@@ -159,6 +168,8 @@ def test_a_sampler_says_which_share_of_the_traces_is_sent(
         "interval",
         "sampler",
         "delta",
+        "compression over gRPC",
+        "compression",
     ],
 )
 def test_what_cannot_be_followed_is_a_notice_and_no_error(

@@ -60,7 +60,7 @@ def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away
     options: tuple[str, ...] = ()
     if by == "settings":
         url = f"http://127.0.0.1:{port}/v1/traces"
-        settings = taint_settings(f"sinks: {{otlp: {{url: '{url}'}}}}")
+        settings = taint_settings(f"sinks: {{otlp: {{url: '{url}', compression: gzip}}}}")
     elif by == "flags":
         options = (f"--otel-collector-endpoint=127.0.0.1:{port}",)
     else:

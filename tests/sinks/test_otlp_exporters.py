@@ -13,7 +13,9 @@ import anyio.lowlevel
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
     ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
 )
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -27,7 +29,12 @@ from reactive_desched.policy.settings.otlp import (
     OtlpSettings,
 )
 from reactive_desched.sinks.otlp import exporters, lines, points, spans
-from reactive_desched.sinks.otlp.collector import open_collector
+from reactive_desched.sinks.otlp.collector import (
+    PARTLY_TAKEN,
+    TAKEN,
+    PartialSuccess,
+    open_collector,
+)
 from reactive_desched.sinks.otlp.exporters import (
     Export,
     LinesContent,
@@ -50,7 +57,13 @@ from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.testing.builders import pod as build_pod
 from tests.support.entries import eviction_entries
 from tests.support.golden import Golden
-from tests.support.receiver import ReceivedPost, WebhookReceiver, never_answer
+from tests.support.receiver import (
+    ReceivedPost,
+    ScriptedAnswer,
+    WebhookReceiver,
+    never_answer,
+    status_answer,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -82,7 +95,8 @@ class RecordedLog:
         self.lines.append(f"info: {event}: {values.get('sink')}")
 
     def warning(self, event: str, **values: Any) -> None:
-        self.lines.append(f"warning: {event}: {values.get('message')}")
+        said = values.get("message", values.get("answer"))
+        self.lines.append(f"warning: {event}: {said}")
 
 
 def timing(*seconds: float) -> Histogram:
@@ -394,11 +408,12 @@ async def test_what_is_logged_while_lines_are_sent_is_not_sent(
     logs.configure("debug", "json", stream, also=queue.put)
 
     class Chatty:
-        async def send(self, request: bytes) -> None:
+        async def send(self, request: bytes) -> PartialSuccess:
             logging.getLogger("chatty").debug("encoding a header")
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.answer)
             posts.append(request)
+            return TAKEN
 
         async def answer(self) -> None:
             logging.getLogger("chatty").debug("decoding a header")
@@ -464,6 +479,53 @@ async def test_lines_that_are_refused_are_counted_and_not_sent_again(
         [dropped] = content.collect()
         assert dropped.samples == {(): 1}
     assert [line.body.string_value for line in sent_lines(receiver.posts[1])] == ["good"]
+
+
+def partly(dropped: int, message: str = "") -> ScriptedAnswer:
+    """Take a request, and drop so much of it."""
+    dropping = ExportMetricsPartialSuccess(rejected_data_points=dropped, error_message=message)
+    answer = ExportMetricsServiceResponse(partial_success=dropping)
+    return status_answer(200, {}, answer.SerializeToString())
+
+
+async def test_what_a_collector_drops_of_what_it_takes_is_counted_and_logged_once(
+    receiver: WebhookReceiver,
+) -> None:
+    settings, log = metrics_settings(receiver.url), RecordedLog()
+    receiver.script = [
+        partly(3, "too old"),
+        partly(3, "too old"),
+        partly(0),
+        partly(0, "slower"),
+    ]
+    async with exporting(settings, log) as export:
+        content = metrics_of(settings, registry(DEPTH.value(1)))
+        for _ in range(4):
+            await content.send_all(export.send)
+
+    assert (export.counts["sent"], export.rejected) == (4, 6)
+    assert log.lines == [f"warning: {PARTLY_TAKEN}: {said}" for said in ("too old", "slower")]
+
+
+async def test_an_answer_that_is_none_of_a_collectors_says_nothing(
+    receiver: WebhookReceiver,
+) -> None:
+    settings, log = metrics_settings(receiver.url), RecordedLog()
+    receiver.script = [status_answer(200, {}, b"<html>all is well</html>")]
+    async with exporting(settings, log) as export:
+        await metrics_of(settings, registry(DEPTH.value(1))).send_all(export.send)
+
+    assert (export.counts["sent"], export.rejected, log.lines) == (1, 0, [])
+
+
+async def test_compressed_requests_say_so(receiver: WebhookReceiver) -> None:
+    settings = metrics_settings(receiver.url, compression="gzip")
+    async with exporting(settings) as export:
+        await metrics_of(settings, registry(DEPTH.value(1))).send_all(export.send)
+
+    [post] = receiver.posts
+    assert post.headers["content-encoding"] == "gzip", "the receiver has unpacked it"
+    assert "reactive_desched_depth" in sent_metrics(post)
 
 
 async def test_at_the_end_what_is_left_is_sent(receiver: WebhookReceiver) -> None:

@@ -12,7 +12,12 @@ from pydantic import ValidationError
 from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
 from reactive_desched.policy.settings.otlp import OtlpLogsSettings, OtlpSettings
 from reactive_desched.sinks.otlp import collector
-from reactive_desched.sinks.otlp.collector import OtlpCollector, open_collector
+from reactive_desched.sinks.otlp.collector import (
+    TAKEN,
+    OtlpCollector,
+    PartialSuccess,
+    open_collector,
+)
 from reactive_desched.sinks.otlp.exporters import Export, LinesContent, Origin, running
 from reactive_desched.sinks.otlp.sink import OtlpSink
 from reactive_desched.telemetry import logs
@@ -140,6 +145,15 @@ async def test_a_request_that_is_never_taken_is_refused_for_good(
     monkeypatch.setattr(collector, "MAX_GRPC_BYTES", -1)
     grpc.answer(Status.RESOURCE_EXHAUSTED)
     assert isinstance(await failure(client), EventRejected)
+
+
+async def test_the_answer_says_what_was_dropped_of_a_request_that_was_taken(
+    grpc: GrpcReceiver, collectors: Collectors
+) -> None:
+    client = collectors(grpc.url)
+    assert await client.send(b"") == TAKEN
+    grpc.drops = {"rejected_log_records": 2, "error_message": "too\nold"}
+    assert await client.send(b"") == PartialSuccess(2, "too old")
 
 
 async def test_where_there_is_no_collector_there_is_no_connection(

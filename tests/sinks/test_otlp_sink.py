@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from pydantic import ValidationError
 
 from reactive_desched.api import event as api
@@ -15,7 +18,7 @@ from reactive_desched.policy.settings.otlp import OtlpSettings
 from reactive_desched.sinks.otlp.sink import MAX_BATCH_RECORDS, OtlpSink
 from tests.support.entries import decision_data, entry, eviction_entries, finding_data, outcome_data
 from tests.support.golden import Golden
-from tests.support.receiver import ReceivedPost, WebhookReceiver
+from tests.support.receiver import ReceivedPost, WebhookReceiver, status_answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -61,6 +64,17 @@ async def test_the_events_of_cases_are_sent_as_spans_in_one_request(
     [post] = receiver.posts
     assert names(post) == ["finding.made", "decision.evict", "eviction.succeeded"]
     assert post.headers["content-type"] == "application/x-protobuf"
+
+
+async def test_spans_that_a_collector_drops_are_counted(
+    receiver: WebhookReceiver, otlp: Sinks
+) -> None:
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans = 2
+    receiver.script = [status_answer(200, {}, answer.SerializeToString())]
+    sink = otlp()
+
+    assert (await sink.deliver(story()), sink.dropped) == (3, 2)
 
 
 async def test_what_is_about_no_pod_is_passed_over_without_a_request(

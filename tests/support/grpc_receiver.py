@@ -34,7 +34,8 @@ METHODS: Mapping[str, tuple[Any, Any]] = {
 class GrpcReceiver:
     """A server that keeps what it is sent and answers with the next statuses, at last with OK.
 
-    One that `hangs_up` closes the connection after each answer.
+    One that `hangs_up` closes the connection after each answer. Each answer says that it `drops`
+    something, by the fields of a partial success.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class GrpcReceiver:
         self.script: list[tuple[Status, str]] = []
         self.url = ""
         self.hangs_up = False
+        self.drops: Mapping[str, Any] = {}
 
     def answer(self, *statuses: Status, text: str = "") -> None:
         """Answer the next requests like this."""
@@ -79,7 +81,10 @@ class GrpcReceiver:
         status, text = self.script.pop(0) if self.script else (Status.OK, "")
         if status is not Status.OK:
             raise GRPCError(status, text)
-        await stream.send_message(stream._send_type())
+        reply = stream._send_type()
+        for name, value in self.drops.items():
+            setattr(reply.partial_success, name, value)
+        await stream.send_message(reply)
         if self.hangs_up:
             transport = stream._stream._transport
             asyncio.get_running_loop().call_later(0.01, transport.close)

@@ -72,11 +72,11 @@ class WebhookReceiver:
         return await answer(request)
 
 
-def status_answer(status: int, headers: dict[str, str]) -> ScriptedAnswer:
-    """Answer with a status and without a body."""
+def status_answer(status: int, headers: dict[str, str], body: bytes = b"") -> ScriptedAnswer:
+    """Answer with a status, and without a body unless there is one."""
 
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=status, headers=headers)
+        return web.Response(status=status, headers=headers, body=body or None)
 
     return answer
 

@@ -1,5 +1,6 @@
 """Sends requests to a collector of OpenTelemetry: OTLP's protobuf, over HTTP or gRPC."""
 
+import gzip
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -12,7 +13,7 @@ from msgspec import Struct
 from yarl import URL
 
 from reactive_desched.errors import EventRejected, SinkUnavailable
-from reactive_desched.policy.settings.otlp import OtlpEndpoint
+from reactive_desched.policy.settings.otlp import GZIP, NO_COMPRESSION, OtlpEndpoint
 from reactive_desched.sinks.webhook.client import WebhookAddress, WebhookClient, read_client_tls
 from reactive_desched.sinks.webhook.responses import classify_response
 from reactive_desched.sinks.webhook.signing import read_secret_file
@@ -43,6 +44,10 @@ _GRPC_REMEDIES: Final = {
     "UNIMPLEMENTED": "it takes no {signal} at this address: look at url",
 }
 _CONTENT_TYPE: Final = "application/x-protobuf"
+_HTTP_HEADERS: Final[Mapping[str, Mapping[str, str]]] = {
+    NO_COMPRESSION: {"accept-encoding": "identity"},
+    GZIP: {"accept-encoding": "identity", "content-encoding": GZIP},
+}
 _GRPC_CALL: Final = "reactive_desched.sinks.otlp.grpc_call"
 _METHODS: Final = {
     "traces": "trace.v1.TraceService",
@@ -51,11 +56,37 @@ _METHODS: Final = {
 }
 
 
+class PartialSuccess(Struct, frozen=True):
+    """The answer to a request that was taken: how many of its parts were dropped, and why.
+
+    With a message and no dropped part the collector warns.
+    """
+
+    dropped: int = 0
+    message: str = ""
+
+    def __bool__(self) -> bool:
+        """Say whether something was dropped, or the collector warns."""
+        return bool(self.dropped or self.message)
+
+
+TAKEN: Final = PartialSuccess()
+
+PARTLY_TAKEN: Final = "the collector took a request and dropped part of it, or warns"
+"""The log line about such an answer."""
+
+MAX_MESSAGE: Final = 300
+"""So many characters of a collector's message are logged."""
+
+
 class OtlpCollector(Protocol):
     """Takes the requests of one signal."""
 
-    async def send(self, request: bytes) -> None:
-        """Send a request; raises SinkUnavailable, or EventRejected where it is never taken."""
+    async def send(self, request: bytes) -> PartialSuccess:
+        """Send a request, and return what was dropped of it.
+
+        Raises SinkUnavailable, or EventRejected where it is never taken.
+        """
         ...
 
     async def close(self) -> None:
@@ -78,11 +109,12 @@ class Headers(Struct, frozen=True):
     path: str
     variable: str
     environ: Mapping[str, str]
+    always: Mapping[str, str] = {}
 
     def headers(self, id_: str, sent_at: int, body: bytes) -> Mapping[str, str]:
         """Return the headers; blocks. Raises SinkUnavailable, without their values."""
         del id_, sent_at, body
-        return {**self._of_variable(), **self._of_file()}
+        return {**self._of_variable(), **self._of_file(), **self.always}
 
     def _of_variable(self) -> Mapping[str, str]:
         """Return the headers that OpenTelemetry writes `name=value,name=value`."""
@@ -126,21 +158,26 @@ class HttpCollector:
     def __init__(
         self, endpoint: OtlpEndpoint, wall: Callable[[], float], environ: Mapping[str, str]
     ) -> None:
-        headers = _headers(endpoint, environ)
+        headers = _headers(endpoint, environ, _HTTP_HEADERS[endpoint.compression])
         self._client = WebhookClient(_address(endpoint), headers, wall, environ)
+        self._compresses = endpoint.compression == GZIP
         self._wall = wall
         self._remedies = _remedies(endpoint.signal)
         self._hint = _port_hint(endpoint)
 
-    async def send(self, request: bytes) -> None:
+    async def send(self, request: bytes) -> PartialSuccess:
         """Post a request; raises SinkUnavailable, or EventRejected where it is never taken."""
+        body = request
+        if self._compresses:
+            body = await to_thread.run_sync(gzip.compress, request)
         try:
-            reply = await self._client.post("", request)
+            reply = await self._client.post("", body)
         except SinkUnavailable as unavailable:
             raise SinkUnavailable(f"{unavailable}{self._hint}") from None
         error = classify_response(reply, self._client.origin, self._wall(), self._remedies)
         if error is not None:
             raise error
+        return await _partial_success(reply.body)
 
     async def close(self) -> None:
         """Close the connection, and end the thread that reads files."""
@@ -156,14 +193,15 @@ class GrpcCollector:
         self._headers = _headers(endpoint, environ)
         self._call: GrpcCall | None = None
 
-    async def send(self, request: bytes) -> None:
+    async def send(self, request: bytes) -> PartialSuccess:
         """Call; raises SinkUnavailable, or EventRejected where the request is never taken."""
         headers = await to_thread.run_sync(self._headers.headers, "", 0, b"")
         call = await self._open()
-        failure = await call.send(request, headers)
-        if failure is not None:
-            await self.close()
-            raise self._error(failure, len(request))
+        answer = await call.send(request, headers)
+        if isinstance(answer, bytes):
+            return await _partial_success(answer)
+        await self.close()
+        raise self._error(answer, len(request))
 
     async def close(self) -> None:
         """Close the connection; for the next one files of certificates are read again."""
@@ -199,8 +237,37 @@ class GrpcCollector:
         return SinkUnavailable(f"{text}: {remedy}" if remedy else text)
 
 
-def _headers(endpoint: OtlpEndpoint, environ: Mapping[str, str]) -> Headers:
-    return Headers(endpoint.headers_file, endpoint.headers_variable, environ)
+def _headers(
+    endpoint: OtlpEndpoint, environ: Mapping[str, str], always: Mapping[str, str] | None = None
+) -> Headers:
+    return Headers(endpoint.headers_file, endpoint.headers_variable, environ, always or {})
+
+
+async def _partial_success(answer: bytes) -> PartialSuccess:
+    """Read the answer of a collector that took a request, which is empty as a rule.
+
+    The answers about traces, metrics and log lines are written alike. One that cannot be read says
+    nothing: the request was taken.
+    """
+    if not answer:
+        return TAKEN
+    try:
+        return await to_thread.run_sync(_read_answer, answer)
+    except ValueError:
+        return TAKEN
+
+
+def _read_answer(answer: bytes) -> PartialSuccess:
+    """Read an answer by a package of the extra; raises ValueError."""
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # it has no types
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    try:
+        found = ExportTraceServiceResponse.FromString(answer).partial_success
+    except DecodeError as error:
+        raise ValueError("it is no answer of a collector") from error
+    message = "".join(each if each.isprintable() else " " for each in found.error_message)
+    return PartialSuccess(found.rejected_spans, message[:MAX_MESSAGE])
 
 
 def _address(endpoint: OtlpEndpoint) -> WebhookAddress:

@@ -16,7 +16,12 @@ from anyio import to_thread
 
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.policy.settings.otlp import OtlpEndpoint, OtlpMetricsSettings
-from reactive_desched.sinks.otlp.collector import MISSING_PACKAGE, OtlpCollector
+from reactive_desched.sinks.otlp.collector import (
+    MISSING_PACKAGE,
+    PARTLY_TAKEN,
+    TAKEN,
+    OtlpCollector,
+)
 from reactive_desched.sinks.sink_runner import RetryBackoff
 from reactive_desched.telemetry.line_queue import LineQueue, lines_are_not_queued
 from reactive_desched.telemetry.logs import Logger
@@ -43,6 +48,11 @@ DROPPED: Final = counter(
     "telemetry_dropped_lines",
     "Log lines that no collector has: too many waited, or it refused them; standard error has"
     " them all.",
+)
+REJECTED: Final = counter(
+    "telemetry_rejected",
+    "Points of metrics and log lines that a collector dropped of requests that it took.",
+    "signal",
 )
 UP: Final = gauge(
     "telemetry_up", "1 while a collector takes this signal; 0 until it has taken some.", "signal"
@@ -91,6 +101,9 @@ class Export:
         self.signal = endpoint.signal
         self.is_up = False
         self.counts = {"sent": 0, "failed": 0, "refused": 0}
+        self.rejected = 0
+        self._log = log
+        self._warned_of = TAKEN
         self._collector = collector
         self._backoff = RetryBackoff(f"telemetry.{self.signal}", Random(), clock, log)  # noqa: S311 -- pauses, no secrets
 
@@ -102,7 +115,7 @@ class Export:
     async def send(self, request: bytes) -> bool:
         """Send a request; say whether it was taken. Raises SinkUnavailable."""
         try:
-            await self._collector.send(request)
+            answer = await self._collector.send(request)
         except SinkUnavailable:
             self.counts["failed"] += 1
             self.is_up = False
@@ -115,6 +128,11 @@ class Export:
         self.counts["sent"] += 1
         self.is_up = True
         self._backoff.recovered()
+        self.rejected += answer.dropped
+        if answer and answer != self._warned_of:
+            self._warned_of = answer  # the same again is counted alone
+            dropped = {"signal": self.signal, "dropped": answer.dropped, "answer": answer.message}
+            self._log.warning(PARTLY_TAKEN, **dropped)
         return True
 
     async def wait(self, error: SinkUnavailable | EventRejected) -> None:
@@ -152,6 +170,7 @@ class Export:
     def collect(self) -> Iterator[Metric]:
         """Yield what became of the requests."""
         yield SENT.by_labels({(self.signal, result): n for result, n in self.counts.items()})
+        yield REJECTED.by_label({self.signal: self.rejected})
         yield UP.by_label({self.signal: self.is_up})
 
 

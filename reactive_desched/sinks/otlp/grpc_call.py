@@ -57,8 +57,8 @@ class GrpcCall:
         self._method = method
         self._timeout_s = timeout_s
 
-    async def send(self, request: bytes, headers: Mapping[str, str]) -> GrpcFailure | None:
-        """Send a request, and return how it failed, None where it was taken."""
+    async def send(self, request: bytes, headers: Mapping[str, str]) -> bytes | GrpcFailure:
+        """Send a request, and return the answer, or how it failed."""
         metadata = {name.lower(): value for name, value in headers.items()}
         try:
             with anyio.fail_after(self._timeout_s):
@@ -66,7 +66,7 @@ class GrpcCall:
                     self._method, Cardinality.UNARY_UNARY, bytes, bytes, metadata=metadata
                 ) as stream:
                     await stream.send_message(request, end=True)
-                    await stream.recv_message()
+                    answer: bytes | None = await stream.recv_message()
         except GRPCError as error:
             return GrpcFailure(error.status.name, f"it answered {error.status.name}")
         except (StreamTerminatedError, H2Error):
@@ -79,7 +79,7 @@ class GrpcCall:
             return GrpcFailure("", f"no connection: {error.strerror or type(error).__name__}")
         except ValueError:
             return GrpcFailure("", "headersFile holds a header that gRPC has for itself")
-        return None
+        return answer or b""
 
     def close(self) -> None:
         """Close the connection."""

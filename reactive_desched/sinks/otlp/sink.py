@@ -9,13 +9,18 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from reactive_desched.api.event import Event
-from reactive_desched.api.sink import SinkHost
+from reactive_desched.api.sink import Log, SinkHost
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.journal.events import decode_event
 from reactive_desched.journal.records import JournalRecord
 from reactive_desched.journal.summary import parse_summary
 from reactive_desched.policy.settings.otlp import OtlpSettings
-from reactive_desched.sinks.otlp.collector import MISSING_PACKAGE, open_collector
+from reactive_desched.sinks.otlp.collector import (
+    MISSING_PACKAGE,
+    PARTLY_TAKEN,
+    TAKEN,
+    open_collector,
+)
 
 if TYPE_CHECKING:
     from reactive_desched.sinks.otlp.spans import CaseSpans
@@ -37,7 +42,7 @@ class OtlpSink:
     @classmethod
     def open(cls, settings: OtlpSettings, host: SinkHost) -> "OtlpSink":
         """Return a sink that has no connection yet."""
-        return cls(settings, wall=host.wall, name=host.name)
+        return cls(settings, wall=host.wall, name=host.name, log=host.log)
 
     def __init__(
         self,
@@ -46,8 +51,12 @@ class OtlpSink:
         wall: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
         name: str = "otlp",
+        log: Log | None = None,
     ) -> None:
         self.name = name
+        self.dropped = 0
+        self._log = log
+        self._warned_of = TAKEN
         self._settings = settings
         self._collector = open_collector(settings, wall, environ)
         self._spans: CaseSpans | None = None
@@ -87,8 +96,14 @@ class OtlpSink:
         return self._spans
 
     async def _send(self, request: bytes) -> None:
-        if request:
-            await self._collector.send(request)
+        if not request:
+            return
+        answer = await self._collector.send(request)
+        self.dropped += answer.dropped
+        if answer and answer != self._warned_of and self._log is not None:
+            self._warned_of = answer  # the same again is counted alone
+            dropped = {"sink": self.name, "dropped": answer.dropped, "answer": answer.message}
+            self._log.warning(PARTLY_TAKEN, **dropped)
 
 
 def _readable(entries: Sequence[JournalRecord]) -> list[Event[Any]]:

@@ -125,8 +125,9 @@ class WebhookClient:
             async with session.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
-                await _drain(answer)
-                return WebhookResponse(answer.status, answer.headers.get("Retry-After"))
+                body = await _drain(answer)
+                kept = body if answer.ok else b""
+                return WebhookResponse(answer.status, answer.headers.get("Retry-After"), kept)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return self._error_text(error)
 
@@ -204,15 +205,18 @@ def read_client_tls(address: WebhookAddress) -> ssl.SSLContext:
     return context
 
 
-async def _drain(response: aiohttp.ClientResponse) -> None:
+async def _drain(response: aiohttp.ClientResponse) -> bytes:
     """Read a short answer to its end, so that the connection can be used again; or leave it.
 
-    The status has come, and it alone counts: errors here are ignored.
+    The status has come, and counts: errors here are ignored.
     """
+    parts: list[bytes] = []
     left = MAX_RESPONSE_BYTES
     with anyio.move_on_after(_DRAIN_TIMEOUT_S):
         try:
             while left > 0 and (part := await response.content.read(left)):
+                parts.append(part)
                 left -= len(part)
         except (aiohttp.ClientError, OSError):
             response.close()
+    return b"".join(parts)

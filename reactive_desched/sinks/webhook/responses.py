@@ -31,6 +31,8 @@ class WebhookResponse(NamedTuple):
 
     status: int
     retry_after: str | None = None
+    body: bytes = b""
+    """The first bytes of a success, as they came."""
 
 
 def classify_response(
