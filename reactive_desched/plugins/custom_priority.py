@@ -11,12 +11,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from reactive_desched.api.args import (
     FieldError,
-    Percentages,
     PluginArgs,
     SelectorObject,
     fix_to,
     fraction_warnings,
-    percentage_errors,
     prefixed,
     raise_field_errors,
 )
@@ -84,15 +82,6 @@ class NodeLevel(PluginArgs):
     reject_threshold: PercentByResource | None = Field(
         default=None, description="Read and not used, as in koordinator."
     )
-
-    @field_validator("keep_threshold", "reject_threshold")
-    @classmethod
-    def _validate_thresholds(
-        cls, written: Percentages | None, info: ValidationInfo
-    ) -> Percentages | None:
-        if written:
-            raise_field_errors(percentage_errors(written), info.context)
-        return written
 
     def warnings(self) -> Iterator[FieldError]:
         """Say which fields have no effect."""

@@ -74,8 +74,8 @@ class FragmentationAwareArgs(PluginArgs):
     node_fit: bool = Field(default=True, description="Evict only pods that fit on another node.")
     resources: ResourceNames = Field(
         default=(CPU, MEMORY),
-        min_length=1,
-        description="The resources whose requested shares of a node are compared.",
+        description="The resources whose requested shares of a node are compared; cpu and memory "
+        "when empty.",
     )
     imbalance_threshold: float = Field(
         default=0.15,
@@ -93,7 +93,7 @@ class FragmentationAwareArgs(PluginArgs):
     @classmethod
     def _validate_resources(cls, written: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         raise_field_errors(_twice(written), info.context)
-        return written
+        return written or (CPU, MEMORY)
 
     def warnings(self) -> Iterator[FieldError]:
         """Say what keeps every pod where it is."""

@@ -326,7 +326,7 @@ def said(args: str) -> list[str]:
         ),
         (
             f"{{evictionOrder: [{LEVEL_A}, {LEVEL_B[:-1]}, keepThreshold: {{cpu: 101}}}}]}}",
-            "error: evictionOrder[1].keepThreshold.cpu: must be from 0 to 100 per cent [RD302]",
+            "warning: evictionOrder[1].keepThreshold: does not use it, so no pod [RD412]",
         ),
         (
             f"{{evictionOrder: [{LEVEL_A}, {LEVEL_B[:-1]}, rejectThreshold: {{cpu: 80}}}}]}}",

@@ -123,6 +123,12 @@ def test_what_the_arguments_leave_out_stays(args: Mapping[str, Any]) -> None:
     assert swept(fragmentation(**args), N1, N2, loaded) == []
 
 
+def test_an_empty_list_of_resources_stands_for_the_default_ones() -> None:
+    loaded = asking("a", "n1", 5, 0)
+
+    assert swept(fragmentation(resources=[]), N1, N2, loaded) == ["a"]
+
+
 def test_pods_that_stay_count_as_load() -> None:
     away = asking("a", "n1", 5, 0, namespace="kube-system")
     args = {"evictableNamespaces": {"exclude": ["kube-system"]}}
