@@ -123,6 +123,7 @@ REASON_CODES: Final = (
     "SetBegins",
     "SetIncomplete",
     "SetMovedByJobs",
+    "SetStopped",
     "SeveralDisruptionBudgets",
     "ShuttingDown",
     "SingleReplicaMoving",

@@ -121,6 +121,8 @@ class Gate:
             blocked = self._first_of_companion(self._gangs, finding, now)
         elif sets is not None and sets.asks_for_all(finding, now):
             blocked = self._first_of_set(sets, finding, now)
+        elif sets is not None and finding.move_set is not None:
+            blocked = self._first_of_begun(sets, finding, now)
         else:
             blocked = self._first(finding, now)
         is_let_go = blocked is None or blocked.gate == APPROVAL_GATE
@@ -208,6 +210,25 @@ class Gate:
                 return decision
             waits = waits or decision
         return sets.check(finding, now, waits=waits is not None) or waits
+
+    def _first_of_begun(
+        self, sets: MoveSets, finding: Finding, now: float
+    ) -> Defer | Refuse | None:
+        """Ask all gates of a pod whose set has begun; nothing keeps another one of it for good."""
+        for other in sets.others_to_ask(finding, now):
+            by = self._keeping(other, now)
+            if by is not None:
+                sets.note_kept(by)
+                break
+        return sets.stopped(finding) or self._first(finding, now)
+
+    def _keeping(self, finding: Finding, now: float) -> Refuse | None:
+        """Return what keeps a pod for good: until a person changes something."""
+        for each in self.filters:
+            by = None if each.name in TURNS else _explain(each, finding, now)
+            if by is not None:
+                return by if isinstance(by, Refuse) and by.keeps else None
+        return None
 
     def explain(self, finding: Finding, now: float) -> Iterator[tuple[str, Defer | Refuse | None]]:
         """Yield each gate's name, in their order, with its refusal or deferral, or None.

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reactive_desched.model.changes import Change, PodBound, PodStatusChanged
 from reactive_desched.model.consolidation import (
@@ -43,6 +44,12 @@ SET_INCOMPLETE: Final = GateReason(
     "SetIncomplete",
     "The pod is one of a set: all gates have to let all pods of its node go before the first "
     "leaves, and they have not been asked for all of them, or keep one.",
+)
+SET_STOPPED: Final = GateReason(
+    MOVE_SET_GATE,
+    "SetStopped",
+    "The pod is one of a set that has begun, and another one of it is kept since: it would move in "
+    "vain.",
 )
 OTHER_SET: Final = GateReason(
     MOVE_SET_GATE,
@@ -112,6 +119,9 @@ first is forgotten: it is incomplete until its first pod comes again."""
 
 MAX_REST_FACTOR: Final = 16
 
+ASK_AGAIN_S: Final = 0.5
+"""So often at most all pods of a set that has begun are asked about: a hundred take some ms."""
+
 BOUND_AFTER_S: Final = 120.0
 """So long after the last pod of its room has left, a pod that waits is taken not to be bound."""
 
@@ -133,6 +143,13 @@ class _Coming(Struct):
     pods: tuple[object, ...]
     came: int = 0
     waits: int = 0
+
+
+class _Asked(Struct, frozen=True):
+    """The last time that all pods of a set were asked about, and one that is kept."""
+
+    at: float
+    kept: PodKey | None = None
 
 
 class _Begun(Struct):
@@ -201,6 +218,7 @@ class MoveSets:
         self._begun: dict[SetKey, _Begun] = {}
         self._rooms: dict[SetKey, _Room] = {}
         self._rests: dict[RestKey, _Rest] = {}
+        self._asked: dict[SetKey, _Asked] = {}
 
     def reconfigure(self, settings: "MoveSettings") -> None:
         """Apply another rest; sets that are ready have to be so again."""
@@ -265,6 +283,43 @@ class MoveSets:
             begun.pods.discard(finding.pod.uid)
             if not begun.pods:
                 del self._begun[moved.key]
+
+    def others_to_ask(self, finding: Finding, now: float) -> Iterator[Finding]:
+        """Yield what is asked about the other pods of a set that has begun, not too often.
+
+        `note_kept` takes in what keeps one of them.
+        """
+        moved = finding.move_set
+        assert moved is not None, "it is asked about sets"
+        asked = self._asked.get(moved.key)
+        if asked is not None and now - asked.at < ASK_AGAIN_S:
+            return
+        self._asked.pop(moved.key, None)
+        while len(self._asked) >= MAX_COMING:
+            del self._asked[next(iter(self._asked))]
+        self._asked[moved.key] = _Asked(now)
+        for uid in moved.pods:
+            pod = None if uid == finding.pod.uid else self._view.pod(uid)
+            if pod is not None and not pod.is_terminating:
+                yield replace(finding, pod=pod)
+
+    def note_kept(self, by: Refuse) -> None:
+        """Note that a pod of a set that has begun is kept: the others would move in vain."""
+        assert by.finding.move_set is not None, "it is one of a set"
+        key = by.finding.move_set.key
+        self._asked[key] = _Asked(self._asked[key].at, by.finding.pod.uid)
+
+    def stopped(self, finding: Finding) -> Refuse | None:
+        """Return that another pod of a set that has begun is kept, if one was a moment ago."""
+        moved = finding.move_set
+        assert moved is not None, "it is asked about sets"
+        kept = self._asked[moved.key].kept
+        there = None if kept in (None, finding.pod.uid) else self._view.pod(kept)
+        if there is None:
+            return None
+        message = f"{there} is one of the same set and is kept, so this one would move in vain"
+        wakes = (WakeOnPod(there.uid), WakeOnPod(finding.pod.uid))
+        return SET_STOPPED.refuse(finding, message, wakes, turn=_row(moved))
 
     def check(self, finding: Finding, now: float, *, waits: bool) -> Defer | Refuse | None:
         """Decide on a pod of a set that has not begun, which all other gates let go.

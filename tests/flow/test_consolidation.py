@@ -598,3 +598,24 @@ async def test_no_free_node_is_opened_while_a_set_is_under_way() -> None:
         await anyio.sleep(120)  # the set is given up: nothing finds its pods
 
     assert controller.writes == [("n3", None), ("n2", None)]
+
+
+async def test_a_set_stops_where_one_of_its_pods_is_kept_since_and_goes_on_without_that() -> None:
+    """Else those that come before it would move in vain."""
+    one = MoveSettings(max_moving=UNLIMITED_MOVES.max_moving.model_copy(update={"cluster": 1}))
+    controller = Consolidating(moves=one, guards=GuardSettings.model_validate({"minPodAge": "0s"}))
+    pods = [web(name, "n1", "100m") for name in ("a", "b", "c", "d")]
+    controller.sync_and_resume(*NODES, *pods, C)
+    async with controller.following():
+        await anyio.sleep(30)
+        assert controller.evicted_names == ["a"]
+        held = replace(pods[3], annotations=HELD, resource_version=9)
+        controller.deliver(held)
+        await anyio.sleep(5)
+        await controller.land(pods[0], "n2")
+        await anyio.sleep(60)
+        assert controller.evicted_names == ["a"]
+        assert controller.blocking()["b"] == "SetStopped"
+        controller.deliver(replace(held, annotations=Annotations(), resource_version=10))
+        await anyio.sleep(60)
+        assert controller.evicted_names == ["a", "b"]

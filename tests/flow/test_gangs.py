@@ -259,6 +259,16 @@ async def test_a_gang_of_very_many_pods_stays(golden: Golden) -> None:
         assert blocked(flow)["train-0"].message == golden()
 
 
+async def test_a_pod_whose_owner_lets_it_go_leaves_alone_whatever_the_size_of_its_gang() -> None:
+    for size in (8, MAX_GANG_PODS + 1):
+        [first, *others] = gang(size=size)
+        first = replace(first, annotations=Annotations(evict="true"))
+        async with controller().running() as flow:
+            flow.sync_and_resume(*NODES, first, *[each for each in others if each.node != "n1"])
+            await anyio.sleep(60)
+            assert flow.evicted_names == [first.name]
+
+
 async def test_one_approval_of_a_person_is_for_the_whole_gang() -> None:
     flow = controller()
     written = flow.config.written

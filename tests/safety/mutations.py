@@ -29,13 +29,17 @@ from reactive_desched.controller import controller as controller_module
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
+from reactive_desched.draining import node_emptying
 from reactive_desched.eviction import executor as executor_module
 from reactive_desched.eviction.executor import EvictionExecutor
 from reactive_desched.eviction.recovery import InheritedEvictions
+from reactive_desched.fit.tried_moves import TriedMoves
 from reactive_desched.gate import guards
 from reactive_desched.gate import policy_limits as policy_limits_module
+from reactive_desched.gate.evictor import NodeFitFilter
+from reactive_desched.gate.gate import Gate
 from reactive_desched.gate.in_flight import InFlightEvictions
-from reactive_desched.gate.move_sets import MoveSets
+from reactive_desched.gate.move_sets import MOVE_SET_GATE, TURNS, MoveSets
 from reactive_desched.gate.policy_limits import PolicyLimits
 from reactive_desched.gate.rate_limits import EvictionRateLimiter
 from reactive_desched.gate.schedules import EvictionSchedules
@@ -176,6 +180,31 @@ def _forgotten_evictions() -> list[Patch]:
     return [Patch(InFlightEvictions, "_is_evicting", of_this_process)]
 
 
+def _kept_pods_of_sets() -> list[Patch]:
+    """Let a set begin though a gate keeps one of its pods."""
+    ask = Gate._first_of_set
+
+    def first_of_set(self: Any, sets: MoveSets, finding: Any, now: float) -> Any:
+        kept = ask(self, sets, finding, now)
+        if kept is not None and kept.gate not in (MOVE_SET_GATE, *TURNS):
+            sets.check(finding, now, waits=False)
+        return kept
+
+    return [
+        Patch(Gate, "_first_of_set", first_of_set),
+        Patch(Gate, "_keeping", _nothing),
+        Patch(node_emptying, "waits_or_leaves", lambda _: True),
+    ]
+
+
+def _places_of_sets() -> list[Patch]:
+    """Take every node for a place."""
+    return [
+        Patch(TriedMoves, "fitting", lambda _self, _pod, among: among),
+        *_off(NodeFitFilter, "check"),
+    ]
+
+
 def _property(target: Any, name: str, value: Any) -> list[Patch]:
     return [Patch(target, name, PropertyMock(return_value=value))]
 
@@ -224,6 +253,8 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
         Patch(MoveSets, "_has_begun", lambda *_: True),
         Patch(MoveSets, "lapsed", lambda *_: ""),
     ],
+    "pods of sets that are kept": _kept_pods_of_sets,
+    "places of sets": _places_of_sets,
     "end of emptied nodes": lambda: [Patch(Consolidation, "_follow", _does_nothing)],
     "end of rooms": lambda: [Patch(Rooms, "_end", _does_nothing)],
 }

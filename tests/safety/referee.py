@@ -159,6 +159,8 @@ class Referee:
             self._violate(violation)
         for violation in wrong_decisions(self._world, evaluation):
             self._violate(violation)
+        for violation in self.sets.decided(evaluation):
+            self._violate(violation)
 
     def is_open(self, uid: str) -> bool:
         """Say whether the request for a pod has no outcome on disk yet."""
@@ -192,6 +194,10 @@ class Referee:
 
     def eviction(self, request: EvictionRequest, pod: Obj, life: int) -> Eviction:
         """Return the eviction of a pod at this moment, by the process that requested it."""
+        return self.place_of(pod, request.message.partition("/")[2].partition(":")[0], life)
+
+    def place_of(self, pod: Obj, plugin: str, life: int) -> Eviction:
+        """Return what the eviction of a pod would be at this moment."""
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
         now = anyio.current_time()
         owner = self._topmost_owner(pod)
@@ -203,7 +209,7 @@ class Referee:
             node,
             zone_of(self._world.store.get("nodes", "", node)),
             owner,
-            request.message.partition("/")[2].partition(":")[0],
+            plugin,
             life,
             self._pods_of(owner) > self._wants(owner),
             _template_of(pod),

@@ -166,24 +166,34 @@ def schedules(asked: Asked) -> Iterator[str]:
 
 def opt_outs(asked: Asked) -> Iterator[str]:
     """The pod has not opted out, nor had what is above it when the decision was made."""
-    told, request = asked.told, asked.request
     if asked.clock_was_set(OLD_S):
         return
+    place = asked.place
+    yield from kept_by(asked.told, place, asked.now, asked.world.wall_now())
+
+
+def kept_by(
+    told: Knowledge, place: "Eviction", now: float, wall_now: float, grace_s: float = 0.0
+) -> Iterator[str]:
+    """Yield the opt-outs of a pod, which have lasted for the time of grace, and of what is above.
+
+    Those above it have lasted for OLD_S.
+    """
     above = [
         uid
         for uid, each in told.of("namespaces").items()
-        if each["metadata"]["name"] == request.namespace
+        if each["metadata"]["name"] == place.namespace
     ]
-    above.append(asked.place.owner)
-    if (node := told.node(asked.place.node)) is not None:
+    above.append(place.owner)
+    if (node := told.node(place.node)) is not None:
         above.append(node["metadata"]["uid"])
-    for uid, grace_s in ((request.uid, 0.0), *((uid, OLD_S) for uid in above)):
+    for uid, lasted_s in ((place.uid, grace_s), *((uid, OLD_S) for uid in above)):
         since = told.opted_out.get(uid, inf)
-        if since > asked.now - grace_s:
+        if since > now - lasted_s:
             continue
         kinds = ("pods", "namespaces", "deployments", "statefulsets", "nodes")
         obj = next(found for kind in kinds if (found := told.of(kind).get(uid)) is not None)
-        if asked.world.wall_now() < opted_out_until(obj) - SLACK:
+        if wall_now < opted_out_until(obj) - SLACK:
             yield f"{obj['metadata']['name']} opted out"
 
 

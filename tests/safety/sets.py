@@ -12,10 +12,16 @@ import anyio
 from reactive_desched.controller.consolidation import PLANNED_FOR_S, STUCK_AFTER_S
 from reactive_desched.controller.controller import DECISION_TTL_S
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, PLANNED
+from reactive_desched.model.decisions import Evict
+from reactive_desched.model.evaluation import Evaluation
 from reactive_desched.model.node_marks import CONSOLIDATING
+from reactive_desched.model.resources import CPU, parse_amount
 from reactive_desched.policy.configuration import Configuration
+from reactive_desched.sim.amounts import sum_of
 from reactive_desched.sim.objects import Obj
 from reactive_desched.sim.store import Event
+from tests.safety.knowledge import Knowledge
+from tests.safety.restraint import OLD_S, kept_by
 
 if TYPE_CHECKING:
     from tests.safety.world import World
@@ -112,6 +118,36 @@ class Sets:
             if not is_marked and now - self._nominated.get(node, -inf) > MARKED_S:
                 yield f"no pod is nominated for {node}"
 
+    def decided(self, evaluation: Evaluation) -> Iterator[str]:
+        """Yield what is wrong with letting a pod of a set go: the others have to leave, too.
+
+        Else it moves in vain. Each of them has a place of its own, as the process knows them, and
+        all have enough room together; so a set that is given up after any pod leaves none Pending.
+        """
+        life, moved = self._world.life, evaluation.finding.move_set
+        if life is None or moved is None or not isinstance(evaluation.decision, Evict):
+            return
+        told, name = life.told, evaluation.finding.pod.name
+        for room in moved.rooms:
+            waiting = told.of("pods").get(room.pod)
+            if waiting is None or "deletionTimestamp" in waiting["metadata"]:
+                yield f"{name} makes room for a pod that is gone"
+        sent = self._world.referee.sent
+        pods = [told.of("pods").get(uid) for uid in moved.pods if uid not in sent]
+        left = [pod for pod in pods if pod is not None and stays(pod)]
+        places = Places(told, set(moved.pods))
+        for pod in left:
+            other = f"{name} was let go, and {pod['metadata']['name']} of its set"
+            place = self._world.referee.place_of(pod, evaluation.finding.plugin, life.number)
+            if not any(evaluation.decided_at - at < OLD_S for at, _ in self._world.clock_steps):
+                wall_now = self._world.wall_now()
+                for kept in kept_by(told, place, evaluation.decided_at, wall_now, OLD_S):
+                    yield f"{other} stays: {kept}"
+            if not places.fits(pod):
+                yield f"{other} fits on no other node"
+        if sum(map(cpu_of, left)) > places.free_cpu({at(pod) for pod in left}):
+            yield f"{name} was let go, and not all pods of its set have places"
+
     def in_calm(self) -> Iterator[str]:
         """Yield what sets have left behind after a long calm, and pods that they still move."""
         now, pods = anyio.current_time(), self._world.store.list("pods")
@@ -138,6 +174,55 @@ class Sets:
         moved = [e.name for e in evictions if e.plugin in plugins and e.at > now - CALM_S]
         if len(moved) > MOST_OF_EACH * len(pods):
             yield f"{len(moved)} moves of {len(pods)} pods in a time of calm"
+
+
+class Places:
+    """The room on nodes, as a process knows them, without the pods of a set.
+
+    It is the most that there may be: whatever else the scheduler asks for is left out.
+    """
+
+    def __init__(self, told: Knowledge, of_set: set[str]) -> None:
+        self._free: dict[str, int] = {}
+        self._taints: dict[str, set[str]] = {}
+        for node in told.of("nodes").values():
+            spec, name = node["spec"], node["metadata"]["name"]
+            taints = spec.get("taints") or []
+            if not spec.get("unschedulable"):
+                self._free[name] = parse_amount(CPU, str(node["status"]["allocatable"][CPU]))
+                hard = (each for each in taints if each["effect"] != "PreferNoSchedule")
+                self._taints[name] = {each["key"] for each in hard}
+        for uid, pod in told.of("pods").items():
+            if uid not in of_set and stays(pod) and at(pod) in self._free:
+                self._free[at(pod)] -= cpu_of(pod)
+
+    def fits(self, pod: Obj) -> bool:
+        """Say whether a pod may have a place on another node than its own."""
+        tolerated = {each.get("key") for each in pod["spec"].get("tolerations") or []}
+        return any(
+            name != at(pod) and free >= cpu_of(pod) and self._taints[name] <= tolerated
+            for name, free in self._free.items()
+        )
+
+    def free_cpu(self, without: set[str]) -> int:
+        """Return the free cpu of all nodes but these."""
+        return sum(free for name, free in self._free.items() if name not in without and free > 0)
+
+
+def at(pod: Obj) -> str:
+    """Return the node of a pod; empty where it has none."""
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def stays(pod: Obj) -> bool:
+    """Say whether a pod takes room on its node, and is not about to leave it."""
+    has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return bool(at(pod)) and not has_ended and "deletionTimestamp" not in pod["metadata"]
+
+
+def cpu_of(pod: Obj) -> int:
+    """Return the thousandths of a cpu that a pod requests."""
+    return sum_of(pod["spec"]).get(CPU, 0)
 
 
 def _nominated(pod: Obj) -> str:

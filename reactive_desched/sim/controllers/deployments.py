@@ -18,7 +18,7 @@ from reactive_desched.sim.controllers.rollout import (
     next_old_sizes,
 )
 from reactive_desched.sim.index import PodIndex
-from reactive_desched.sim.objects import Obj, clone, labels_of, namespace_of
+from reactive_desched.sim.objects import Obj, clone, labels_of, name_of, namespace_of
 from reactive_desched.sim.pods import (
     Key,
     controller_of,
@@ -42,6 +42,7 @@ _NO_DEADLINE: Final = 2**31 - 1
 _HISTORY: Final = "deployment.kubernetes.io/revision-history"
 _DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 _LARGEST: Final = "deployment.kubernetes.io/max-replicas"
+_TAKEN_S: Final = 1.0
 
 
 class _Fleet(Struct, frozen=True):
@@ -96,7 +97,7 @@ class Deployments(Reconciler):
         if deployment is None:
             return
         if not is_terminating(deployment):
-            self._progress(deployment)
+            self._progress(deployment, now)
             deployment = self.store.get("deployments", *key) or deployment
         self._report(deployment, self._fleet(deployment), now)
 
@@ -108,8 +109,11 @@ class Deployments(Reconciler):
         new = next((rs for rs in owned if labels_of(rs).get(_HASH) == present), None)
         return _Fleet(new, [rs for rs in owned if rs is not new])
 
-    def _progress(self, deployment: Obj) -> None:
+    def _progress(self, deployment: Obj, now: float) -> None:
         fleet, limits = self._fleet(deployment), limits_of(deployment)
+        if fleet.new is None and self._name_is_taken(deployment):
+            self.soon(key_of(deployment), now + _TAKEN_S)
+            return
         if deployment["spec"].get("paused"):
             active = [rs for rs in fleet.all if _wanted(rs)]
             if len(active) == 1:
@@ -121,6 +125,11 @@ class Deployments(Reconciler):
             self._roll(deployment, fleet, limits)
         if _is_complete(deployment):
             self._forget_old(deployment, fleet)
+
+    def _name_is_taken(self, deployment: Obj) -> bool:
+        """Say whether another owner's set has the name, as that of a Deployment that is gone."""
+        name = name_of(replica_set(deployment, 0, 0))
+        return self.store.get("replicasets", namespace_of(deployment), name) is not None
 
     def _roll(self, deployment: Obj, fleet: _Fleet, limits: Limits) -> None:
         replicas = int(deployment["spec"]["replicas"])

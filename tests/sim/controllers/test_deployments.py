@@ -44,6 +44,23 @@ def test_a_rollout_never_has_too_few_ready_or_too_many_pods() -> None:
     assert sizes(world) == {"1": 0, "2": 8}
 
 
+def test_one_that_is_made_anew_waits_for_the_end_of_the_replica_set_before() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.deployment("web", 2)
+    world.advance(10)
+    [before] = world.store.list("replicasets", "default")
+
+    world.store.delete("deployments", "default", "web")
+    again = world.deployment("web", 2)
+    world.advance(30)
+
+    [after] = world.store.list("replicasets", "default")
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]
+    assert all(map(is_ready, world.pods()))
+
+
 def test_going_back_uses_the_old_replica_set_again() -> None:
     world = SimulatedCluster().nodes("n1")
     first = world.deployment("web", 2)["spec"]["template"]
