@@ -6,7 +6,9 @@ devices are sought that are free, suit class and request, and meet the constrain
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct, field
@@ -27,9 +29,11 @@ from reactive_desched.model.devices import (
     DeviceRequest,
     PoolName,
     ResourceClaim,
+    ResourceSlice,
     claim_names,
 )
 from reactive_desched.model.objects import Node, Pod, PodKey
+from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.primitives.bits import slots_in
@@ -55,12 +59,20 @@ NO_DEVICES: Final = FitReason("NoDevices", "cannot allocate all claims")
 CLAIM_NOT_JUDGED: Final = FitReason("ClaimNotJudged", "node(s) were not judged: {}")
 
 
+Counter = tuple[str, str]
+"""A counter of a pool by its set and name."""
+
+
 class _Pool(Struct, frozen=True):
-    """The devices of a pool that a node can use; an incomplete or invalid one gives none."""
+    """The devices of a pool that a node can use; an incomplete or invalid one gives none.
+
+    `counters` have what is left of each for parts of devices.
+    """
 
     name: PoolName
     devices: tuple[tuple[DeviceId, Device], ...] = ()
     is_usable: bool = True
+    counters: Mapping[Counter, Fraction] = {}
 
 
 class _Plan(Struct, frozen=True):
@@ -233,15 +245,20 @@ class DeviceFilter:
             return []
         if (node := self._nodes.node(slot)) is None:
             return None
-        pools = [self._pool(name, node) for name in self._pool_names(node)]
         holders_of = self._view.index(Devices).holders_of
+
+        def is_free(device: DeviceId) -> bool:
+            is_held = not question.leaving.issuperset(holders_of(device))
+            return not is_held and device not in question.booked
+
+        pools = [self._pool(name, node, is_free) for name in self._pool_names(node)]
         free = {
             device_id
             for pool in pools
             for device_id, device in pool.devices
-            if not (device.takes_counters or device.is_shared)
-            and device_id not in question.booked
-            and question.leaving.issuperset(holders_of(device_id))
+            if not device.is_shared
+            and (device.consumes or not device.takes_counters)
+            and is_free(device_id)
         }
         return _Search(pools, free, self._selectors, self._view).run(claims)
 
@@ -249,10 +266,10 @@ class DeviceFilter:
         near = self._view.index(Devices).slices_near(node.name)
         return dict.fromkeys(each.pool for each in near if each.covers(node))
 
-    def _pool(self, name: PoolName, node: Node) -> _Pool:
+    def _pool(self, name: PoolName, node: Node, is_free: Callable[[DeviceId], bool]) -> _Pool:
         """Return a pool in its newest generation, as far as the node can use it."""
         slices = list(self._view.index(Devices).slices_of(name))
-        near = [each for each in slices if each.covers(node)]
+        near = [each for each in slices if each.counters or each.covers(node)]
         newest = max(each.generation for each in near)
         near = [each for each in near if each.generation == newest]
         wanted = near[0].slices_of_pool
@@ -265,7 +282,43 @@ class DeviceFilter:
         if len(set(names)) < len(names):
             return _Pool(name, is_usable=False)
         devices = (device for each in near for device in each.devices_for(node))
-        return _Pool(name, tuple((DeviceId(*name, device.name), device) for device in devices))
+        found = tuple((DeviceId(*name, device.name), device) for device in devices)
+        if not any(device.consumes for _, device in found):
+            return _Pool(name, found)
+        of_pool = [each for each in slices if each.generation == newest]
+        counters = _counters_left(name, of_pool, is_free)
+        return (
+            _Pool(name, is_usable=False)
+            if counters is None
+            else _Pool(name, found, counters=counters)
+        )
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> Fraction:
+    return parse_quantity(text)
+
+
+def _counters_left(
+    name: PoolName, slices: Sequence[ResourceSlice], is_free: Callable[[DeviceId], bool]
+) -> dict[Counter, Fraction] | None:
+    """Return what devices that are taken leave of a pool's counters; None where one is not there.
+
+    Devices of all nodes take them, and a driver may have allocated more than there is.
+    """
+    left: dict[Counter, Fraction] = {}
+    for of, counter, amount in (each for part in slices for each in part.counters):
+        if (of, counter) in left:
+            return None
+        left[of, counter] = _amount(amount)
+    for device in (device for part in slices for device in part.devices):
+        is_taken = bool(device.consumes) and not is_free(DeviceId(*name, device.name))
+        for of, counter, amount in device.consumes:
+            if (of, counter) not in left:
+                return None
+            if is_taken:
+                left[of, counter] -= _amount(amount)
+    return left
 
 
 def _are_available(claims: Iterable[ResourceClaim], node: Node) -> bool:
@@ -325,6 +378,7 @@ class _Search:
         self._classes = view.store(DeviceClass)
         self._rule_taints = view.index(Devices).rule_taints
         self._taken: list[tuple[DeviceId, int]] = []
+        self._counters = {pool.name: dict(pool.counters) for pool in pools}
         self._suitable: dict[DeviceRequest, list[tuple[DeviceId, Device]]] = {}
         self._steps = 0
 
@@ -403,7 +457,9 @@ class _Search:
                     raise DeviceError("a constraint keeps a claim from having all devices")
                 continue
             self._taken.append((device_id, task.claim))
+            self._consume(device_id, device, -1)
             yield from self._combinations(task, choice, suitable[number + 1 :], count - 1)
+            self._consume(device_id, device, 1)
             self._taken.pop()
             for constraint in agreed:
                 constraint.remove()
@@ -416,7 +472,18 @@ class _Search:
                 return False
         elif device_id not in self._free or any(device_id == taken for taken, _ in self._taken):
             return False
-        return not device.repels(choice, self._rule_taints(device_id))
+        if device.repels(choice, self._rule_taints(device_id)):
+            return False
+        left = self._counters[PoolName(device_id.driver, device_id.pool)]
+        return all(
+            left.get((of, counter), 0) >= _amount(amount) for of, counter, amount in device.consumes
+        )
+
+    def _consume(self, device_id: DeviceId, device: Device, sign: int) -> None:
+        """Take what a device consumes of its pool's counters, or give it back."""
+        left = self._counters[PoolName(device_id.driver, device_id.pool)]
+        for of, counter, amount in device.consumes:
+            left[of, counter] += sign * _amount(amount)
 
     def _agree(
         self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device

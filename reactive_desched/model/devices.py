@@ -150,13 +150,17 @@ Attribute = bool | int | str | tuple[str, ...]
 """A value; a version is a tuple of its text, which makes it differ from any text."""
 
 
+Counters = tuple[tuple[str, str, str], ...]
+"""Amounts of counters: the set, the counter's name, and the quantity as text."""
+
+
 class Device(Struct, frozen=True, gc=False):
     """One device of a slice.
 
     `taint_times` says of each taint since when it stands, in seconds since the epoch, where that is
     known. `capacity` has quantities as texts. `scope` is its own where the slice leaves it to
-    devices. `takes_counters` says that it is a part of a larger one, `is_shared` that several
-    claims may have shares of it.
+    devices. `takes_counters` says that it is a part of a larger one, and `consumes` which counters
+    of its pool it takes. Several claims may have shares of one that `is_shared`.
     """
 
     name: str
@@ -167,6 +171,7 @@ class Device(Struct, frozen=True, gc=False):
     takes_counters: bool = False
     is_shared: bool = False
     taint_times: tuple[int | None, ...] = ()
+    consumes: Counters = ()
 
     def attribute(self, driver: str, name: str) -> Attribute | None:
         """Return an attribute by its full name: without a domain it is one of the driver's own."""
@@ -217,7 +222,8 @@ class PoolName(NamedTuple):
 class ResourceSlice(Struct, frozen=True, gc=False):
     """A part of a pool: the newest generation is in force, once all its slices are there.
 
-    `scope` is None where each device has its own.
+    `scope` is None where each device has its own. A slice with the `counters` of the pool has no
+    devices, and counts for every node.
     """
 
     name: str
@@ -228,6 +234,7 @@ class ResourceSlice(Struct, frozen=True, gc=False):
     slices_of_pool: int = 1
     scope: NodeScope | None = None
     devices: tuple[Device, ...] = ()
+    counters: Counters = ()
 
     @property
     def key(self) -> str:

@@ -257,6 +257,11 @@ def capacities(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
     return {qualified(to, name): each for name, each in value.items()}
 
 
+def counters(to: _Renaming, value: devices.Counters) -> devices.Counters:
+    """Replace the names of counters, and of their sets."""
+    return tuple((to.texts.text(of), to.texts.text(name), amount) for of, name, amount in value)
+
+
 def requests_of_claim(to: _Renaming, value: tuple[str, ...]) -> tuple[str, ...]:
     """Replace the names of requests, and of alternatives after them."""
     return tuple(qualified(to, each) for each in value)
@@ -671,6 +676,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "pool": pool_name,
         "scope": part,
         "devices": parts,
+        "counters": counters,
     },
     devices.NodeScope: {"node": text, "selector": part},
     devices.Device: {
@@ -680,6 +686,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "taints": parts,
         "taint_times": keep,
         "scope": part,
+        "consumes": counters,
     },
     pod_groups.GroupRule: {"quorum": keep, "is_basic": keep, "disruption": keep},
     pod_groups.KubernetesPodGroup: _POD_GROUP,

@@ -26,7 +26,7 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 OUR_NODES = ("a1", "a2", "b1", "b2")
 API = "resource.k8s.io/v1"
-CLASSES = ("gpu", "net", "any", "each", "ruled")
+CLASSES = ("gpu", "net", "any", "each", "ruled", "part")
 REFUSAL_LASTS_S = 12.0
 NOT_TRIED_S = 10.0  # without its claims a pod is not even tried, and has no condition
 NOT_YET = "not created yet"  # as the scheduler says of a claim that is still to be made
@@ -47,12 +47,22 @@ def plain(name: str, **more: Any) -> Object:  # any JSON value
     return {"name": name, **more}
 
 
+def part(name: str, size: int) -> Object:
+    """Return a part of a larger device, which takes so many Gi of its memory."""
+    counters = [{"counterSet": "whole", "counters": {"memory": {"value": f"{size}Gi"}}}]
+    return plain(name, attributes={"size": {"int": size}}, consumesCounters=counters)
+
+
 def exactly(of: str = "gpu", name: str = "r", **more: Any) -> Object:  # any JSON value
     return {"name": name, "exactly": {"deviceClassName": of, **more}}
 
 
 def where(expression: str) -> list[Object]:
     return [{"cel": {"expression": expression}}]
+
+
+def of_size(size: int) -> list[Object]:
+    return where(f'device.attributes["PARTS"].size == {size}')
 
 
 TOLERANT = [{"key": "maintenance", "operator": "Exists"}]
@@ -79,10 +89,15 @@ class Arena:
             "apiVersion": API,
             "kind": "ResourceSlice",
             "metadata": {
-                "name": f"{self.space}-{name}-{pool['generation']}",
+                "name": f"{self.space}-{name}-{pool['generation']}{'' if devices else '-counters'}",
                 "labels": {OWNER: self.space},
             },
-            "spec": {"driver": self.driver(driver), "pool": pool, "devices": devices, **spec},
+            "spec": {
+                "driver": self.driver(driver),
+                "pool": pool,
+                **({"devices": devices} if devices else {}),
+                **spec,
+            },
         }
 
     def slices(self) -> Iterator[Object]:
@@ -118,6 +133,12 @@ class Arena:
         yield self.slice("b2", new, nodeName=at("b2"), pool={"generation": 2})
         yield self.slice("net", [plain("n0")], "net", nodeSelector=near_a)
         yield self.slice("any", [plain("u0")], "any", allNodes=True)
+        for name, memory in (("a1", "80Gi"), ("a2", "80Gi"), ("b1", "40Gi")):
+            here: Object = {"pool": {"resourceSliceCount": 2}, "nodeName": at(name)}
+            counters = [{"name": "whole", "counters": {"memory": {"value": memory}}}]
+            parts = [part(f"p{number}", size) for number, size in enumerate((80, 40, 40, 20, 20))]
+            yield self.slice(f"part-{name}", [], "part", sharedCounters=counters, **here)
+            yield self.slice(f"part-{name}", parts, "part", **here)
         each = [plain("p0", nodeName=at("b1")), plain("p1", nodeSelector=near_a)]
         for name in ("a1", "b1"):
             yield self.slice(f"ruled-{name}", [plain("d0")], "ruled", nodeName=at(name))
@@ -147,7 +168,7 @@ class Arena:
     def spec(self, claim: Object) -> Object:
         """Return a claim's spec with the names of this arena."""
         text = json.dumps({"devices": claim})
-        text = text.replace("DRIVER", self.driver("gpu"))
+        text = text.replace("DRIVER", self.driver("gpu")).replace("PARTS", self.driver("part"))
         for name in CLASSES:
             text = text.replace(
                 f'"deviceClassName": "{name}"', f'"deviceClassName": "{self.space}-{name}"'
@@ -265,16 +286,18 @@ def arena(control_plane: ControlPlane) -> Iterator[Arena]:
             ours.add_nodes(name, **{ZONE: name[0]})
         kubectl.apply(*here.classes(), *here.slices(), here.rule())
         kubectl.apply(here.template("one", {"requests": [exactly()]}))
+        kubectl.apply(here.template("half", one(exactly("part", selectors=of_size(40)))))
         kubectl.apply(here.named_claim("shared", {"requests": [exactly()]}))
         kubectl.apply(
             here.pod("holder", "a1", own={"resourceClaimTemplateName": "one"}),
             here.pod("sharer", "a2", own={"resourceClaimName": "shared"}),
+            here.pod("part-holder", "a2", own={"resourceClaimTemplateName": "half"}),
         )
 
         def are_allocated() -> bool:
             claims = here.claims()
             held = [each for each in claims if each.get("status", {}).get("allocation")]
-            return len(held) == len(claims) == len(("holder", "sharer"))
+            return len(held) == len(claims) == len(("holder", "sharer", "part-holder"))
 
         wait_until(are_allocated, within_s=60, what="the residents have their devices")
         here.at_rest = len(here.claims())
@@ -354,6 +377,27 @@ BOUND = where(
             {"a1", "b1"},
             id="one that a rule closes, and that it tolerates",
         ),
+        pytest.param(
+            [one(exactly("part", selectors=of_size(80)))], {"a1"}, id="a device none of whose parts"
+        ),
+        pytest.param(
+            [one(exactly("part", selectors=of_size(40)))], {"a1", "a2", "b1"}, id="a half"
+        ),
+        pytest.param(
+            [one(exactly("part", selectors=of_size(40), count=2))], {"a1"}, id="two halves"
+        ),
+        pytest.param([one(exactly("part", count=3))], {"a1"}, id="three parts of any size"),
+        pytest.param(
+            [one(exactly("part", selectors=of_size(20), count=2))],
+            {"a1", "a2", "b1"},
+            id="two quarters",
+        ),
+        pytest.param(
+            [one(exactly("part", selectors=of_size(40))), one(exactly("part"))],
+            {"a1", "a2"},
+            id="parts for two claims",
+        ),
+        pytest.param([one(exactly("part", allocationMode="All"))], set(), id="all parts at once"),
         pytest.param([one(exactly()), one(exactly("any"))], {"a1", "a2", "b2"}, id="two claims"),
         pytest.param(
             [one(exactly()), one(exactly())], set(), id="two claims for what is there once"

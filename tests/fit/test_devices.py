@@ -43,6 +43,26 @@ def gpus(name: str, *found: Device, **more: Any) -> ResourceSlice:  # any field 
     return ResourceSlice(f"s-{name}", devices=found or (Device("g0"),), **fields)
 
 
+def part(name: str, size: int) -> Device:
+    """Return a part of a larger device, which takes so much of its memory."""
+    return Device(
+        name, {"size": size}, takes_counters=True, consumes=(("all", "mem", f"{size}Gi"),)
+    )
+
+
+def in_parts(name: str, memory: str, *more: Device) -> list[ResourceSlice]:
+    """Return the slices of a pool with a device that can be had as a whole or in two halves."""
+    parts = (part("whole", 80), part("half0", 40), part("half1", 40), *more)
+    counters = ResourceSlice(
+        f"c-{name}",
+        pool=PoolName("gpus", name),
+        slices_of_pool=2,
+        scope=NodeScope("elsewhere"),
+        counters=(("all", "mem", memory),),
+    )
+    return [gpus(name, *parts, slices_of_pool=2), counters]
+
+
 def asks(*requests: DeviceRequest, **more: Any) -> ResourceClaim:  # any field of a claim
     wanted = tuple(DeviceAlternatives(f"r{n}", (each,)) for n, each in enumerate(requests))
     return ResourceClaim("default", more.pop("name", "own"), requests=wanted, **more)
@@ -422,3 +442,54 @@ def test_a_label_by_which_a_node_has_the_devices_of_a_shared_claim_wakes_the_pod
 
     assert [hint.wake for hint in here.all_hints()] != []
     assert here.fitting(MOVER) == {"n3"}
+
+
+SIZES = {
+    size: DeviceRequest("gpu", (f"device.attributes['gpus'].size == {size}",)) for size in (80, 40)
+}
+
+
+def claims(*sizes: int) -> ResourceClaim:
+    return asks(
+        *(SIZES[size] for size in sizes), allocation=held("n1"), users=("mover",), pod="mover"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param((80,), {"n2"}, id="the whole, where nothing of it is taken"),
+        pytest.param((40,), {"n2", "n3"}, id="a half"),
+        pytest.param((40, 40), {"n2"}, id="two halves"),
+        pytest.param((80, 40), set(), id="more than there is"),
+    ],
+)
+def test_parts_of_a_device_take_its_counters(sizes: tuple[int, ...], expected: set[str]) -> None:
+    slices = [*in_parts("n2", "80Gi"), *in_parts("n3", "80Gi")]
+    other = asks(SIZES[40], name="other", allocation=held("n3", "half0"), users=("o",))
+
+    assert fitting(claims(*sizes), other, *slices) == expected
+
+
+def test_parts_that_are_given_up_are_free_again_and_those_of_other_nodes_count() -> None:
+    mine = asks(SIZES[80], allocation=held("n2", "whole"), users=(MOVER.uid,), pod=MOVER.uid)
+    other = asks(SIZES[40], name="other", allocation=held("n2", "half0"), users=("o",))
+
+    assert fitting(replace(mine), *in_parts("n2", "80Gi")) == {"n2"}
+    assert fitting(replace(mine), other, *in_parts("n2", "80Gi")) == set()
+    far = gpus("far", part("far", 40), pool=PoolName("gpus", "n2"), scope=NodeScope("n9"))
+    far = replace(far, slices_of_pool=3)
+    near = [replace(each, slices_of_pool=3) for each in in_parts("n2", "80Gi")]
+    taken = asks(SIZES[40], name="far", allocation=held("n2", "far"), users=("o",))
+    assert fitting(replace(mine), far, *near) == {"n2"}
+    assert fitting(replace(mine), far, taken, *near) == set()
+
+
+def test_a_pool_with_parts_of_counters_that_it_lacks_gives_none() -> None:
+    half = asks(SIZES[40], allocation=held("n1"), users=(MOVER.uid,), pod=MOVER.uid)
+    [devices, counters] = in_parts("n2", "80Gi")
+
+    assert fitting(half, devices, counters) == {"n2"}
+    assert fitting(half, replace(devices, slices_of_pool=1)) == set(), "no counters at all"
+    twice = replace(counters, counters=(*counters.counters, *counters.counters))
+    assert fitting(half, devices, twice) == set(), "a set that is there twice"

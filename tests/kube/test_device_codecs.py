@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+import pytest
+
+from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.devices import (
     Attribute,
@@ -183,6 +186,21 @@ def test_a_slice_has_its_devices_and_their_nodes() -> None:
     assert (each.scope, each.devices) == (None, found)
     without = read("resourceslices", spec={"driver": "d", "pool": pool, "allNodes": True})
     assert (without.scope, without.devices) == (NodeScope(all_nodes=True), ())
+
+
+def test_a_slice_has_the_counters_of_its_pool_and_a_part_those_that_it_takes() -> None:
+    amounts = {"memory": {"value": "40Gi"}, "slices": {"value": "3"}}
+    parts = [{"name": "g0", "consumesCounters": [{"counterSet": "c", "counters": amounts}]}]
+    taken = (("c", "memory", "40Gi"), ("c", "slices", "3"))
+
+    of_pool = read("resourceslices", spec={"sharedCounters": [{"name": "c", "counters": amounts}]})
+    [found] = read("resourceslices", spec={"devices": parts, "allNodes": True}).devices
+
+    assert (of_pool.counters, of_pool.devices) == (taken, ())
+    assert (found.takes_counters, found.consumes) == (True, taken)
+    amounts["slices"] = {"value": "many"}
+    with pytest.raises(Malformed):
+        read("resourceslices", spec={"devices": parts, "allNodes": True})
 
 
 def test_a_pod_names_its_claims() -> None:

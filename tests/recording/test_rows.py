@@ -206,7 +206,11 @@ SLICE = ResourceSlice(
     "s",
     pool=PoolName("d", "p"),
     scope=NodeScope("n1"),
-    devices=(Device("g0", ATTRIBUTES, {"memory": "1Gi"}, (Taint("a", "NoSchedule"),)),),
+    devices=(
+        Device("g0", ATTRIBUTES, {"memory": "1Gi"}, (Taint("a", "NoSchedule"),)),
+        Device("g1", takes_counters=True, consumes=(("set", "memory", "1Gi"),)),
+    ),
+    counters=(("set", "memory", "2Gi"),),
 )
 
 

@@ -7,17 +7,18 @@ from msgspec import field
 
 from reactive_desched.model.devices import (
     Attribute,
+    Counters,
     Device,
     NodeScope,
     PoolName,
     ResourceSlice,
 )
 from reactive_desched.model.node_affinity import NodeSelector
+from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.taints import Taint
 from reactive_desched.state.kinds.interning import InternTables, parse_resource_version
 from reactive_desched.state.kinds.kind import (
     Metadata,
-    Presence,
     Purpose,
     Timestamp,
     WatchedKind,
@@ -51,6 +52,14 @@ class WireTaint(WireStruct, frozen=True, gc=False):
     time_added: Timestamp | None = None
 
 
+class WireCounterSet(WireStruct, frozen=True, gc=False):
+    """The counters of a set: those of a pool, or those that a device takes."""
+
+    name: str = ""
+    counter_set: str = ""
+    counters: Mapping[str, WireCapacity] = {}
+
+
 class WireDevice(WireStruct, frozen=True, gc=False):
     """A device of a slice."""
 
@@ -61,7 +70,7 @@ class WireDevice(WireStruct, frozen=True, gc=False):
     node_name: str | None = None
     all_nodes: bool | None = None
     node_selector: NodeSelector | None = None
-    consumes_counters: tuple[Presence, ...] = ()
+    consumes_counters: tuple[WireCounterSet, ...] = ()
     allow_multiple_allocations: bool | None = None
 
 
@@ -83,6 +92,7 @@ class SliceSpec(WireStruct, frozen=True, gc=False):
     node_selector: NodeSelector | None = None
     per_device_node_selection: bool | None = None
     devices: tuple[WireDevice, ...] | None = ()
+    shared_counters: tuple[WireCounterSet, ...] | None = ()
 
 
 class WireResourceSlice(WireStruct, frozen=True, gc=False):
@@ -107,6 +117,7 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             slices_of_pool=spec.pool.resource_slice_count,
             scope=None if spec.per_device_node_selection else _scope(spec),
             devices=tuple(map(device, spec.devices or ())),
+            counters=counters(spec.shared_counters or ()),
         )
 
     def device(wire: WireDevice) -> Device:
@@ -124,7 +135,16 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             takes_counters=bool(wire.consumes_counters),
             is_shared=bool(wire.allow_multiple_allocations),
             taint_times=_taint_times(wire.taints),
+            consumes=counters(wire.consumes_counters),
         )
+
+    def counters(sets: tuple[WireCounterSet, ...]) -> Counters:
+        found = []
+        for each in sets:
+            for name, counter in each.counters.items():
+                parse_quantity(amount := str(counter.value))  # one that is none is malformed
+                found.append((text(each.name or each.counter_set), text(name), text(amount)))
+        return tuple(found)
 
     def value_of(wire: WireAttribute) -> Attribute | None:
         if wire.bool_value is not None:
