@@ -14,7 +14,6 @@ from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
 from reactive_desched.model.consolidation import (
     ALL_NODES,
     EMPTY,
-    EMPTYING,
     PLANNED,
     consolidation_of,
 )
@@ -159,7 +158,7 @@ def nodes_to_open(controller: Controller) -> Iterator[Node]:
     view = controller.view
     infos = map(view.node_info, view.index(ConsolidatedNodes).names)
     if controller.sets_to_begin() or any(
-        info is not None and info.node is not None and consolidation_of(info.node) == EMPTYING
+        info is not None and info.node is not None and consolidation_of(info.node) != EMPTY
         for info in infos
     ):
         return

@@ -22,7 +22,7 @@ from reactive_desched.draining.emptiable_nodes import (
     node_takes_pods,
 )
 from reactive_desched.draining.node_emptying import NodeEmptyingPlugin
-from reactive_desched.model.consolidation import consolidation_of
+from reactive_desched.model.consolidation import EMPTY, consolidation_of
 from reactive_desched.model.objects import Node
 from reactive_desched.model.resources import is_scalar
 from reactive_desched.model.subjects import NodeSubject
@@ -143,7 +143,7 @@ class KeepNodesFreePlugin(NodeEmptyingPlugin[KeepNodesFreeArgs]):
     def nodes_to_open(self, cluster: Cluster) -> Iterable[Node]:
         """Return the nodes with the taint beyond those that are wanted, or of another pool."""
         _, others = self._kept_and_others(cluster)
-        return [node for node in others if consolidation_of(node) is not None]
+        return [node for node in others if consolidation_of(node) == EMPTY]
 
     def message(self, node: str, pods: int) -> str:
         """Say why the pods of a node leave."""
