@@ -394,7 +394,7 @@ BOUND = where(
         ),
         pytest.param(
             [one(exactly("part", selectors=of_size(40))), one(exactly("part"))],
-            {"a1", "a2"},
+            {"a1"},
             id="parts for two claims",
         ),
         pytest.param([one(exactly("part", allocationMode="All"))], set(), id="all parts at once"),

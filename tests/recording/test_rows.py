@@ -45,6 +45,12 @@ from reactive_desched.model.outcomes import (
     PodFound,
     PodNotFound,
 )
+from reactive_desched.model.pod_groups import (
+    GroupRule,
+    KubernetesPodGroup,
+    KubernetesWorkload,
+    VolcanoPodGroup,
+)
 from reactive_desched.model.taints import Taint
 from reactive_desched.model.usage import NodeUsage
 from reactive_desched.recording import rows
@@ -224,6 +230,15 @@ SLICE = ResourceSlice(
         ("resourceslices", SLICE),
         ("devicetaintrules", DeviceTaintRule("r", taint=Taint("a", "NoSchedule"), pool="p")),
         ("deviceclasses", DeviceClass("gpu", selectors=("true",))),
+        ("podgroups.scheduling.volcano.sh", VolcanoPodGroup("a", "g", rule=GroupRule(3))),
+        (
+            "podgroups.scheduling.k8s.io",
+            KubernetesPodGroup("a", "g", rule=GroupRule(None, True, "All")),
+        ),
+        (
+            "workloads.scheduling.k8s.io",
+            KubernetesWorkload("a", "w", groups=(("g", GroupRule(3)), ("h", GroupRule()))),
+        ),
     ],
 )
 def test_an_object_is_read_as_it_was_written(resource: str, obj: ClusterObject) -> None:
