@@ -117,7 +117,7 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             slices_of_pool=spec.pool.resource_slice_count,
             scope=None if spec.per_device_node_selection else _scope(spec),
             devices=tuple(map(device, spec.devices or ())),
-            counters=counters(spec.shared_counters or ()),
+            counters=_counters(spec.shared_counters or (), text),
         )
 
     def device(wire: WireDevice) -> Device:
@@ -135,16 +135,8 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
             takes_counters=bool(wire.consumes_counters),
             is_shared=bool(wire.allow_multiple_allocations),
             taint_times=_taint_times(wire.taints),
-            consumes=counters(wire.consumes_counters),
+            consumes=_counters(wire.consumes_counters, text),
         )
-
-    def counters(sets: tuple[WireCounterSet, ...]) -> Counters:
-        found = []
-        for each in sets:
-            for name, counter in each.counters.items():
-                parse_quantity(amount := str(counter.value))  # one that is none is malformed
-                found.append((text(each.name or each.counter_set), text(name), text(amount)))
-        return tuple(found)
 
     def value_of(wire: WireAttribute) -> Attribute | None:
         if wire.bool_value is not None:
@@ -156,6 +148,16 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
         return None if wire.string is None else text(wire.string)
 
     return read
+
+
+def _counters(sets: tuple[WireCounterSet, ...], text: Callable[[str], str]) -> Counters:
+    """Return the amounts of counters; raises QuantityError for one that is no quantity."""
+    found = []
+    for each in sets:
+        for name, counter in each.counters.items():
+            parse_quantity(amount := str(counter.value))
+            found.append((text(each.name or each.counter_set), text(name), text(amount)))
+    return tuple(found)
 
 
 def _taint_times(taints: tuple[WireTaint, ...]) -> tuple[int | None, ...]:
