@@ -19,6 +19,12 @@ CONNECTIONS := $(addprefix tests/,primitives/test_client_tls.py primitives/test_
   sinks/test_webhook_sink_proxy.py sinks/test_webhook_sink_trust.py usage/test_prometheus.py usage/test_prometheus_proxy.py \
   web/test_access.py cli/test_status.py)
 QUICK := $(addprefix tests/,api controller eviction fit gate model plugins primitives state sweep telemetry)
+STORIES := $(addprefix tests/,replay/test_clock_steps.py replay/test_damaged.py replay/test_job_stories.py \
+  replay/test_stories.py plan/test_at_property.py plan/test_equals_run.py recording/test_folding.py \
+  recording/test_set_clock.py policy_diff/test_fidelity.py safety/test_order_of_followers.py \
+  safety/test_safety_properties.py flow/test_consolidation_rests.py flow/test_making_room_rests.py \
+  flow/test_migration_histories.py flow/test_migration_kills.py flow/test_no_loops.py flow/test_safety.py \
+  flow/test_ten_hours.py draining/test_emptying_against_solver.py draining/test_making_room_against_solver.py)
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 
 .DEFAULT_GOAL := help
@@ -57,14 +63,15 @@ lint: $(STAMP) ## format, lint, types, layers
 check: lint ## lint, and the unit tests of what decides (under 90 s on two quiet cores)
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
-test: $(STAMP) ## everything that needs nothing but Python (five and a half minutes on two quiet cores)
-	$(BIN)/pytest -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release
+test: $(STAMP) ## all that needs nothing but Python and is no story (some three minutes on two quiet cores)
+	$(BIN)/pytest -n 6 --dist worksteal --durations 10 tests --ignore tests/e2e --ignore tests/release $(addprefix --ignore ,$(STORIES))
 
 test-deep: $(STAMP) ## the property tests with EXAMPLES=500 examples each, other ones in each run
 	TIER=deep $(BIN)/pytest -q -n 2 -m hypothesis tests --ignore tests/e2e --ignore tests/release --timeout 3000
 
-simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, check what must hold, and replay each
+simulate: $(STAMP) ## play SEEDS=200 stories of a cluster in trouble, from seed FIRST=0, check what must hold, and replay each; then the tests that play stories
 	$(BIN)/python -m tests.safety --first $(FIRST) --seeds $(SEEDS)
+	$(BIN)/pytest -q -n 2 --dist worksteal $(STORIES)
 
 real-tools: $(STAMP) ## build the control plane, KWOK, Alertmanager and a collector, fetch Kafka and Prometheus, into a cache folder; install Chromium
 	$(BIN)/python tools/real/build.py

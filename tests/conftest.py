@@ -47,6 +47,9 @@ SYNTAX_TREES = "syntax_trees: reads the package's code; a worker parses it for a
 EXECUTED = "executed: the programs of a system test are new interpreters, not forked ones"
 _Phase = Literal["setup", "call", "teardown"]
 
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Instead of 700: tests build many small clusters, and looking through them took a twentieth."""
+
 SLOW_S = 0.5
 """From here on the start or the end of a test is worth a line among the slowest."""
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
@@ -83,6 +86,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 100)
         gc.enable()
 
 
