@@ -116,9 +116,10 @@ def sig_descheduler() -> Path:
 
 @pytest.fixture(scope="session")
 def koord_descheduler() -> Path:
-    """The binary of koordinator's descheduler; without it, as above."""
-    found = json.loads(where_they_are())["koord-descheduler"]
-    return Path(found or do_without(["koordinator's descheduler"]))
+    """The binary of koordinator's descheduler, where there is one: it takes minutes to build."""
+    if not (found := os.environ.get("KOORD_DESCHEDULER_BIN")):
+        pytest.skip("set KOORD_DESCHEDULER_BIN to a binary of koordinator's descheduler")
+    return Path(found)
 
 
 @pytest.fixture(scope="session")

@@ -124,16 +124,11 @@ DESCHEDULER = Module(
     "sigs.k8s.io/descheduler",
     _packages("sigs.k8s.io/descheduler/cmd/", "descheduler"),
 )
-KOORD_DESCHEDULER = Module(
-    "koord-descheduler",
-    "github.com/koordinator-sh/koordinator",
-    _packages("github.com/koordinator-sh/koordinator/cmd/", "koord-descheduler"),
-)
-# A main of ours, of the versions that the one above has, so that Go compiles them once.
+# A main of ours.
 OPERATOR = Module("operator", "sigs.k8s.io/controller-runtime", {"operator": "."})
 # A main of ours: the one upstream is not published as a module.
 OTELCOL = Module("otelcol", "go.opentelemetry.io/collector/otelcol", {"otelcol": "."})
-SINGLES = (HELM, ALERTMANAGER, OTELCOL, DESCHEDULER, KOORD_DESCHEDULER, OPERATOR)
+SINGLES = (HELM, ALERTMANAGER, OTELCOL, DESCHEDULER, OPERATOR)
 
 
 def cache_key(modules: Iterable[Module] = MODULES) -> str:
