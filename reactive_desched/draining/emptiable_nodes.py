@@ -39,12 +39,13 @@ class EmptyingRules(Struct, frozen=True):
     """The arguments, as far as they are about nodes: see `ConsolidateNodesArgs`.
 
     `takes_pod` says whether they let a pod leave, and `selects` whether a node may be emptied;
-    `price` is what an empty node is worth, in any unit. With `removes` nodes are emptied to be
+    `price` is what an empty node is worth, in any unit; one of which it says None is worth as much
+    as the others on average. With `removes` nodes are emptied to be
     removed: those that an annotation keeps are left alone.
     """
 
     takes_pod: Callable[[Pod], bool]
-    price: Callable[[Node], float]
+    price: Callable[[Node], float | None]
     selects: Callable[[Node], bool]
     headroom: Mapping[str, float]
     min_nodes: Mapping[str, int]
@@ -81,6 +82,7 @@ class EmptiableNodes:
         self._number_of = number_of
         self._standing = 0
         self._cheapest: list[tuple[bool, float, int, _Standing]] = []
+        self._unpriced: list[tuple[Node, int, float]] = []
         self._used: Counter[str] = Counter()
         self._has: Counter[str] = Counter()
         self._by_label: Counter[tuple[str, str]] = Counter()
@@ -98,6 +100,10 @@ class EmptiableNodes:
             number = self._number_of(name)
             if found is not None and number is not None:
                 self._count(*found, number)
+            yield
+        usual = self._price / self._standing if self._standing else 1.0
+        for node, number, cost in self._unpriced:
+            self._rank(node, number, cost, usual)
             yield
 
     @property
@@ -187,16 +193,24 @@ class EmptiableNodes:
             self._takers.append(number)
         price = self._rules.price(node)
         cost = sum(move_cost(pod) for pod in pods if not self._view.is_leaving(pod))
-        self._price += price
-        self._cost += cost
         for resource in self._rules.headroom:
             self._has[resource] += node.allocatable.get(resource, 0)
             self._used[resource] += sum(pod.spec.requests.get(resource, 0) for pod in pods)
         for label in self._rules.min_nodes:
             self._by_label[label, node.labels.get(label, "")] += 1
-        each = _Standing(node, number, cost, price)
+        if price is None:
+            self._unpriced.append((node, number, cost))
+        else:
+            self._rank(node, number, cost, price)
+
+    def _rank(self, node: Node, number: int, cost: float, price: float) -> None:
+        """Place a node among those that may be emptied, by what its pods cost for its price."""
+        self._price += price
+        self._cost += cost
         self._standing += 1
-        heappush(self._cheapest, (state != EMPTYING, cost / price, number, each))
+        waits = node.name not in self.begun
+        each = _Standing(node, number, cost, price)
+        heappush(self._cheapest, (waits, cost / price, number, each))
 
     def _is_selected(self, node: Node) -> bool:
         """Say whether a node may be emptied by what is said of the node itself."""

@@ -1,6 +1,7 @@
 """The pods of a node fit on others, so that it can be emptied and removed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final
 
 from pydantic import Field, field_validator
@@ -28,6 +29,7 @@ from reactive_desched.model.objects import ZONE_LABEL, Node
 from reactive_desched.text.counts import format_count
 
 _ALL: Final = 100
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 DEFAULT_HEADROOM: Final = {"cpu": 10.0, "memory": 10.0}
 
 
@@ -78,8 +80,14 @@ class ConsolidateNodesArgs(ScopedArgs):
     )
     price_label: str = Field(
         default="",
-        description="A label of nodes whose value is what the node costs, a number in any unit. "
-        "A node without it costs as much as one of the mean size; so do all when left out.",
+        description="A label of nodes whose value is what the node costs, a number in any unit. A "
+        "node of which that is not known costs as much as the others do on average. Without it, "
+        "and without `prices`, all cost the same.",
+    )
+    prices: Mapping[str, float] = Field(
+        default={},
+        description="What a node costs by the value of its `priceLabel`, such as `m5.large: 0.096`,"
+        f" and of `{INSTANCE_TYPE_LABEL}` without that.",
     )
 
     @field_validator("price_label")
@@ -88,6 +96,12 @@ class ConsolidateNodesArgs(ScopedArgs):
         if written and (wrong := label_key_error(written)) is not None:
             hint = "write the key of the label alone, such as example.com/price"
             raise field_error(wrong, hint, rule=Rule.LABEL_SELECTOR)
+        return written
+
+    @field_validator("prices")
+    @classmethod
+    def _validate_prices(cls, written: Mapping[str, float]) -> Mapping[str, float]:
+        raise_field_errors(_wrong_prices(written))
         return written
 
     @field_validator("headroom")
@@ -110,13 +124,16 @@ class ConsolidateNodesArgs(ScopedArgs):
         """Yield the nodes that may be emptied."""
         yield NodeBand(empties_any=True, nodes=self.node_selector)
 
-    def price_of(self, node: Node) -> float:
-        """Return what a node costs by its label; 1 where that says nothing."""
+    def price_of(self, node: Node) -> float | None:
+        """Return what a node costs by its label, None where that says nothing."""
+        value = node.labels.get(self.price_label or INSTANCE_TYPE_LABEL, "")
+        if self.prices:
+            return self.prices.get(value)
         try:
-            price = float(node.labels.get(self.price_label, ""))
+            price = float(value)
         except ValueError:
-            return 1.0
-        return price if 0 < price < float("inf") else 1.0
+            return None
+        return price if self.price_label and 0 < price < inf else None
 
     def selects(self, node: Node) -> bool:
         """Say whether a node is one of those that may be emptied."""
@@ -168,6 +185,15 @@ class ConsolidateNodesPlugin(NodeEmptyingPlugin[ConsolidateNodesArgs]):
             f"the pods of {node} have no places beside the others that move, or headroom or "
             "minNodes keep it"
         )
+
+
+def _wrong_prices(written: Mapping[str, float]) -> Iterator[FieldError]:
+    """Yield an error for each price that is none."""
+    for value, price in written.items():
+        if price <= 0:
+            message = f"must be a number above 0, not {price:g}"
+            hint = "leave out a price that is not known: the average of the others counts then"
+            yield FieldError(message, hint, (value,), rule=Rule.OUT_OF_BOUNDS)
 
 
 def _wrong_headroom(written: Percentages) -> Iterator[FieldError]:

@@ -183,6 +183,33 @@ def test_a_dearer_node_is_emptied_before_a_cheaper_one() -> None:
     assert found(consolidate(), *nodes, *pods) == ["a"]
 
 
+def test_a_price_is_looked_up_by_the_instance_type_or_another_label() -> None:
+    nodes = [
+        small("n1", labels={"node.kubernetes.io/instance-type": "cheap", "pool": "dear"}),
+        small("n2", labels={"node.kubernetes.io/instance-type": "dear", "pool": "cheap"}),
+    ]
+    pods = [web("a", "n1"), web("b", "n2")]
+    prices = {"cheap": 0.096, "dear": 0.192}
+
+    assert found(consolidate(prices=prices), *nodes, *pods) == ["b"]
+    assert found(consolidate(prices=prices, priceLabel="pool"), *nodes, *pods) == ["a"]
+
+
+def test_a_node_whose_price_is_not_known_costs_as_much_as_the_others_on_average() -> None:
+    """One of three nodes may be emptied: n1, of which no price is known, is worth 0.2."""
+    nodes = [
+        small("n1"),
+        small("n2", labels={"price": "0.3"}),
+        small("n3", labels={"price": "0.1"}),
+    ]
+    one_each = [web("a", "n1"), web("b", "n2"), web("c", "n3")]
+    two_stay = {"priceLabel": "price", "minNodes": [{"label": "pool", "nodes": 2}]}
+    no_dear = {"matchExpressions": [{"key": "price", "operator": "NotIn", "values": ["0.3"]}]}
+
+    assert found(consolidate(**two_stay), *nodes, *one_each) == ["b"]
+    assert found(consolidate(**two_stay, nodeSelector=no_dear), *nodes, *one_each) == ["a"]
+
+
 def test_moves_that_cost_more_than_the_node_saves_are_left() -> None:
     many = [web(f"a{i}", "n1", "100m") for i in range(9)]
     nodes = [small("n1", labels={"price": "1"}), small("n2", labels={"price": "100"})]

@@ -104,6 +104,7 @@ def policy(plugin: str, args: str) -> str:
             "{minNodes: [{label: 'zone=a'}], priceLabel: 'price: 3'}",
             id="no label key",
         ),
+        pytest.param("ConsolidateNodes", "{prices: {m5.large: 0, a: -1}}", id="no price"),
     ],
 )
 def test_an_argument_that_means_nothing_is_named(plugin: str, args: str, golden: Golden) -> None:
