@@ -145,6 +145,7 @@ FOUND_BY = {
     "open intents": 2,
     "findings before sending": 9,
     "marks of sets": 10,
+    "pods of sets that are kept": 41,
     "end of emptied nodes": 10,
 }
 """A seed whose story shows that a rule is switched off."""
@@ -213,6 +214,9 @@ HELD_BY = {
     "end of rooms": (
         "flow/test_making_room.py"
         "::test_a_pod_that_is_not_bound_in_its_room_is_nominated_no_more_and_rests"
+    ),
+    "places of sets": (
+        "flow/test_consolidation.py::test_a_set_without_places_is_given_up_and_its_node_rests"
     ),
     "suspend": (
         "controller/test_controller_suspend.py"
