@@ -146,7 +146,8 @@ async def test_a_server_whose_watches_all_expire_is_listed_ever_more_seldom(
             await wait_until(lambda: api.open_watches == 1, within_s=1000)
             await mirror.clock.sleep(lives_s)
             api.send_raw(EXPIRED)
-            await wait_until(lambda: api.open_watches == 0, within_s=1000)
+            while api.open_watches:  # the next may be open within a millisecond
+                await anyio.lowlevel.checkpoint()
 
     async with mirror.running(), anyio.create_task_group() as beside:
         beside.start_soon(expire)
