@@ -16,6 +16,7 @@ from reactive_desched.draining.emptying import Movable, Moves, Places
 from reactive_desched.primitives.bits import of_slots, slots_in
 
 PodT = TypeVar("PodT", bound=Movable)
+FoundT = TypeVar("FoundT")
 PodT_contra = TypeVar("PodT_contra", bound=Movable, contravariant=True)
 
 MAX_LOOKS: Final = 2_000
@@ -143,19 +144,26 @@ def find_rooms(
     spent = 0
     for number in range(MAX_WAYS if len(pods) > 1 else 1):
         finder.go(Way(number))
-        steps = _one_after_the_other(pods, needed, finder)
-        try:
-            while True:
-                next(steps)
-                spent += 1
-                yield
-        except StopIteration as end:
-            found: tuple[Room[PodT], ...] = end.value
-        finally:
-            steps.close()
+        found, steps = yield from _counted(_one_after_the_other(pods, needed, finder))
+        spent += steps
         if found or spent >= MAX_STEPS:
             return found
     return ()
+
+
+def _counted(steps: Generator[None, None, FoundT]) -> Generator[None, None, tuple[FoundT, int]]:
+    """Go through the steps; return what they find, and how many there were."""
+    count = 0
+    try:
+        while True:
+            next(steps)
+            count += 1
+            yield
+    except StopIteration as end:
+        found: FoundT = end.value
+        return found, count
+    finally:
+        steps.close()
 
 
 def _one_after_the_other(
@@ -209,14 +217,10 @@ def find_room(
         else:
             steps = search.attempt(tried, tried.chosen)
         try:
-            while True:
-                next(steps)
-                spent += 1
-                yield
-        except StopIteration as end:
-            found = end.value
+            found, looked = yield from _counted(steps)
         finally:
             search.take_back()
+        spent += looked
         yield
         if isinstance(found, Room):
             return found

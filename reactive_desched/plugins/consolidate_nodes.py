@@ -126,14 +126,13 @@ class ConsolidateNodesArgs(ScopedArgs):
 
     def price_of(self, node: Node) -> float | None:
         """Return what a node costs by its label, None where that says nothing."""
-        value = node.labels.get(self.price_label or INSTANCE_TYPE_LABEL, "")
         if self.prices:
-            return self.prices.get(value)
+            return self.prices.get(node.labels.get(self.price_label or INSTANCE_TYPE_LABEL, ""))
         try:
-            price = float(value)
+            price = float(node.labels.get(self.price_label, ""))
         except ValueError:
             return None
-        return price if self.price_label and 0 < price < inf else None
+        return price if 0 < price < inf else None
 
     def selects(self, node: Node) -> bool:
         """Say whether a node is one of those that may be emptied."""

@@ -3,6 +3,7 @@
 Five API groups have such objects. A kind is watched while pods of its gangs are there.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 
 from msgspec import Meta
@@ -122,6 +123,8 @@ def _quorum(count: int) -> int | None:
 
 
 PodGroupT = TypeVar("PodGroupT", bound=PodGroup)
+RecordT = TypeVar("RecordT", bound=PodGroup | KubernetesWorkload)
+WireT = TypeVar("WireT", WireKubernetesPodGroup, WirePodGroup, WireGangWorkload)
 
 
 def _group(record: type[PodGroupT], metadata: Metadata, rule: GroupRule) -> PodGroupT:
@@ -158,18 +161,8 @@ def _kubernetes(
         rule = _rule(spec.scheduling_policy, _disruption(spec.disruption_mode))
         return _group(record, wire.metadata, rule)
 
-    return WatchedKind(
-        kind="PodGroup",
-        resource=resource,
-        api_version=f"scheduling.k8s.io/{version}",
-        namespaced=True,
-        record=record,
-        wire=WireKubernetesPodGroup,
-        make_reader=lambda _: read,
-        purpose=Purpose.GANGS,
-        read_for=_READ_FOR,
-        if_forbidden=_WITHOUT,
-    )
+    api_version = f"scheduling.k8s.io/{version}"
+    return _kind("PodGroup", resource, api_version, record, WireKubernetesPodGroup, read)
 
 
 def _other(
@@ -178,13 +171,24 @@ def _other(
     def read(wire: WirePodGroup) -> PodGroupT:
         return _group(record, wire.metadata, GroupRule(_quorum(wire.spec.min_member)))
 
+    return _kind("PodGroup", f"podgroups.{group}", f"{group}/{version}", record, WirePodGroup, read)
+
+
+def _kind(
+    kind: str,
+    resource: str,
+    api_version: str,
+    record: type[RecordT],
+    wire: type[WireT],
+    read: Callable[[WireT], RecordT],
+) -> WatchedKind[WireT, RecordT]:
     return WatchedKind(
-        kind="PodGroup",
-        resource=f"podgroups.{group}",
-        api_version=f"{group}/{version}",
+        kind=kind,
+        resource=resource,
+        api_version=api_version,
         namespaced=True,
         record=record,
-        wire=WirePodGroup,
+        wire=wire,
         make_reader=lambda _: read,
         purpose=Purpose.GANGS,
         read_for=_READ_FOR,
@@ -195,17 +199,13 @@ def _other(
 POD_GROUP_KINDS: Final[tuple[WatchedKind[Any, Any], ...]] = (  # each has JSON of its own
     _kubernetes(KubernetesPodGroup, "podgroups.scheduling.k8s.io", "v1alpha2"),
     _kubernetes(KubernetesBetaPodGroup, "podgroups.v1beta1.scheduling.k8s.io", "v1beta1"),
-    WatchedKind(
-        kind="Workload",
-        resource="workloads.scheduling.k8s.io",
-        api_version="scheduling.k8s.io/v1alpha1",
-        namespaced=True,
-        record=KubernetesWorkload,
-        wire=WireGangWorkload,
-        make_reader=lambda _: _read_workload,
-        purpose=Purpose.GANGS,
-        read_for=_READ_FOR,
-        if_forbidden=_WITHOUT,
+    _kind(
+        "Workload",
+        "workloads.scheduling.k8s.io",
+        "scheduling.k8s.io/v1alpha1",
+        KubernetesWorkload,
+        WireGangWorkload,
+        _read_workload,
     ),
     _other(CoschedulingPodGroup, "scheduling.x-k8s.io", "v1alpha1"),
     _other(KoordinatorPodGroup, "scheduling.sigs.k8s.io", "v1alpha1"),
