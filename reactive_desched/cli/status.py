@@ -17,6 +17,7 @@ from reactive_desched.cli.pending import (
     headline,
 )
 from reactive_desched.model.modes import mode_text
+from reactive_desched.model.moves import end_with_node
 from reactive_desched.text.ages import age_of, format_age, format_span, time_until
 from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
@@ -404,7 +405,7 @@ def _became(each: Answer) -> str:
         return "replacement awaited" if each.get("awaitsReplacement") else "leaves, not replaced"
     text = follow_up.get("summary") or str(follow_up["result"])
     if node := follow_up.get("node"):
-        text += f" to {node}"
+        text = end_with_node(str(follow_up["result"]), text, str(node))
     if (ready_s := follow_up.get("readySeconds")) is not None:
         text += f", Ready after {ready_s:.1f} s"
     return f"{text}; it did not help" if follow_up.get("isFutile") else text
