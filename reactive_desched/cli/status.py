@@ -281,7 +281,7 @@ class StatusScreen:
                 format_span(timedelta(seconds=each["lagSeconds"])),
                 str(each["deadLetters"]),
                 str(each["lost"]),
-                each["error"] or "ok",
+                _sink_state(each),
             )
             for each in answer["sinks"]
         ]
@@ -394,6 +394,11 @@ def _move_state(each: Answer) -> str:
         return "no replacement yet" if each.get("awaitsReplacement") else "leaves, not replaced"
     where = "Ready" if each.get("ready") else "not Ready yet"
     return f"{each['replacement']} is {where}" if each.get("toNode") else "replacement is Pending"
+
+
+def _sink_state(each: Answer) -> str:
+    rejection = each.get("lastRejection")
+    return each["error"] or (f"ok; last dead letter: {rejection}" if rejection else "ok")
 
 
 def _became(each: Answer) -> str:

@@ -283,6 +283,14 @@ def test_where_a_replacement_is_stands_in_the_words_for_how_the_move_ended(
     assert [line for line in screen(answer) if line.rstrip().endswith(f"evicted  {said}")]
 
 
+def test_why_the_newest_dead_letter_is_one_stands_beside_its_sink() -> None:
+    answer = busy()
+    answer["sinks"][0] |= {"error": "", "lastRejection": "too large"}
+    assert any(line.endswith("  ok; last dead letter: too large") for line in screen(answer))
+    answer["sinks"][0]["lastRejection"] = ""
+    assert any(line.endswith("  ok") for line in screen(answer))
+
+
 def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None:
     text = "\n".join(screen(busy()))
     for wanted in (
