@@ -173,7 +173,7 @@ class Store:
         return self._write(resource, current, change(clone(current)), subresource, dry_run=False)
 
     def replace_status(self, resource: str, namespace: str, name: str, status: Obj) -> Obj:
-        """Write a status in place of the one that there is; nobody may alter it from then on.
+        """Write a status in place of the one that there is; it must not be altered afterwards.
 
         Nothing is copied, as `modify` does: an object of thousands of parts takes a while.
         """

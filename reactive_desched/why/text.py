@@ -126,7 +126,7 @@ class _Text:
         first = answer if answer["state"] == "waits" else rejections[0]
         texts = []
         if answer["paused"]:
-            texts.append("after what holds all evictions has ended")
+            texts.append("once evictions go on")
         times = [each["until"] for each in answer["plugins"] if each.get("until")]
         is_least = any(each.get("isLeast") for each in answer["plugins"])
         if until := min(times, default=rejections[0].get("until")):
