@@ -23,23 +23,26 @@ StatusChange = tuple[float, str]
 """When a condition got a status, in monotonic seconds, and the status."""
 
 
-def stands_since(changes: Sequence[StatusChange], status: str, lapse_s: float) -> float | None:
-    """Return since when a condition has had a status; None where it has another now.
+def stood_s(
+    changes: Sequence[StatusChange], status: str, lapse_s: float, now: float
+) -> float | None:
+    """Return for how long a condition has had a status; None where it has another now.
 
     `changes` are in order. Times with another status of `lapse_s` at most, from its end to its
-    begin, do not interrupt it.
+    begin, do not interrupt it, and do not count: a condition that is hardly ever there does not
+    stand.
     """
     if not changes or changes[-1][1] != status:
         return None
-    since = changes[-1][0]
-    lapse_ends = since
-    for begins, had in reversed(changes[:-1]):
-        if had != status:
-            if lapse_ends - begins > lapse_s:
-                break
-        else:
-            since = lapse_ends = begins
-    return since
+    stood, ends, lapse_ends = 0.0, now, now
+    for begins, had in reversed(changes):
+        if had == status:
+            stood += ends - begins
+            lapse_ends = begins
+        elif lapse_ends - begins > lapse_s:
+            break
+        ends = begins
+    return stood
 
 
 def with_change(

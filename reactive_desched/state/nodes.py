@@ -20,7 +20,7 @@ from reactive_desched.model.labels import Selector
 from reactive_desched.model.node_conditions import (
     MAX_CONDITIONS,
     StatusChange,
-    stands_since,
+    stood_s,
     with_change,
 )
 from reactive_desched.model.objects import Node, Pod, PodKey
@@ -250,12 +250,11 @@ class NodeChangeTimes:
     def condition_s(self, node: str, kind: str, status: str, lapse_s: float) -> float | None:
         """Return for how long a condition of a node has had a status; None where it has it not.
 
-        Times of `lapse_s` at most with another status do not interrupt it.
+        Times of `lapse_s` at most with another status do not interrupt it, and do not count.
         """
         if (times := self._nodes.get(node)) is None:
             return None
-        since = stands_since(times.conditions.get(kind, ()), status, lapse_s)
-        return None if since is None else self._clock() - since
+        return stood_s(times.conditions.get(kind, ()), status, lapse_s, self._clock())
 
     def label_s(self, node: str, key: str) -> float:
         """Return for how long a label of a node has been as it is, or has been absent.

@@ -147,7 +147,7 @@ def test_a_process_that_follows_takes_over_since_when_a_condition_stands() -> No
     follows.standing.restore(sick, times)
     recovered.standing.restore(well, times)
 
-    assert follows.standing.condition_s("n1", "KernelDeadlock", "True", 5) == 35
+    assert follows.standing.condition_s("n1", "KernelDeadlock", "True", 5) == 30
     assert follows.standing.condition_s("n1", "KernelDeadlock", "True", 4) == 15
     assert recovered.standing.condition_s("n1", "KernelDeadlock", "False", 5) == 0
 
@@ -156,7 +156,7 @@ def test_a_condition_that_is_not_reported_for_long_begins_anew() -> None:
     sick = replace(node("n1"), conditions=(("KernelDeadlock", "True"),))
     seen = Seen().at(0, sick).at(10, node("n1")).at(15, sick).at(30)
 
-    assert seen.standing.condition_s("n1", "KernelDeadlock", "True", 5) == 30
+    assert seen.standing.condition_s("n1", "KernelDeadlock", "True", 5) == 25
     assert seen.standing.condition_s("n1", "KernelDeadlock", "True", 4) == 15
 
 
