@@ -69,6 +69,8 @@ def _fewest(
             comes = sum(size(p) * x for p, x in ways.items())
             new = sum(size(p) * to[p][n] for p in waiting if n in to[p])
             model.add(stays + comes + new <= limit)
+    for group in sorted({pod.even for pod in cluster.pods if pod.even}):
+        _keep_even(model, cluster, group, to, moves)
     for node in cluster.nodes:  # so many may leave it for each pod that comes, as `maxMoves` says
         new = sum(ways[node.number] for ways in to.values() if node.number in ways)
         off = sum(
@@ -88,6 +90,36 @@ def _fewest(
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return round(solver.objective_value)
     return None
+
+
+def _keep_even(
+    model: cp_model.CpModel,
+    cluster: SmallCluster,
+    group: str,
+    to: dict[SmallPod, dict[int, cp_model.IntVar]],
+    moves: dict[SmallPod, dict[int, cp_model.IntVar]],
+) -> None:
+    """Let no zone to which a pod of the group comes have more than one above the fewest."""
+    zones = sorted({node.zone for node in cluster.nodes})
+    of = {node.number: node.zone for node in cluster.nodes}
+    members = [pod for pod in (*cluster.pods, *to) if pod.even == group]
+    fewest = model.new_int_var(0, len(members), f"fewest {group}")
+    for zone in zones:
+        comes = [
+            x
+            for pod in members
+            for n, x in (to.get(pod) or moves.get(pod, {})).items()
+            if of[n] == zone
+        ]
+        stays = sum(
+            1 - sum(moves.get(pod, {}).values())
+            for pod in members
+            if pod not in to and of[pod.node] == zone
+        )
+        count = stays + sum(comes)
+        model.add(fewest <= count)
+        for x in comes:
+            model.add(count - fewest <= 1).only_enforce_if(x)
 
 
 def _is_of(group: str, pod: SmallPod) -> int:

@@ -1,6 +1,7 @@
 """Pods that fit nowhere in small clusters, and how room for them is made."""
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from random import Random
 
 from msgspec import Struct
@@ -36,10 +37,12 @@ class Waiting(Struct, frozen=True):
     pod: SmallPod
 
 
-def random_waiting(seed: int) -> Waiting | None:
+def random_waiting(
+    seed: int, draw: Callable[[int], SmallCluster] = random_cluster
+) -> Waiting | None:
     """Return a pod that waits in a random cluster; None where it would fit somewhere."""
     dice = Random(seed * 7919 + 1)
-    cluster = random_cluster(seed)
+    cluster = draw(seed)
     everywhere = (1 << len(cluster.nodes)) - 1
     pod = SmallPod(
         "waits",
@@ -48,9 +51,16 @@ def random_waiting(seed: int) -> Waiting | None:
         dice.choice([1, 4, 8, 16]),
         everywhere if dice.random() < 0.7 else dice.randint(1, everywhere),
         dice.choice("abcd") if dice.random() < 0.2 else "",
+        even=_even_in(cluster, dice),
     )
     places = SmallPlaces(cluster)
     return None if places.fitting(pod, everywhere) else Waiting(cluster, pod)
+
+
+def _even_in(cluster: SmallCluster, dice: Random) -> str:
+    """Return, for some pods that wait, a group that is even over the zones."""
+    groups = sorted({pod.even for pod in cluster.pods if pod.even})
+    return dice.choice(groups) if groups and dice.random() < 0.5 else ""
 
 
 def candidates(waiting: Waiting) -> list[RoomCandidate[SmallPod]]:
@@ -91,9 +101,24 @@ def broken_by(waiting: Waiting, room: Room[SmallPod]) -> list[str]:
         on[to].add(pod)
         found += [f"{pod.name} stays"] * pod.stays
         found += [f"{pod.name} does not fit"] * (not is_possible(cluster.nodes[to], on[to]))
+        found += [f"{pod.name} is uneven"] * (not is_even(cluster, on, pod, to))
     on[room.node].add(waiting.pod)
+    found += ["it is uneven"] * (not is_even(cluster, on, waiting.pod, room.node))
     found += [f"{n} has too much" for n in on if not is_possible(cluster.nodes[n], on[n])]
     return found
+
+
+def is_even(cluster: SmallCluster, on: dict[int, set[SmallPod]], pod: SmallPod, to: int) -> bool:
+    """Say whether a pod was allowed where it came last, by its spread over the zones."""
+    if not pod.even:
+        return True
+    counts = Counter({node.zone: 0 for node in cluster.nodes})
+    for number, pods in on.items():
+        counts[cluster.nodes[number].zone] += sum(each.even == pod.even for each in pods)
+    zone = cluster.nodes[to].zone
+    others = counts.copy()
+    others[zone] -= 1
+    return counts[zone] - min(others.values()) <= 1
 
 
 class WaitingGang(Struct, frozen=True):

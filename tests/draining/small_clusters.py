@@ -96,7 +96,6 @@ class SmallPlaces:
             node.number: set(cluster.on(node.number)) for node in cluster.nodes
         }
         self.tried: dict[SmallPod, int] = {}
-        self._evens = [pod for pod in cluster.pods if pod.even]
         self._begun = {number: frozenset(pods) for number, pods in self._on.items()}
 
     @property
@@ -118,9 +117,9 @@ class SmallPlaces:
         if not pod.even:
             return True
         counts = Counter({node.zone: 0 for node in self._nodes.values()})
-        for each in self._evens:
-            if each.even == pod.even and each != pod:
-                counts[self._nodes[self.tried.get(each, each.node)].zone] += 1
+        alike = {each for pods in self._on.values() for each in pods if each.even == pod.even}
+        for each in alike - {pod}:
+            counts[self._nodes[self.tried.get(each, each.node)].zone] += 1
         return counts[self._nodes[number].zone] + 1 - min(counts.values()) <= 1
 
     def fullness(self, node: int) -> float:

@@ -1,6 +1,7 @@
 """The search makes room for nearly as many pods as an exact solver, with few more moves."""
 
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +14,12 @@ from tests.draining.rooms import (
     random_gang,
     random_waiting,
 )
-from tests.draining.small_clusters import SmallPlaces
+from tests.draining.small_clusters import (
+    SmallCluster,
+    SmallPlaces,
+    constrained_cluster,
+    random_cluster,
+)
 from tests.support.planned import planned
 
 IS_DEEP = os.environ.get("TIER") == "deep"
@@ -22,11 +28,15 @@ DETERMINISTIC_TIME = 1.0 if IS_DEEP else 0.2
 
 
 @pytest.mark.hypothesis
-def test_room_is_made_for_nearly_as_many_pods_as_can_be_with_few_more_moves() -> None:
+@pytest.mark.parametrize("draw", [random_cluster, constrained_cluster])
+def test_room_is_made_for_nearly_as_many_pods_as_can_be_with_few_more_moves(
+    draw: Callable[[int], SmallCluster],
+) -> None:
+    """Constrained clusters have spread, volumes, and more pods that stay besides."""
     from tests.draining.exact_rooms import fewest_moves  # imports pandas, which each worker would
 
     rooms = most = moves = fewest = 0
-    for waiting in filter(None, map(random_waiting, SEEDS)):
+    for waiting in filter(None, (random_waiting(seed, draw) for seed in SEEDS)):
         room = find(waiting)
         optimum = fewest_moves(waiting, DETERMINISTIC_TIME)
         rooms += room is not None
