@@ -6,14 +6,21 @@ devices are sought that are free, suit class and request, and meet the constrain
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct, field
 
 from reactive_desched.fit.device_selectors import DeviceError, DeviceSelectors
+from reactive_desched.fit.device_shares import (
+    Taken,
+    TakenDevice,
+    amount,
+    amounts,
+    leaves_enough,
+    taken_of,
+)
 from reactive_desched.fit.node_sets import NodeSets
 from reactive_desched.model.devices import (
     ALL_DEVICES,
@@ -21,7 +28,9 @@ from reactive_desched.model.devices import (
     MAX_DEVICES_OF_CLAIM,
     MAX_USERS_OF_CLAIM,
     Attribute,
+    Counters,
     Device,
+    DeviceAllocation,
     DeviceAlternatives,
     DeviceClass,
     DeviceConstraint,
@@ -33,7 +42,6 @@ from reactive_desched.model.devices import (
     claim_names,
 )
 from reactive_desched.model.objects import Node, Pod, PodKey
-from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.scheduler_profile import SchedulerProfiles
 from reactive_desched.model.scheduling import FitReason
 from reactive_desched.primitives.bits import slots_in
@@ -76,10 +84,38 @@ class _Pool(Struct, frozen=True):
 
 
 class _Plan(Struct, frozen=True):
-    """The claims of a pod that bind it to nodes, and those that get new devices."""
+    """The claims of a pod that bind it to nodes, and those that get new devices.
+
+    `extended` are its requests for extended resources of device classes, each with the slots of the
+    nodes that do not have the resource themselves: there it has a claim for them, too.
+    """
 
     kept: tuple[ResourceClaim, ...] = ()
     fresh: tuple[ResourceClaim, ...] = ()
+    extended: tuple[tuple[DeviceAlternatives, int], ...] = ()
+
+    def cannot_bind_on(self, slot: int) -> bool:
+        """Say whether the kube-scheduler 1.36 chooses a node, and fails to bind the pod there.
+
+        It makes the claim for extended resources beside others of the pod also where the node has
+        all these resources itself, and then misses the devices of it.
+        """
+        has_others = bool(self.kept or self.fresh)
+        return (
+            has_others
+            and bool(self.extended)
+            and not any(sought >> slot & 1 for _, sought in self.extended)
+        )
+
+    def fresh_on(self, slot: int) -> Iterator[ResourceClaim]:
+        """Yield the claims that need devices on a node."""
+        yield from self.fresh
+        wanted = tuple(request for request, sought in self.extended if sought >> slot & 1)
+        if wanted:
+            yield ResourceClaim("", _EXTENDED, requests=wanted)
+
+
+_EXTENDED: Final = "(extended resources)"
 
 
 class _Question(Struct, frozen=True):
@@ -92,7 +128,7 @@ class _Question(Struct, frozen=True):
 
     plan: _Plan
     leaving: frozenset[str]
-    booked: frozenset[DeviceId]
+    booked: tuple[TakenDevice, ...]
     seen: tuple[int, ...]
     verdicts: dict[int, FitReason | None] = field(default_factory=dict)
 
@@ -114,7 +150,23 @@ class DeviceFilter:
 
     def judges(self, pod: Pod) -> bool:
         """Say whether the pod has claims by which its scheduler rejects nodes."""
-        return self._profiles.judges_devices(pod.spec)
+        spec = pod.spec
+        return self._profiles.judges_devices(spec) and (
+            bool(spec.resource_claims) or any(map(self._class_of, spec.requests))
+        )
+
+    def may_judge(self, pod: Pod) -> bool:
+        """Say whether it has such, or would have once there is a class for what it requests."""
+        spec = pod.spec
+        return self._profiles.judges_devices(spec) and (
+            bool(spec.resource_claims) or any("/" in resource for resource in spec.requests)
+        )
+
+    def sought_on(self, resource: str) -> int:
+        """Return the slots where devices of a class are sought for an extended resource."""
+        if self._class_of(resource) is None:
+            return 0
+        return self._nodes.existing & ~self._nodes.offering(resource)
 
     def prefilter(self, pod: Pod) -> FitReason | None:
         """Return why every node rejects the pod for its claims, or None."""
@@ -160,20 +212,21 @@ class DeviceFilter:
         if not self.judges(pod):
             return False
         question = self._question(pod)
-        claims = [claim for other in others for claim in self._plan(other).fresh]
-        claims += question.plan.fresh
+        claims = [claim for other in others for claim in self._plan(other).fresh_on(slot)]
+        claims += question.plan.fresh_on(slot)
         try:
             return self._allocate(question, claims, slot) is None
         except DeviceError:
             return True
 
-    def devices_for(self, pod: Pod, slot: int) -> tuple[DeviceId, ...]:
+    def devices_for(self, pod: Pod, slot: int) -> tuple[TakenDevice, ...]:
         """Return the devices that the pod would get on a node."""
         if not self.judges(pod):
             return ()
         question = self._question(pod)
         try:
-            return tuple(self._allocate(question, question.plan.fresh, slot) or ())
+            claims = list(question.plan.fresh_on(slot))
+            return tuple(self._allocate(question, claims, slot) or ())
         except DeviceError:
             return ()
 
@@ -196,19 +249,37 @@ class DeviceFilter:
             if (claim := self._claim(pod, name)) is not None:
                 is_free = claim.allocation is None or claim.ends_with(pod.uid)
                 (fresh if is_free else kept).append(claim)
-        return _Plan(tuple(kept), tuple(fresh))
+        return _Plan(tuple(kept), tuple(fresh), tuple(self._extended(pod)))
+
+    def _class_of(self, resource: str) -> str | None:
+        """Return the class that has devices for an extended resource; None for any other."""
+        if "/" not in resource or not self._profiles.watches_devices:
+            return None
+        return self._view.index(Devices).class_of(resource)
+
+    def _extended(self, pod: Pod) -> Iterator[tuple[DeviceAlternatives, int]]:
+        """Yield what the kube-scheduler puts into the claim for extended resources.
+
+        It has a request for each container. One for all of them asks for as many devices; it does
+        not take two shares of one device.
+        """
+        for resource, number in sorted(pod.spec.requests.items()):
+            if number and (of := self._class_of(resource)) is not None:
+                request = DeviceAlternatives(resource, (DeviceRequest(of, count=number),))
+                yield request, self.sought_on(resource)
 
     def _question(self, pod: Pod) -> _Question:
         """Return the question of a pod: the same as before, where nothing has changed."""
         plan, devices, nodes = self._plan(pod), self._view.index(Devices), self._nodes
-        leaving = {claim.key for claim in plan.fresh}
+        leaving = {claim.key for claim in plan.fresh}.union(devices.claims_of(pod.uid))
         for vacated in nodes.vacated.pods:
-            if vacated.spec.resource_claims:
+            if vacated.has_resource_claims:
                 leaving.update(claim.key for claim in self._plan(vacated).fresh)
+                leaving.update(devices.claims_of(vacated.uid))
         question = _Question(
             plan,
             frozenset(leaving),
-            frozenset(nodes.reservations.devices_but_of(pod.uid)),
+            tuple(nodes.reservations.devices_but_of(pod.uid)),
             (id(devices), devices.revision, nodes.labels_revision),
         )
         known = self._questions.pop(pod.uid, None)
@@ -226,9 +297,12 @@ class DeviceFilter:
         found, node = None, self._nodes.node(slot)
         if node is None or not _are_available(question.plan.kept, node):
             found = CLAIM_ELSEWHERE
+        elif question.plan.cannot_bind_on(slot):
+            found = NO_DEVICES
         else:
             try:
-                if self._allocate(question, question.plan.fresh, slot) is None:
+                claims = list(question.plan.fresh_on(slot))
+                if self._allocate(question, claims, slot) is None:
                     found = NO_DEVICES
             except DeviceError as error:
                 found = CLAIM_NOT_JUDGED.about(str(error))
@@ -239,34 +313,21 @@ class DeviceFilter:
 
     def _allocate(
         self, question: _Question, claims: Sequence[ResourceClaim], slot: int
-    ) -> list[DeviceId] | None:
+    ) -> list[TakenDevice] | None:
         """Return devices for claims that have none; None where they lack."""
         if not claims:
             return []
         if (node := self._nodes.node(slot)) is None:
             return None
-        holders_of = self._view.index(Devices).holders_of
-
-        def is_free(device: DeviceId) -> bool:
-            is_held = not question.leaving.issuperset(holders_of(device))
-            return not is_held and device not in question.booked
-
-        pools = [self._pool(name, node, is_free) for name in self._pool_names(node)]
-        free = {
-            device_id
-            for pool in pools
-            for device_id, device in pool.devices
-            if not device.is_shared
-            and (device.consumes or not device.takes_counters)
-            and is_free(device_id)
-        }
-        return _Search(pools, free, self._selectors, self._view).run(claims)
+        taken = _TakenDevices(self._view, question)
+        pools = [self._pool(name, node, taken) for name in self._pool_names(node)]
+        return _Search(pools, taken, self._selectors, self._view).run(claims)
 
     def _pool_names(self, node: Node) -> Iterable[PoolName]:
         near = self._view.index(Devices).slices_near(node.name)
         return dict.fromkeys(each.pool for each in near if each.covers(node))
 
-    def _pool(self, name: PoolName, node: Node, is_free: Callable[[DeviceId], bool]) -> _Pool:
+    def _pool(self, name: PoolName, node: Node, taken: "_TakenDevices") -> _Pool:
         """Return a pool in its newest generation, as far as the node can use it."""
         slices = list(self._view.index(Devices).slices_of(name))
         near = [each for each in slices if each.counters or each.covers(node)]
@@ -286,7 +347,7 @@ class DeviceFilter:
         if not any(device.consumes for _, device in found):
             return _Pool(name, found)
         of_pool = [each for each in slices if each.generation == newest]
-        counters = _counters_left(name, of_pool, is_free)
+        counters = _counters_left(name, of_pool, taken)
         return (
             _Pool(name, is_usable=False)
             if counters is None
@@ -294,30 +355,64 @@ class DeviceFilter:
         )
 
 
-@lru_cache(maxsize=4096)
-def _amount(text: str) -> Fraction:
-    return parse_quantity(text)
+class _TakenDevices:
+    """The devices that are taken, by claims that stay and for the replacements of other pods."""
+
+    def __init__(self, view: ClusterView, question: _Question) -> None:
+        self._claims = view.store(ResourceClaim)
+        self._holders_of = view.index(Devices).holders_of
+        self._leaving = question.leaving
+        self._booked: dict[DeviceId, list[TakenDevice]] = {}
+        for each in question.booked:
+            self._booked.setdefault(each.device, []).append(each)
+
+    def as_a_whole(self, device: DeviceId) -> bool:
+        """Say whether a claim has all of a device."""
+        if any(each.share is None for each in self._booked.get(device, ())):
+            return True
+        return any(device in allocation.devices for allocation in self._allocations(device))
+
+    def at_all(self, device: DeviceId) -> bool:
+        """Say whether a claim has a device, or a share of it."""
+        return device in self._booked or bool(self._allocations(device))
+
+    def shares_of(self, device: DeviceId) -> list[Taken]:
+        """Return what is taken of a device's capacities, by share; none that takes nothing."""
+        found = [each.share for each in self._booked.get(device, ()) if each.share]
+        for allocation in self._allocations(device):
+            found += amounts(allocation.shares_of(device))
+        return found
+
+    def _allocations(self, device: DeviceId) -> list[DeviceAllocation]:
+        """Return the allocations of claims that have a device or a share of it, and stay."""
+        found = []
+        for key in self._holders_of(device):
+            if key not in self._leaving:
+                claim = self._claims.get(key)
+                if claim is not None and claim.allocation is not None:
+                    found.append(claim.allocation)
+        return found
 
 
 def _counters_left(
-    name: PoolName, slices: Sequence[ResourceSlice], is_free: Callable[[DeviceId], bool]
+    name: PoolName, slices: Sequence[ResourceSlice], taken: _TakenDevices
 ) -> dict[Counter, Fraction] | None:
     """Return what devices that are taken leave of a pool's counters; None where one is not there.
 
     Devices of all nodes take them, and a driver may have allocated more than there is.
     """
     left: dict[Counter, Fraction] = {}
-    for of, counter, amount in (each for part in slices for each in part.counters):
+    for of, counter, quantity in (each for part in slices for each in part.counters):
         if (of, counter) in left:
             return None
-        left[of, counter] = _amount(amount)
+        left[of, counter] = amount(quantity)
     for device in (device for part in slices for device in part.devices):
-        is_taken = bool(device.consumes) and not is_free(DeviceId(*name, device.name))
-        for of, counter, amount in device.consumes:
+        is_taken = bool(device.consumes) and taken.at_all(DeviceId(*name, device.name))
+        for of, counter, quantity in device.consumes:
             if (of, counter) not in left:
                 return None
             if is_taken:
-                left[of, counter] -= _amount(amount)
+                left[of, counter] -= amount(quantity)
     return left
 
 
@@ -368,21 +463,21 @@ class _Search:
     def __init__(
         self,
         pools: Sequence[_Pool],
-        free: set[DeviceId],
+        taken: _TakenDevices,
         selectors: DeviceSelectors,
         view: ClusterView,
     ) -> None:
         self._pools = pools
-        self._free = free
+        self._taken_before = taken
         self._selectors = selectors
         self._classes = view.store(DeviceClass)
         self._rule_taints = view.index(Devices).rule_taints
-        self._taken: list[tuple[DeviceId, int]] = []
+        self._taken: list[tuple[TakenDevice, int]] = []
         self._counters = {pool.name: dict(pool.counters) for pool in pools}
         self._suitable: dict[DeviceRequest, list[tuple[DeviceId, Device]]] = {}
         self._steps = 0
 
-    def run(self, claims: Sequence[ResourceClaim]) -> list[DeviceId] | None:
+    def run(self, claims: Sequence[ResourceClaim]) -> list[TakenDevice] | None:
         """Return the devices for all claims; None where they lack, or the search takes too long.
 
         Raises DeviceError where a claim or class cannot be judged.
@@ -402,8 +497,6 @@ class _Search:
 
     def _validate(self, claim: ResourceClaim, request: DeviceRequest) -> None:
         whose = f"ResourceClaim {claim.key}"
-        if request.asks_capacity:
-            raise DeviceError(f"{whose} asks for a share of a device")
         if request.mode == ALL_DEVICES:
             if (pool := next((p for p in self._pools if not p.is_usable), None)) is not None:
                 named = "/".join(pool.name)
@@ -412,7 +505,7 @@ class _Search:
         elif request.mode != EXACT_COUNT:
             raise DeviceError(f"{whose} has a request of unknown mode {request.mode}")
 
-    def _solve(self, tasks: Sequence[_Task]) -> list[DeviceId] | None:
+    def _solve(self, tasks: Sequence[_Task]) -> list[TakenDevice] | None:
         if not tasks:
             return [device for device, _ in self._taken]
         for _ in self._ways(tasks[0]):
@@ -427,6 +520,12 @@ class _Search:
         for choice in task.request.choices:
             suitable = self._devices_for(choice)
             is_all = choice.mode == ALL_DEVICES
+            if is_all:
+                suitable = [
+                    (device_id, device)
+                    for device_id, device in suitable
+                    if self._share(choice, device_id, device, beside=()) is not None
+                ]
             count = len(suitable) if is_all else choice.count
             before = sum(claim == task.claim for _, claim in self._taken)
             if (is_all and not count) or before + count > MAX_DEVICES_OF_CLAIM:
@@ -451,15 +550,20 @@ class _Search:
                 return
             if not self._may_take(task, choice, device_id, device):
                 continue
+            share = self._share(choice, device_id, device, beside=self._taken)
+            if share is None:
+                continue
             agreed = self._agree(task, choice, device_id, device)
             if agreed is None:
                 if choice.mode == ALL_DEVICES:
                     raise DeviceError("a constraint keeps a claim from having all devices")
                 continue
-            self._taken.append((device_id, task.claim))
-            self._consume(device_id, device, -1)
+            consumed = () if self._is_in_shares(device_id, device) else device.consumes
+            taken = TakenDevice(device_id, share if device.is_shared else None)
+            self._taken.append((taken, task.claim))
+            self._consume(device_id, consumed, -1)
             yield from self._combinations(task, choice, suitable[number + 1 :], count - 1)
-            self._consume(device_id, device, 1)
+            self._consume(device_id, consumed, 1)
             self._taken.pop()
             for constraint in agreed:
                 constraint.remove()
@@ -467,23 +571,56 @@ class _Search:
     def _may_take(
         self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device
     ) -> bool:
+        takers = [claim for taken, claim in self._taken if taken == (device_id, None)]
         if choice.is_admin:
-            if (device_id, task.claim) in self._taken:
+            if task.claim in takers:
                 return False
-        elif device_id not in self._free or any(device_id == taken for taken, _ in self._taken):
+        elif takers or self._taken_before.as_a_whole(device_id):
             return False
+        if device.takes_counters and not device.consumes:
+            return False  # of counters that were not read
         if device.repels(choice, self._rule_taints(device_id)):
             return False
+        if self._is_in_shares(device_id, device):
+            return True
         left = self._counters[PoolName(device_id.driver, device_id.pool)]
         return all(
-            left.get((of, counter), 0) >= _amount(amount) for of, counter, amount in device.consumes
+            left.get((of, counter), 0) >= amount(quantity)
+            for of, counter, quantity in device.consumes
         )
 
-    def _consume(self, device_id: DeviceId, device: Device, sign: int) -> None:
+    def _share(
+        self,
+        choice: DeviceRequest,
+        device_id: DeviceId,
+        device: Device,
+        beside: Iterable[tuple[TakenDevice, int]],
+    ) -> Taken | None:
+        """Return what a request takes of a device's capacities; None where it lacks them."""
+        others = self._taken_before.shares_of(device_id)
+        if not (choice.capacity or device.is_shared or others):
+            return {}
+        wanted = taken_of(device, choice.capacity)
+        if wanted is None:
+            return None
+        others += [taken.share or {} for taken, _ in beside if taken.device == device_id]
+        return wanted if leaves_enough(device, wanted, others) else None
+
+    def _is_in_shares(self, device_id: DeviceId, device: Device) -> bool:
+        """Say whether a share of a device is taken, so that it has its counters already.
+
+        One before this search counts where it takes a capacity, as the kube-scheduler has it.
+        """
+        return device.is_shared and (
+            any(taken.device == device_id for taken, _ in self._taken)
+            or bool(self._taken_before.shares_of(device_id))
+        )
+
+    def _consume(self, device_id: DeviceId, consumed: Counters, sign: int) -> None:
         """Take what a device consumes of its pool's counters, or give it back."""
         left = self._counters[PoolName(device_id.driver, device_id.pool)]
-        for of, counter, amount in device.consumes:
-            left[of, counter] += sign * _amount(amount)
+        for of, counter, quantity in consumed:
+            left[of, counter] += sign * amount(quantity)
 
     def _agree(
         self, task: _Task, choice: DeviceRequest, device_id: DeviceId, device: Device

@@ -194,10 +194,15 @@ class NodeFilters:
     def with_capacity(self, pod: Pod, among: int) -> int:
         """Return the slots with enough resources and ports for one more such pod."""
         for resource, wanted in self.demands(pod.spec):
-            among &= self._nodes.with_at_least(resource, wanted)
+            among &= self.with_enough(resource, wanted)
         if NODE_PORTS in self.profiles.of(pod.spec).filters:
             among &= ~self._nodes.ports.conflicting(pod.spec.host_ports)
         return among
+
+    def with_enough(self, resource: str, wanted: int) -> int:
+        """Return the slots with so much of a resource, or where devices are sought for it."""
+        enough = self._nodes.with_at_least(resource, wanted)
+        return enough | self.devices.sought_on(resource) if "/" in resource else enough
 
     def demands(self, spec: PodSpec) -> list[tuple[str, int]]:
         """Return the resources that a node must have free for a pod."""
@@ -206,6 +211,7 @@ class NodeFilters:
 
     def has_capacity(self, spec: PodSpec, wanted: list[tuple[str, int]], slot: int) -> bool:
         """Say whether one slot has these resources, and the pod's host ports, free."""
+        wanted = [(r, number) for r, number in wanted if not self._is_sought(r, slot)]
         if not self._nodes.free.has_all(slot, wanted):
             return False
         ports = spec.host_ports if NODE_PORTS in self.profiles.of(spec).filters else ()
@@ -285,12 +291,16 @@ class NodeFilters:
     def _resource_rejections(self, pod: Pod) -> Rejections:
         own, found = self._own_slot(pod), []
         for resource, wanted in self.demands(pod.spec):
-            short = self._nodes.existing & ~self._nodes.with_at_least(resource, wanted)
-            if own is not None:
+            short = self._nodes.existing & ~self.with_enough(resource, wanted)
+            if own is not None and not self._is_sought(resource, own):
                 free = self._nodes.free.free_in(resource, own) + self._own_usage(pod, own, resource)
                 short = with_bit(short, own, present=free < wanted)
             found.append((_shortage_reason(resource), short))
         return found
+
+    def _is_sought(self, resource: str, slot: int) -> bool:
+        """Say whether devices are sought for a resource that a node does not have itself."""
+        return "/" in resource and bool(self.devices.sought_on(resource) >> slot & 1)
 
     def _own_slot(self, pod: Pod) -> int | None:
         return self._nodes.slot_of(pod.node) if pod.node else None
@@ -356,6 +366,8 @@ class NodeFilters:
     def _fits_beside(self, pod: Pod, slot: int, first: list[Pod], held: Pod | None) -> bool:
         counted, filters = _in_place_of(pod, held), self.profiles.of(pod.spec).filters
         for resource, wanted in self.demands(pod.spec):
+            if self._is_sought(resource, slot):
+                continue
             taken = sum(1 if resource == PODS else p.spec.requests.get(resource, 0) for p in first)
             free = self._nodes.free.free_in(resource, slot)
             if self._own_slot(counted) == slot:
@@ -400,6 +412,7 @@ class NodeFilters:
         return min(
             (self._nodes.free.free_in(resource, slot) - wanted) / (allocatable.get(resource) or 1)
             for resource, wanted in demands(pod.spec.requests)
+            if not self._is_sought(resource, slot)
         )
 
 

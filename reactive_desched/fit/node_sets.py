@@ -160,6 +160,15 @@ class NodeSets:
             self.free.track(resource, free)
         return self.free.with_at_least(resource, amount)
 
+    def offering(self, resource: str) -> int:
+        """Return the slots that have any of a resource, be it taken or free."""
+        found = self._offering.get(resource, 0)
+        for slot in bits.slots_in(found):
+            node = self.node(slot)
+            if node is None or not node.allocatable.get(resource):
+                found &= ~(1 << slot)
+        return found
+
     # --- following the state ---
 
     @property

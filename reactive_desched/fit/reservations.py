@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from reactive_desched.model.devices import DeviceId
+from reactive_desched.fit.device_shares import TakenDevice
 from reactive_desched.model.objects import Pod, PodKey
 from reactive_desched.model.resources import PODS, ResourceList, add_resources
 
@@ -30,7 +30,7 @@ class CapacityReservation(Struct, frozen=True):
     pod: Pod
     node: str
     expires_at: float
-    devices: tuple[DeviceId, ...] = ()
+    devices: tuple[TakenDevice, ...] = ()
 
     @property
     def requests(self) -> ResourceList:
@@ -100,16 +100,18 @@ class Reservations:
         first = next(iter(self._by_pod.values()), None)
         return None if first is None else first.expires_at
 
-    def devices_but_of(self, pod: PodKey) -> set[DeviceId]:
+    def devices_but_of(self, pod: PodKey) -> list[TakenDevice]:
         """Return the devices that are reserved for the replacements of other pods."""
-        return {
+        return [
             device
             for uid, reservation in self._with_devices.items()
             if uid != pod
             for device in reservation.devices
-        }
+        ]
 
-    def reserve(self, pod: Pod, node: str, now: float, devices: tuple[DeviceId, ...] = ()) -> None:
+    def reserve(
+        self, pod: Pod, node: str, now: float, devices: tuple[TakenDevice, ...] = ()
+    ) -> None:
         """Reserve capacity for the replacement of an evicted pod."""
         owner = controller_uid(pod)
         if owner is None:

@@ -433,7 +433,7 @@ class SchedulerNodeFit(EvictionParticipant):
         until, booked_until = now + RETRY_AFTER_S, self._nodes.reservations.next_expiry()
         if booked_until is not None:
             until = min(until, booked_until)
-        if self._filters.devices.judges(pod):
+        if self._filters.devices.may_judge(pod):
             wakes = (*wakes, WakeOnDevices())
         wakes = (wake, WakeOnPod(pod.uid), *wakes, *self._volume_wakes(pod))
         return NoFit(str(diagnosis), diagnosis, wakes, until)

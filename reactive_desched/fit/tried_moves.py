@@ -89,7 +89,7 @@ class TriedMoves:
         """Return what a node lacks for the pod, by resource, beside what is tried."""
         found: dict[str, int] = {}
         for resource, wanted in self._filters.demands(pod.spec):
-            if not self._nodes.with_at_least(resource, wanted) >> number & 1:
+            if not self._filters.with_enough(resource, wanted) >> number & 1:
                 found[resource] = wanted - self._nodes.free.free_in(resource, number)
         return found
 

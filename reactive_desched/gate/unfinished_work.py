@@ -129,8 +129,6 @@ def _devices_not_known(pod: Pod, inputs: GuardInputs) -> str:
         if not inputs.view.is_readable(resource):
             right = Right(WATCHED_KINDS[resource].group, resource, LIST_WATCH)
             return f"{resource} were not read, which takes {right.rule}"
-    if pod.status.has_extended_claim:
-        return "one was made for its extended resources: which other nodes have such is not known"
     if not inputs.node_fit or not inputs.node_fit.scheduler_profiles.judges_devices(pod.spec):
         return "its scheduler's profile has no filter DynamicResources"
     return ""

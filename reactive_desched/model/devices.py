@@ -6,6 +6,7 @@ could allocate devices on another node is kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -32,10 +33,14 @@ class DeviceId(NamedTuple):
     device: str
 
 
+Amounts = tuple[tuple[str, str], ...]
+"""Quantities as texts, by the names of capacities."""
+
+
 class DeviceRequest(Struct, frozen=True, gc=False):
     """Devices of one class that a claim asks for; `selectors` are CEL expressions.
 
-    `asks_capacity` says that it wants a share of devices that several claims use at once.
+    `capacity` is what it asks for of each device's capacities.
     """
 
     device_class: str
@@ -44,8 +49,8 @@ class DeviceRequest(Struct, frozen=True, gc=False):
     count: int = 1
     tolerations: Tolerations = ()
     is_admin: bool = False
-    asks_capacity: bool = False
     name: str = ""
+    capacity: Amounts = ()
 
 
 class DeviceAlternatives(Struct, frozen=True, gc=False):
@@ -73,16 +78,25 @@ class DeviceConstraint(Struct, frozen=True, gc=False):
 
 
 class DeviceAllocation(Struct, frozen=True, gc=False):
-    """The devices of a claim that no other may have, and the nodes that they can be used from.
+    """The devices of a claim, and the nodes that they can be used from.
 
-    Devices with admin access, and shares of devices, are left out: they are not taken away.
-    `tolerations` are those of each of `devices`, in their order; none where there are fewer.
+    No other claim may have one of `devices`; of a device in `shares` others may have shares, too.
+    Devices with admin access are left out: they are not taken away. `tolerations` are those of each
+    of `devices` and then of `shares`, in their order, and `amounts` what each of `shares` takes of
+    the device's capacities; none where there are fewer.
     """
 
     devices: tuple[DeviceId, ...] = ()
     node_selector: NodeSelector | None = None
     shares: tuple[DeviceId, ...] = ()
     tolerations: tuple[Tolerations, ...] = ()
+    amounts: tuple[Amounts, ...] = ()
+
+    def shares_of(self, device: DeviceId) -> Iterator[Amounts]:
+        """Yield what each share takes that the claim has of a device."""
+        for share, amounts in zip_longest(self.shares, self.amounts[: len(self.shares)]):
+            if share == device:
+                yield amounts or ()
 
 
 class ResourceClaim(Struct, frozen=True, gc=False):
@@ -116,13 +130,23 @@ class ResourceClaim(Struct, frozen=True, gc=False):
         return self.pod == pod or not any(user != pod for user in self.users)
 
 
+IMPLICIT_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a DeviceClass it makes the name of an extended resource."""
+
+
 class DeviceClass(Struct, frozen=True, gc=False):
-    """The CEL expressions that the devices of a class satisfy."""
+    """The CEL expressions that the devices of a class satisfy.
+
+    A pod that requests the extended resource gets devices of the class on a node that does not have
+    this resource itself.
+    """
 
     name: str
     uid: str = ""
     resource_version: int = 0
     selectors: tuple[str, ...] = ()
+    extended_resource: str = ""
+    created_s: int = 0
 
     @property
     def key(self) -> str:
@@ -154,13 +178,28 @@ Counters = tuple[tuple[str, str, str], ...]
 """Amounts of counters: the set, the counter's name, and the quantity as text."""
 
 
+class CapacityPolicy(Struct, frozen=True, gc=False):
+    """The amounts of a capacity that a claim can have: quantities as texts; empty ones say nothing.
+
+    One that asks for none gets the `default`. Any other gets the next of `values`, which ascend, or
+    at least the `minimum`, in steps from there, and at most the `maximum`.
+    """
+
+    default: str = ""
+    values: tuple[str, ...] = ()
+    minimum: str = ""
+    maximum: str = ""
+    step: str = ""
+
+
 class Device(Struct, frozen=True, gc=False):
     """One device of a slice.
 
     `taint_times` says of each taint since when it stands, in seconds since the epoch, where that is
     known. `capacity` has quantities as texts. `scope` is its own where the slice leaves it to
     devices. `takes_counters` says that it is a part of a larger one, and `consumes` which counters
-    of its pool it takes. Several claims may have shares of one that `is_shared`.
+    of its pool it takes. Several claims may have shares of one that `is_shared`, of its capacities
+    what the `policies` allow.
     """
 
     name: str
@@ -172,6 +211,7 @@ class Device(Struct, frozen=True, gc=False):
     is_shared: bool = False
     taint_times: tuple[int | None, ...] = ()
     consumes: Counters = ()
+    policies: Mapping[str, CapacityPolicy] = {}
 
     def attribute(self, driver: str, name: str) -> Attribute | None:
         """Return an attribute by its full name: without a domain it is one of the driver's own."""

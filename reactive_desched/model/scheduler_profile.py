@@ -150,9 +150,8 @@ class SchedulerProfiles(Struct, frozen=True):
         return self.by_name.get(spec.scheduler_name, _DEFAULT)
 
     def judges_devices(self, spec: PodSpec) -> bool:
-        """Say whether a pod has claims by which nodes are judged."""
-        has_filter = self.watches_devices and DYNAMIC_RESOURCES in self.of(spec).filters
-        return has_filter and bool(spec.resource_claims)
+        """Say whether nodes are judged by the claims of such a pod, if it has any."""
+        return self.watches_devices and DYNAMIC_RESOURCES in self.of(spec).filters
 
     def holds(self, spec: PodSpec) -> bool:
         """Say whether nothing is known of the scheduler of a pod, so that no node fits it."""

@@ -257,6 +257,11 @@ def capacities(to: _Renaming, value: Mapping[str, str]) -> Mapping[str, str]:
     return {qualified(to, name): each for name, each in value.items()}
 
 
+def amounts_of_device(to: _Renaming, value: devices.Amounts) -> devices.Amounts:
+    """Replace the names of capacities that a claim asks for or has."""
+    return tuple((qualified(to, name), amount) for name, amount in value)
+
+
 def counters(to: _Renaming, value: devices.Counters) -> devices.Counters:
     """Replace the names of counters, and of their sets."""
     return tuple((to.texts.text(of), to.texts.text(name), amount) for of, name, amount in value)
@@ -650,6 +655,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "mode": keep,
         "tolerations": parts,
         "name": text,
+        "capacity": amounts_of_device,
     },
     devices.DeviceConstraint: {
         "requests": requests_of_claim,
@@ -661,8 +667,13 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "node_selector": part,
         "shares": device_ids,
         "tolerations": lambda to, value: tuple(parts(to, each) for each in value),
+        "amounts": lambda to, value: tuple(amounts_of_device(to, each) for each in value),
     },
-    devices.DeviceClass: {**_NAMED, "selectors": expressions},
+    devices.DeviceClass: {
+        **_NAMED,
+        "selectors": expressions,
+        "extended_resource": key,
+    },
     devices.DeviceTaintRule: {
         **_NAMED,
         "taint": part,
@@ -687,7 +698,13 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
         "taint_times": keep,
         "scope": part,
         "consumes": counters,
+        "policies": lambda to, value: {
+            qualified(to, name): policy for name, policy in value.items()
+        },
     },
+    devices.CapacityPolicy: dict.fromkeys(
+        ("default", "values", "minimum", "maximum", "step"), keep
+    ),
     pod_groups.GroupRule: {"quorum": keep, "is_basic": keep, "disruption": keep},
     pod_groups.KubernetesPodGroup: _POD_GROUP,
     pod_groups.KubernetesBetaPodGroup: _POD_GROUP,

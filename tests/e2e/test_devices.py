@@ -18,6 +18,7 @@ from reactive_desched.state.kinds.interning import InternTables
 from reactive_desched.state.resources import DEVICE_RESOURCES, NODES, PODS, WATCHED_KINDS
 from tests.support.all_nodes import fitting_nodes
 from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.kubectl import Kubectl
 from tests.support.playground import OWNER, E2ENamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -26,7 +27,8 @@ Object = dict[str, Any]  # a Kubernetes object as JSON
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 OUR_NODES = ("a1", "a2", "b1", "b2")
 API = "resource.k8s.io/v1"
-CLASSES = ("gpu", "net", "any", "each", "ruled", "part")
+CLASSES = ("gpu", "net", "any", "each", "ruled", "part", "share", "ext")
+RESIDENTS = 5
 REFUSAL_LASTS_S = 12.0
 NOT_TRIED_S = 10.0  # without its claims a pod is not even tried, and has no condition
 NOT_YET = "not created yet"  # as the scheduler says of a claim that is still to be made
@@ -51,6 +53,18 @@ def part(name: str, size: int) -> Object:
     """Return a part of a larger device, which takes so many Gi of its memory."""
     counters = [{"counterSet": "whole", "counters": {"memory": {"value": f"{size}Gi"}}}]
     return plain(name, attributes={"size": {"int": size}}, consumesCounters=counters)
+
+
+def shared(capacity: str, **policy: Any) -> Object:  # any JSON value
+    """Return a device of whose memory several claims can have some."""
+    memory = {"value": capacity, **({"requestPolicy": policy} if policy else {})}
+    return plain("s0", allowMultipleAllocations=True, capacity={"memory": memory})
+
+
+def of_memory(quantity: str, **more: Any) -> Object:  # any JSON value
+    """Return a request for a share of a device's memory."""
+    asked: Object = {"capacity": {"requests": {"memory": quantity}}} if quantity else {}
+    return exactly("share", **asked, **more)
 
 
 def exactly(of: str = "gpu", name: str = "r", **more: Any) -> Object:  # any JSON value
@@ -80,6 +94,11 @@ class Arena:
 
     def driver(self, name: str) -> str:
         return f"{name}.{self.space}.example.com"
+
+    @property
+    def resource(self) -> str:
+        """The extended resource that the class `ext` has devices for."""
+        return f"{self.space}.example.com/ext"
 
     def slice(
         self, name: str, devices: list[Object], driver: str = "gpu", **spec: Any
@@ -143,6 +162,17 @@ class Arena:
         for name in ("a1", "b1"):
             yield self.slice(f"ruled-{name}", [plain("d0")], "ruled", nodeName=at(name))
         yield self.slice("each", each, "each", perDeviceNodeSelection=True)
+        ranged = {"min": "8Gi", "max": "24Gi", "step": "8Gi"}
+        for name, device in (
+            ("a1", shared("40Gi")),
+            ("a2", shared("40Gi", default="8Gi", validRange=ranged)),
+            ("b1", shared("40Gi", default="10Gi", validValues=["10Gi", "20Gi"])),
+            ("b2", plain("s0", capacity={"memory": {"value": "40Gi"}})),
+        ):
+            yield self.slice(f"share-{name}", [device], "share", nodeName=at(name))
+        for name, number in (("a1", 1), ("a2", 2), ("b1", 2)):
+            devices = [plain(f"x{each}") for each in range(number)]
+            yield self.slice(f"ext-{name}", devices, "ext", nodeName=at(name))
 
     def rule(self) -> Object:
         """Return a rule that closes one of the devices of the class `ruled`."""
@@ -162,7 +192,10 @@ class Arena:
                 "apiVersion": API,
                 "kind": "DeviceClass",
                 "metadata": {"name": f"{self.space}-{name}", "labels": {OWNER: self.space}},
-                "spec": {"selectors": where(f'device.driver == "{self.driver(name)}"')},
+                "spec": {
+                    "selectors": where(f'device.driver == "{self.driver(name)}"'),
+                    **({"extendedResourceName": self.resource} if name == "ext" else {}),
+                },
             }
 
     def spec(self, claim: Object) -> Object:
@@ -192,7 +225,8 @@ class Arena:
             "spec": {"spec": self.spec(claim)},
         }
 
-    def pod(self, name: str, node: str, **claims: Object) -> Object:
+    def pod(self, name: str, node: str, *requests: Object, **claims: Object) -> Object:
+        """Return a pod with a container for each of the requests, or one that requests nothing."""
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -200,7 +234,14 @@ class Arena:
             "spec": {
                 "terminationGracePeriodSeconds": 0,
                 "automountServiceAccountToken": False,
-                "containers": [{"name": "main", "image": "example.invalid/nothing"}],
+                "containers": [
+                    {
+                        "name": f"c{number}",
+                        "image": "example.invalid/nothing",
+                        "resources": {"requests": wanted, "limits": wanted},
+                    }
+                    for number, wanted in enumerate(requests or ({},))
+                ],
                 "resourceClaims": [{"name": key, **source} for key, source in claims.items()],
                 **({"nodeSelector": {HOST: self.ours.node(node)}} if node else {}),
             },
@@ -220,7 +261,7 @@ class Arena:
 
     # --- both opinions ---
 
-    def ours_says(self, claims: list[Object]) -> set[str]:
+    def ours_says(self, claims: list[Object], requests: list[Object] | None = None) -> set[str]:
         """Ask our own filters, over what the API server shows."""
         tables, state = InternTables(), ClusterState()
         codecs = {name: ResourceCodec(kind, tables) for name, kind in WATCHED_KINDS.items()}
@@ -235,14 +276,21 @@ class Arena:
                 uses[f"c{number}"] = {"resourceClaimName": f"new-{number}"}
             else:
                 uses[f"c{number}"] = {"resourceClaimName": claim}
-        new = self.pod("new", "", **uses)
+        new = self.pod("new", "", *(requests or ()), **uses)
         new["metadata"]["uid"] = "new"
         mover = codecs[PODS].decode_object(json.dumps(new).encode())
         assert isinstance(mover, Pod)
         fit = SchedulerNodeFit(ClusterView(state, lambda: 0), lambda: 0, PROFILES)
         return {name for name in OUR_NODES if self.ours.node(name) in fitting_nodes(fit, mover)}
 
-    def theirs_says(self, claims: list[Object], target: str, *, likely: bool) -> bool:
+    def theirs_says(
+        self,
+        claims: list[Object],
+        target: str,
+        requests: list[Object] | None = None,
+        *,
+        likely: bool,
+    ) -> bool:
         """Let the real scheduler decide whether it puts a pod on one node."""
         name, uses = f"p-{os.urandom(3).hex()}", {}
         for number, claim in enumerate(claims):
@@ -251,7 +299,7 @@ class Arena:
                 uses[f"c{number}"] = {"resourceClaimTemplateName": f"{name}-{number}"}
             else:
                 uses[f"c{number}"] = {"resourceClaimName": claim}
-        self.kubectl.apply(self.pod(name, target, **uses))
+        self.kubectl.apply(self.pod(name, target, *(requests or ()), **uses))
         verdicts: list[bool] = []
         began = time.monotonic()
         refused_until = time.monotonic() + (REFUSAL_LASTS_S if likely else 0)
@@ -284,26 +332,37 @@ def arena(control_plane: ControlPlane) -> Iterator[Arena]:
         kubectl.run("label", "ns", here.space, "resource.kubernetes.io/admin-access=true")
         for name in OUR_NODES:
             ours.add_nodes(name, **{ZONE: name[0]})
+        give_resource(kubectl, ours.node("b1"), here.resource)
         kubectl.apply(*here.classes(), *here.slices(), here.rule())
         kubectl.apply(here.template("one", {"requests": [exactly()]}))
         kubectl.apply(here.template("half", one(exactly("part", selectors=of_size(40)))))
+        kubectl.apply(here.template("much", one(of_memory("30Gi"))))
         kubectl.apply(here.named_claim("shared", {"requests": [exactly()]}))
         kubectl.apply(
             here.pod("holder", "a1", own={"resourceClaimTemplateName": "one"}),
             here.pod("sharer", "a2", own={"resourceClaimName": "shared"}),
             here.pod("part-holder", "a2", own={"resourceClaimTemplateName": "half"}),
+            here.pod("share-holder", "a1", own={"resourceClaimTemplateName": "much"}),
+            here.pod("ext-holder", "a1", {here.resource: "1"}),
         )
 
         def are_allocated() -> bool:
             claims = here.claims()
             held = [each for each in claims if each.get("status", {}).get("allocation")]
-            return len(held) == len(claims) == len(("holder", "sharer", "part-holder"))
+            return len(held) == len(claims) == RESIDENTS
 
         wait_until(are_allocated, within_s=60, what="the residents have their devices")
         here.at_rest = len(here.claims())
         yield here
         for kind in ("resourceslices", "deviceclasses", "devicetaintrules"):
             kubectl.run("delete", kind, "-l", f"{OWNER}={here.space}", "--wait=false")
+
+
+def give_resource(kubectl: Kubectl, node: str, resource: str) -> None:
+    """Let a node have one of a resource by itself, as by a device plugin."""
+    amounts = {"capacity": {resource: "1"}, "allocatable": {resource: "1"}}
+    patch = json.dumps({"status": amounts})
+    kubectl.run("patch", "node", node, "--subresource=status", "--type=merge", "-p", patch)
 
 
 def one(*requests: Object, **more: Any) -> Object:  # any JSON value
@@ -402,6 +461,47 @@ BOUND = where(
         pytest.param(
             [one(exactly()), one(exactly())], set(), id="two claims for what is there once"
         ),
+        pytest.param([one(of_memory("5Gi"))], set(OUR_NODES), id="a share"),
+        pytest.param([one(of_memory("10Gi"))], set(OUR_NODES), id="as much as is left on one"),
+        pytest.param([one(of_memory("12Gi"))], {"a2", "b1", "b2"}, id="more than is left on one"),
+        pytest.param([one(of_memory("21Gi"))], {"a2", "b2"}, id="more than a policy has"),
+        pytest.param([one(of_memory("25Gi"))], {"b2"}, id="more than both policies have"),
+        pytest.param([one(of_memory(""))], {"a2", "b1", "b2"}, id="a share of no said amount"),
+        pytest.param(
+            [one(of_memory("9Gi", name="r"), of_memory("9Gi", name="s"))],
+            {"a2", "b1"},
+            id="two shares of one device",
+        ),
+        pytest.param(
+            [one(of_memory("17Gi")), one(of_memory("17Gi"))],
+            {"b1"},
+            id="two that a policy rounds up, for two claims",
+        ),
+        pytest.param([one(of_memory("1Gi", count=2))], set(), id="two devices of one"),
+        pytest.param(
+            [one(of_memory("9Gi", allocationMode="All"))], {"a1", "a2", "b2"}, id="a share of all"
+        ),
+        pytest.param(
+            [one(exactly("share", capacity={"requests": {"cores": "1"}}))],
+            set(),
+            id="a share of a capacity that is not there",
+        ),
+        pytest.param(
+            [one(of_memory("1Gi", selectors=where("device.allowMultipleAllocations")))],
+            {"a1", "a2", "b1"},
+            id="a device that can be shared",
+        ),
+        pytest.param(
+            [
+                one(
+                    of_memory("1Gi", name="r"),
+                    of_memory("1Gi", name="s"),
+                    constraints=[{"distinctAttribute": "DRIVER/numa"}],
+                )
+            ],
+            set(),
+            id="shares that are to differ in what they lack",
+        ),
         pytest.param(["shared"], {"a2"}, id="a claim that others use"),
         pytest.param(["shared", one(exactly())], {"a2"}, id="and one more"),
         pytest.param(["nothing"], set(), id="a claim that is not there"),
@@ -417,3 +517,31 @@ def test_devices_are_found_as_by_the_real_scheduler_on_every_node(
 
     assert ours == real
     assert real == expected
+
+
+@pytest.mark.parametrize(
+    ("requests", "claims", "expected"),
+    [
+        pytest.param([1], [], {"a2", "b1"}, id="one"),
+        pytest.param([2], [], {"a2"}, id="two, which a node's own resource lacks"),
+        pytest.param([1, 1], [], {"a2"}, id="two of two containers"),
+        pytest.param([3], [], set(), id="more than there are"),
+        pytest.param([1], [one(exactly("ext"))], {"a2"}, id="one, and a claim of the class"),
+        pytest.param([2], [one(exactly("ext"))], set(), id="two, and a claim of the class"),
+        pytest.param([1], [one(exactly())], {"a2"}, id="one, and a claim of another class"),
+    ],
+)
+@pytest.mark.parametrize("is_implicit", [False, True])
+def test_extended_resources_are_had_by_devices_as_by_the_real_scheduler(
+    arena: Arena, requests: list[int], claims: list[Any], expected: set[str], *, is_implicit: bool
+) -> None:
+    implicit = f"deviceclass.resource.kubernetes.io/{arena.space}-ext"
+    resource = implicit if is_implicit else arena.resource
+    wanted: list[Object] = [{resource: str(number)} for number in requests]
+    arena.wait_for_rest()
+    ours = arena.ours_says(claims, wanted)
+    real = {n for n in OUR_NODES if arena.theirs_says(claims, n, wanted, likely=n in ours)}
+
+    assert ours == real
+    if not is_implicit:
+        assert real == expected

@@ -12,6 +12,7 @@ from reactive_desched.fit.device_selectors import DeviceError, DeviceSelectors
 from reactive_desched.fit.devices import CLAIM_NOT_FOUND, CLAIM_NOT_JUDGED
 from reactive_desched.model.devices import (
     ALL_DEVICES,
+    CapacityPolicy,
     Device,
     DeviceAllocation,
     DeviceAlternatives,
@@ -27,7 +28,7 @@ from reactive_desched.model.devices import (
 )
 from reactive_desched.model.labels import EVERYTHING
 from reactive_desched.model.node_affinity import NodeSelector
-from reactive_desched.model.objects import ClusterObject, Pod
+from reactive_desched.model.objects import ClusterObject, Node, Pod
 from reactive_desched.model.taints import Taint, Toleration
 from reactive_desched.model.wakes import WakeOnDevices
 from reactive_desched.testing.builders import node, pod, term, with_spec
@@ -306,7 +307,9 @@ def alike(attribute: str, **more: Any) -> dict[str, Any]:  # fields of a constra
         pytest.param(
             asks(ONE, constraints=(DeviceConstraint(),)), False, id="under a rule unknown"
         ),
-        pytest.param(asks(replace(ONE, asks_capacity=True)), False, id="a share of one"),
+        pytest.param(
+            asks(replace(ONE, capacity=(("memory", "1Gi"),))), False, id="of a capacity not there"
+        ),
         pytest.param(asks(replace(ONE, count=33)), False, id="more than a claim may have"),
     ],
 )
@@ -493,3 +496,260 @@ def test_a_pool_with_parts_of_counters_that_it_lacks_gives_none() -> None:
     assert fitting(half, replace(devices, slices_of_pool=1)) == set(), "no counters at all"
     twice = replace(counters, counters=(*counters.counters, *counters.counters))
     assert fitting(half, devices, twice) == set(), "a set that is there twice"
+
+
+MEMORY = {"memory": "40Gi"}
+
+
+def shared_device(name: str = "g0", **more: Any) -> Device:  # any field of a device
+    return Device(name, **{"capacity": MEMORY, "is_shared": True, **more})
+
+
+def of_memory(quantity: str) -> DeviceRequest:
+    return replace(ONE, capacity=(("memory", quantity),))
+
+
+def share_of(where: str, quantity: str, name: str = "g0") -> DeviceAllocation:
+    amounts = ((("memory", quantity),),) if quantity else ()
+    shares = (DeviceId("gpus", where, name),)
+    return replace(held(where), devices=(), shares=shares, amounts=amounts)
+
+
+def own(*requests: DeviceRequest, **more: Any) -> ResourceClaim:  # any field of a claim
+    return asks(*requests, users=(MOVER.uid,), pod=MOVER.uid, **more)
+
+
+@pytest.mark.parametrize(
+    ("claim", "fits"),
+    [
+        pytest.param(own(of_memory("10Gi")), True, id="as much as is left"),
+        pytest.param(own(of_memory("11Gi")), False, id="more than is left"),
+        pytest.param(own(ONE), False, id="all of it, where no amount is asked for"),
+        pytest.param(own(of_memory("5Gi"), of_memory("5Gi")), True, id="twice of one device"),
+        pytest.param(own(of_memory("5Gi"), of_memory("6Gi")), False, id="together more"),
+        pytest.param(own(replace(of_memory("1Gi"), count=2)), False, id="two devices of one"),
+        pytest.param(own(replace(of_memory("1Gi"), mode=ALL_DEVICES)), True, id="of all devices"),
+        pytest.param(
+            own(replace(of_memory("11Gi"), mode=ALL_DEVICES)), False, id="of all that have so much"
+        ),
+        pytest.param(
+            own(of_memory("1Gi"), of_memory("1Gi"), **alike("gpus/model")),
+            False,
+            id="of what they lack",
+        ),
+        pytest.param(
+            own(
+                of_memory("1Gi"),
+                of_memory("1Gi"),
+                constraints=(DeviceConstraint(distinct_attribute="gpus/nr"),),
+            ),
+            False,
+            id="of two that differ",
+        ),
+        pytest.param(
+            own(replace(ONE, capacity=(("cores", "1"),))), False, id="of a capacity not there"
+        ),
+        pytest.param(
+            own(replace(of_memory("10Gi"), is_admin=True)), True, id="as who looks after them"
+        ),
+    ],
+)
+def test_claims_have_shares_of_one_device(claim: ResourceClaim, *, fits: bool) -> None:
+    device = shared_device(attributes={"nr": 1})
+    other = asks(ONE, name="x", allocation=share_of("n2", "30Gi"), users=("y",))
+
+    assert (fitting(claim, other, gpus("n2", device)) == {"n2"}) is fits
+
+
+def test_the_share_of_the_pod_that_leaves_is_free_again() -> None:
+    claim = own(of_memory("40Gi"), allocation=share_of("net", "30Gi"))
+    net = gpus("net", shared_device(), scope=NodeScope(all_nodes=True))
+    other = asks(ONE, name="x", allocation=share_of("net", "1Gi"), users=("y",))
+
+    assert fitting(claim, net) == {"n2", "n3"}
+    assert fitting(claim, net, other) == set()
+
+
+def test_a_device_that_a_claim_has_as_a_whole_gives_no_share() -> None:
+    whole = asks(ONE, name="x", allocation=held("n2"), users=("y",))
+
+    assert fitting(own(of_memory("1Gi")), whole, gpus("n2", shared_device())) == set()
+
+
+STEPS = CapacityPolicy(default="4Gi", minimum="2Gi", maximum="12Gi", step="4Gi")
+VALUES = CapacityPolicy(default="8Gi", values=("4Gi", "8Gi", "16Gi"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "taken"),
+    [
+        pytest.param(STEPS, "", 4, id="the default"),
+        pytest.param(STEPS, "1Gi", 2, id="the least"),
+        pytest.param(STEPS, "2Gi", 2, id="just the least"),
+        pytest.param(STEPS, "3Gi", 6, id="a step more"),
+        pytest.param(STEPS, "6Gi", 6, id="just a step"),
+        pytest.param(STEPS, "10Gi", 10, id="the last step"),
+        pytest.param(STEPS, "11Gi", None, id="a step above the most"),
+        pytest.param(VALUES, "", 8, id="the default of values"),
+        pytest.param(VALUES, "1Gi", 4, id="the first value"),
+        pytest.param(VALUES, "9Gi", 16, id="the next value"),
+        pytest.param(VALUES, "17Gi", None, id="above all values"),
+        pytest.param(CapacityPolicy(default="3Gi"), "5Gi", 5, id="any amount"),
+        pytest.param(CapacityPolicy(minimum="2Gi"), "3Gi", 3, id="any amount above the least"),
+        pytest.param(
+            CapacityPolicy(minimum="2Gi", maximum="4Gi"), "5Gi", None, id="above the most"
+        ),
+    ],
+)
+def test_a_policy_says_how_much_a_share_takes(
+    policy: CapacityPolicy, asked: str, taken: int | None
+) -> None:
+    claim = own(of_memory(asked) if asked else ONE)
+    slices = [gpus("n2", shared_device(policies={"memory": policy}))]
+    enough, too_much = (
+        asks(ONE, name="x", allocation=share_of("n2", f"{left}Gi"), users=("y",))
+        for left in (40 - (taken or 0), 41 - (taken or 0))
+    )
+
+    assert fitting(claim, enough, *slices) == (set() if taken is None else {"n2"})
+    assert fitting(claim, too_much, *slices) == set()
+
+
+def test_a_device_of_which_shares_are_taken_has_its_counters_already() -> None:
+    half = shared_device(
+        "half0", takes_counters=True, consumes=(("all", "mem", "40Gi"),), capacity=MEMORY
+    )
+    counters = in_parts("n2", "60Gi")[1]
+    pool = [gpus("n2", half, part("other", 40), slices_of_pool=2), counters]
+    sharing = asks(ONE, name="x", allocation=share_of("n2", "1Gi", "half0"), users=("y",))
+    other = asks(ONE, name="z", allocation=held("n2", "other"), users=("o",))
+
+    assert fitting(own(of_memory("1Gi"), of_memory("1Gi")), *pool) == {"n2"}
+    assert fitting(own(of_memory("1Gi")), sharing, *pool) == {"n2"}
+    assert fitting(own(ONE), sharing, *pool) == set(), "no counters for the other one"
+    assert fitting(own(of_memory("1Gi")), other, *pool) == set()
+
+
+def test_a_share_is_promised_until_the_replacement_is_there() -> None:
+    second = user("second", claims=("theirs",))
+    theirs = asks(of_memory("30Gi"), name="theirs", pod=second.uid)
+    mine = own(of_memory("30Gi"))
+    here = Place(*NODES, GPU, gpus("n2", shared_device()), mine, theirs, MOVER, second)
+    both = replace(theirs, requests=asks(of_memory("10Gi")).requests)
+
+    assert here.let_go(MOVER) == "n2"
+    assert here.let_go(second) is None
+    here.put(both)
+    assert here.let_go(second) == "n2"
+
+
+GPUS = "example.com/gpu"
+EXTENDED = replace(GPU, extended_resource=GPUS)
+
+
+def requesting(number: int = 1, resource: str = GPUS) -> Pod:
+    return pod("mover", on="n1", requests={resource: str(number)})
+
+
+def having(name: str, number: int) -> Node:
+    return node(name, allocatable={"cpu": "8", "memory": "8Gi", "pods": "9", GPUS: str(number)})
+
+
+MADE = replace(asks(ONE, name="made", allocation=held("n2")), users=("mover",), pod="mover")
+"""The claim that the kube-scheduler made for a pod with such a request."""
+
+
+@pytest.mark.parametrize(
+    ("mover", "things", "expected"),
+    [
+        pytest.param(requesting(), [EXTENDED, gpus("n2")], {"n2"}, id="a device of the class"),
+        pytest.param(requesting(), [GPU, gpus("n2")], set(), id="a class of no resource"),
+        pytest.param(
+            requesting(resource="deviceclass.resource.kubernetes.io/gpu"),
+            [GPU, gpus("n2")],
+            {"n2"},
+            id="a class by its name",
+        ),
+        pytest.param(
+            requesting(2), [EXTENDED, gpus("n2")], set(), id="more devices than there are"
+        ),
+        pytest.param(
+            requesting(),
+            [EXTENDED, gpus("n2"), replace(MADE, pod="other", users=("other",))],
+            set(),
+            id="a device that another pod has",
+        ),
+        pytest.param(
+            requesting(),
+            [EXTENDED, gpus("n2"), MADE],
+            {"n2"},
+            id="the device that the pod itself has",
+        ),
+        pytest.param(
+            requesting(),
+            [EXTENDED, gpus("n2"), having("n3", 1)],
+            {"n2", "n3"},
+            id="a node that has the resource itself",
+        ),
+        pytest.param(
+            requesting(2),
+            [EXTENDED, gpus("n3"), having("n3", 1)],
+            set(),
+            id="a node that has the resource itself, but too little of it",
+        ),
+        pytest.param(
+            requesting(),
+            [EXTENDED, gpus("n3"), having("n3", 0)],
+            {"n3"},
+            id="a node that has none of it",
+        ),
+        pytest.param(
+            requesting(),
+            [
+                replace(EXTENDED, created_s=1),
+                replace(EXTENDED, name="newer", selectors=("false",), created_s=2),
+                gpus("n2"),
+            ],
+            set(),
+            id="the younger of two classes",
+        ),
+        pytest.param(
+            requesting(),
+            [EXTENDED, replace(EXTENDED, name="zzz", selectors=("false",)), gpus("n2")],
+            {"n2"},
+            id="of two as old the first by name",
+        ),
+    ],
+)
+def test_an_extended_resource_is_had_by_devices_of_its_class(
+    mover: Pod, things: list[ClusterObject], expected: set[str]
+) -> None:
+    assert fitting(*things, mover=mover) == expected
+
+
+def test_claims_and_extended_resources_are_had_together() -> None:
+    both = with_spec(requesting(), resource_claims=(("own", "own"),), has_resource_claims=True)
+    two = gpus("n3", Device("g0"), Device("g1"))
+
+    assert fitting(EXTENDED, OWN, gpus("n2"), two, mover=both) == {"n3"}
+    itself = having("n2", 1)
+    assert fitting(EXTENDED, OWN, gpus("n2"), two, itself, mover=both) == {"n3"}, "1.36 has a fault"
+    assert fitting(EXTENDED, itself, mover=requesting()) == {"n2"}
+
+
+def test_a_class_that_gives_an_extended_resource_wakes_the_pod() -> None:
+    mover = requesting()
+    here = Place(*NODES, GPU, gpus("n2"), mover)
+    assert WakeOnDevices() in here.park(mover)
+
+    here.put(EXTENDED)
+
+    assert here.fitting(mover) == {"n2"}
+
+
+def test_a_device_for_an_extended_resource_is_promised_once() -> None:
+    mover, second = requesting(), replace(requesting(), name="second", uid="second")
+    here = Place(*NODES, EXTENDED, gpus("n2"), mover, second)
+
+    assert here.let_go(mover) == "n2"
+    assert here.let_go(second) is None

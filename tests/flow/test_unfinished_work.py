@@ -453,13 +453,20 @@ async def test_a_pod_leaves_once_a_device_is_free_elsewhere() -> None:
         assert flow.evicted_names == ["llm"]
 
 
-def test_devices_for_extended_resources_are_not_judged() -> None:
-    made = replace(pod("llm", on="n1"), status=replace(pod("x").status, has_extended_claim=True))
+@pytest.mark.parametrize(
+    ("things", "reason"),
+    [
+        pytest.param([ON_N2], "", id="a device on another node"),
+        pytest.param([], "NoNodeForClaims", id="no device"),
+    ],
+)
+def test_devices_for_extended_resources_are_sought_as_well(things: list[Any], reason: str) -> None:
+    asking = pod("llm", on="n1", requests={"deviceclass.resource.kubernetes.io/gpu": "1"})
+    made = replace(asking, status=replace(asking.status, has_extended_claim=True))
 
-    decision = guards_that_fit(*TWO, made).check(Finding(made, "Any", "why"), 0.0)
+    decision = guards_that_fit(*TWO, made, *things).check(Finding(made, "Any", "why"), 0.0)
 
-    assert decision is not None
-    assert decision.reason == "ClaimsDevices"
+    assert ("" if decision is None else decision.reason) == reason
 
 
 HELD = [

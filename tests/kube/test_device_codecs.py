@@ -9,6 +9,7 @@ from reactive_desched.errors import Malformed
 from reactive_desched.kube.codec import ResourceCodec
 from reactive_desched.model.devices import (
     Attribute,
+    CapacityPolicy,
     Device,
     DeviceAllocation,
     DeviceAlternatives,
@@ -100,7 +101,8 @@ def test_a_claim_says_what_it_asks_for_and_has() -> None:
                     "results": [
                         device | {"device": "g0"},
                         device | {"device": "g1", "adminAccess": True},
-                        device | {"device": "g2", "shareID": "s"},
+                        device
+                        | {"device": "g2", "shareID": "s", "consumedCapacity": {"memory": "1Gi"}},
                     ]
                 }
             },
@@ -122,13 +124,17 @@ def test_a_claim_says_what_it_asks_for_and_has() -> None:
                 "b",
                 (
                     DeviceRequest("gpu", mode="All", name="all"),
-                    DeviceRequest("gpu", asks_capacity=True, name="part"),
+                    DeviceRequest("gpu", name="part", capacity=(("memory", "1Gi"),)),
                 ),
             ),
             DeviceAlternatives("c", (DeviceRequest("gpu", is_admin=True),)),
         ),
         (DeviceConstraint(("a",), "d/numa"), DeviceConstraint((), "", "d/model")),
-        DeviceAllocation((DeviceId("d", "p", "g0"),), shares=(DeviceId("d", "p", "g2"),)),
+        DeviceAllocation(
+            (DeviceId("d", "p", "g0"),),
+            shares=(DeviceId("d", "p", "g2"),),
+            amounts=((("memory", "1Gi"),),),
+        ),
         ("pod-a",),
         "pod-a",
     )
@@ -219,3 +225,53 @@ def test_a_pod_names_its_claims() -> None:
     others = [claims[0] | {"resourceClaimName": "other"}]
     other = read(PODS, spec={"resourceClaims": others})
     assert list(claim_names(other)) == ["other"]
+
+
+def test_a_capacity_has_a_policy_of_what_claims_may_take() -> None:
+    ranged = {"default": "2Gi", "validRange": {"min": "1Gi", "max": "8Gi", "step": "1Gi"}}
+    values = {"default": 1, "validValues": [1, "2"]}
+    device = {
+        "name": "g0",
+        "allowMultipleAllocations": True,
+        "capacity": {
+            "memory": {"value": "40Gi", "requestPolicy": ranged},
+            "cores": {"value": 8, "requestPolicy": values},
+            "lanes": {"value": "4"},
+        },
+    }
+
+    [found] = read("resourceslices", spec={"devices": [device], "allNodes": True}).devices
+
+    assert found.capacity == {"memory": "40Gi", "cores": "8", "lanes": "4"}
+    assert found.policies == {
+        "memory": CapacityPolicy(default="2Gi", minimum="1Gi", maximum="8Gi", step="1Gi"),
+        "cores": CapacityPolicy(default="1", values=("1", "2")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "members"),
+    [
+        pytest.param(
+            "resourceslices",
+            {"spec": {"devices": [{"name": "g", "capacity": {"memory": {"value": "much"}}}]}},
+            id="a capacity",
+        ),
+        pytest.param(
+            "resourceclaims",
+            {
+                "spec": {
+                    "devices": {
+                        "requests": [
+                            {"name": "r", "exactly": {"capacity": {"requests": {"memory": "?"}}}}
+                        ]
+                    }
+                }
+            },
+            id="a request",
+        ),
+    ],
+)
+def test_a_capacity_that_is_no_quantity_is_malformed(resource: str, members: Any) -> None:
+    with pytest.raises(Malformed):
+        read(resource, **members)

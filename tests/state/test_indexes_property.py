@@ -309,6 +309,12 @@ OTHERS += [
 ]
 OTHERS += [DeviceClass("gpu", selectors=selectors) for selectors in ((), ("true",))]
 OTHERS += [
+    DeviceClass(name, extended_resource=resource, created_s=created_s)
+    for name, created_s in (("gpu", 1), ("newer", 2))
+    for resource in ("example.com/gpu", "example.com/net")
+]
+OTHERS += [ResourceClaim("default", "c1", users=("default/p1",), pod="default/p1")]
+OTHERS += [
     record("default", "g", rule=GroupRule(quorum, disruption="Single"))
     for record in GROUP_RECORDS
     if issubclass(record, PodGroup)
@@ -416,6 +422,12 @@ CLAIMED: list[tuple[str, Any]] = [
     ("ask", None),
     ("upsert", ResourceClaim("default", "c1", allocation=DeviceAllocation((GPU,)))),
     ("upsert", DeviceTaintRule("r1", taint=CLOSING, pool="p")),
+    ("ask", None),
+    ("upsert", ResourceClaim("default", "c1", pod="default/p1")),
+    ("upsert", DeviceClass("gpu", extended_resource="example.com/gpu")),
+    ("ask", None),
+    ("upsert", ResourceClaim("default", "c1")),
+    ("upsert", DeviceClass("gpu", extended_resource="example.com/net")),
     ("ask", None),
 ]
 RELABELED = [

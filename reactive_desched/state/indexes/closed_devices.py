@@ -55,7 +55,8 @@ class ClosedDevices(Index):
 
         A claim that is not reserved for the pod is not its own by now.
         """
-        for name in claim_names(pod):
+        of_pod = (key.partition("/")[2] for key in self._devices.claims_of(pod.uid))
+        for name in dict.fromkeys((*claim_names(pod), *of_pod)):
             key = f"{pod.namespace}/{name}"
             for closed in self._closed.get(key, ()):
                 claim = self._claims.get(key)
@@ -112,7 +113,7 @@ class ClosedDevices(Index):
         allocation = claim.allocation
         if allocation is None:
             return
-        for number, device in enumerate(allocation.devices):
+        for number, device in enumerate((*allocation.devices, *allocation.shares)):
             of_all = allocation.tolerations
             tolerations = of_all[number] if number < len(of_all) else ()
             for taint, since_s in self._devices.taints_of(device):

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from reactive_desched.api.index import Cluster, Index
 from reactive_desched.model.changes import Change, DevicesChanged
 from reactive_desched.model.devices import (
+    IMPLICIT_RESOURCE,
     DeviceClass,
     DeviceId,
     DeviceTaintRule,
@@ -13,7 +14,7 @@ from reactive_desched.model.devices import (
     ResourceClaim,
     ResourceSlice,
 )
-from reactive_desched.model.objects import ClusterObject
+from reactive_desched.model.objects import ClusterObject, PodKey
 from reactive_desched.model.taints import Taint
 from reactive_desched.primitives.groups import Groups
 
@@ -33,12 +34,17 @@ class Devices(Index):
         self._local = Groups[str, str]()
         self._shared: dict[str, None] = {}
         self._holders = Groups[DeviceId, str]()
+        self._of_pod = Groups[PodKey, str]()
+        self._classes = cluster.store(DeviceClass)
+        self._of_resource = Groups[str, str]()
         self.revision = 0
         """How many objects have changed: answers of an equal one are still true."""
         for each in self._slices:
             self._add_slice(each)
         for claim in self._claims:
             self._add_claim(claim)
+        for device_class in self._classes:
+            self._add_class(device_class)
 
     def slices_near(self, node: str) -> Iterator[ResourceSlice]:
         """Yield the slices of a node, and those of no single node."""
@@ -58,6 +64,22 @@ class Devices(Index):
     def holders_of(self, device: DeviceId) -> Collection[str]:
         """Return the keys of the claims that a device, or a share of it, is allocated to."""
         return self._holders.of(device)
+
+    def claims_of(self, pod: PodKey) -> Collection[str]:
+        """Return the keys of the claims that were made for a pod, and end with it."""
+        return self._of_pod.of(pod)
+
+    def class_of(self, resource: str) -> str | None:
+        """Return the name of the class that has devices for an extended resource.
+
+        Of several the youngest is taken, as by the kube-scheduler.
+        """
+        if resource.startswith(IMPLICIT_RESOURCE):
+            implied = resource.removeprefix(IMPLICIT_RESOURCE)
+            return implied if self._classes.get(implied) is not None else None
+        found = [self._classes.get(name) for name in self._of_resource.of(resource)]
+        known = sorted((-each.created_s, each.name) for each in found if each is not None)
+        return known[0][1] if known else None
 
     def rule_taints(self, device: DeviceId) -> tuple[Taint, ...]:
         """Return the taints that rules add to a device, beside those of its slice."""
@@ -91,12 +113,16 @@ class Devices(Index):
             self._remove_claim(old)
         if isinstance(new, ResourceClaim):
             self._add_claim(new)
+        if isinstance(old, DeviceClass) and old.extended_resource:
+            self._of_resource.discard(old.extended_resource, old.name)
+        if isinstance(new, DeviceClass):
+            self._add_class(new)
         return [] if _only_takes(old, new) else [DevicesChanged()]
 
     def answers(self) -> object:
         """Return the slices by pool and node, and the holders of devices."""
-        groups = (self._of_pool.as_sets(), self._local.as_sets(), self._holders.as_sets())
-        return groups, set(self._shared)
+        groups = (self._of_pool, self._local, self._holders, self._of_pod, self._of_resource)
+        return [each.as_sets() for each in groups], set(self._shared)
 
     def _named(self, names: Collection[str]) -> Iterator[ResourceSlice]:
         return (found for name in names if (found := self._slices.get(name)) is not None)
@@ -115,12 +141,20 @@ class Devices(Index):
         else:
             self._shared.pop(each.name, None)
 
+    def _add_class(self, each: DeviceClass) -> None:
+        if each.extended_resource:
+            self._of_resource.add(each.extended_resource, each.name)
+
     def _add_claim(self, claim: ResourceClaim) -> None:
+        if claim.pod:
+            self._of_pod.add(claim.pod, claim.key)
         if claim.allocation is not None:
             for device in (*claim.allocation.devices, *claim.allocation.shares):
                 self._holders.add(device, claim.key)
 
     def _remove_claim(self, claim: ResourceClaim) -> None:
+        if claim.pod:
+            self._of_pod.discard(claim.pod, claim.key)
         if claim.allocation is not None:
             for device in (*claim.allocation.devices, *claim.allocation.shares):
                 self._holders.discard(device, claim.key)

@@ -4,8 +4,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from reactive_desched.model.devices import DeviceClass
-from reactive_desched.state.kinds.interning import parse_resource_version
-from reactive_desched.state.kinds.kind import Metadata, Purpose, WatchedKind, WireStruct
+from reactive_desched.state.kinds.interning import epoch_seconds, parse_resource_version
+from reactive_desched.state.kinds.kind import (
+    Metadata,
+    Purpose,
+    Timestamp,
+    WatchedKind,
+    WireStruct,
+)
 
 __all__ = ["DEVICE_CLASS", "WireSelector", "expressions_of"]
 
@@ -22,16 +28,23 @@ class WireSelector(WireStruct, frozen=True, gc=False):
     cel: WireCELSelector | None = None
 
 
+class ClassMetadata(Metadata, frozen=True, gc=False):
+    """A DeviceClass's metadata: of two for one resource the younger one is taken."""
+
+    creation_timestamp: Timestamp | None = None
+
+
 class ClassSpec(WireStruct, frozen=True, gc=False):
     """A DeviceClass's spec."""
 
     selectors: tuple[WireSelector, ...] = ()
+    extended_resource_name: str | None = None
 
 
 class WireDeviceClass(WireStruct, frozen=True, gc=False):
     """A DeviceClass's JSON."""
 
-    metadata: Metadata
+    metadata: ClassMetadata
     spec: ClassSpec = ClassSpec()
 
 
@@ -47,6 +60,8 @@ def _read(wire: WireDeviceClass) -> DeviceClass:
         uid=metadata.uid,
         resource_version=parse_resource_version(metadata.resource_version),
         selectors=expressions_of(wire.spec.selectors),
+        extended_resource=wire.spec.extended_resource_name or "",
+        created_s=epoch_seconds(metadata.creation_timestamp) or 0,
     )
 
 

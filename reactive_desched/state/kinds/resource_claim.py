@@ -1,11 +1,13 @@
 """ResourceClaims: the devices that pods ask for, and those that are allocated to them."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import field
 
 from reactive_desched.model.devices import (
     EXACT_COUNT,
+    Amounts,
     DeviceAllocation,
     DeviceAlternatives,
     DeviceConstraint,
@@ -15,12 +17,12 @@ from reactive_desched.model.devices import (
 )
 from reactive_desched.model.node_affinity import NodeSelector
 from reactive_desched.model.objects import OwnerReference
+from reactive_desched.model.quantities import parse_quantity
 from reactive_desched.model.taints import Toleration
 from reactive_desched.state.kinds.device_class import WireSelector, expressions_of
 from reactive_desched.state.kinds.interning import parse_resource_version
 from reactive_desched.state.kinds.kind import (
     Metadata,
-    Presence,
     Purpose,
     Timestamp,
     WatchedKind,
@@ -37,6 +39,12 @@ class ClaimMetadata(Metadata, frozen=True, gc=False):
     deletion_timestamp: Timestamp | None = None
 
 
+class WireCapacityRequest(WireStruct, frozen=True, gc=False):
+    """The amounts of each device's capacities that a request asks for."""
+
+    requests: Mapping[str, str | int | float] = {}
+
+
 class WireRequest(WireStruct, frozen=True, gc=False):
     """Devices of one class: the request itself, or one of its alternatives."""
 
@@ -47,7 +55,7 @@ class WireRequest(WireStruct, frozen=True, gc=False):
     count: int = 1
     admin_access: bool | None = None
     tolerations: tuple[Toleration, ...] = ()
-    capacity: Presence | None = None
+    capacity: WireCapacityRequest | None = None
 
 
 class WireDeviceRequest(WireStruct, frozen=True, gc=False):
@@ -88,6 +96,7 @@ class WireResult(WireStruct, frozen=True, gc=False):
     admin_access: bool | None = None
     share_id: str | None = field(name="shareID", default=None)
     tolerations: tuple[Toleration, ...] = ()
+    consumed_capacity: Mapping[str, str | int | float] = {}
 
 
 class WireResults(WireStruct, frozen=True, gc=False):
@@ -160,22 +169,32 @@ def _request(wire: WireRequest) -> DeviceRequest:
         count=wire.count,
         tolerations=wire.tolerations,
         is_admin=bool(wire.admin_access),
-        asks_capacity=wire.capacity is not None,
         name=wire.name,
+        capacity=() if wire.capacity is None else _amounts(wire.capacity.requests),
     )
 
 
 def _allocation(wire: WireAllocation) -> DeviceAllocation:
     taken = [each for each in wire.devices.results if not each.admin_access]
     whole = [each for each in taken if not each.share_id]
+    shares = [each for each in taken if each.share_id]
     return DeviceAllocation(
         devices=tuple(map(_device_id, whole)),
         node_selector=wire.node_selector,
-        shares=tuple(_device_id(each) for each in taken if each.share_id),
-        tolerations=tuple(each.tolerations for each in whole)
-        if any(each.tolerations for each in whole)
+        shares=tuple(map(_device_id, shares)),
+        tolerations=tuple(each.tolerations for each in (*whole, *shares))
+        if any(each.tolerations for each in taken)
         else (),
+        amounts=tuple(_amounts(each.consumed_capacity) for each in shares),
     )
+
+
+def _amounts(wire: Mapping[str, str | int | float]) -> Amounts:
+    """Return quantities by their names; raises QuantityError for one that is none."""
+    found = tuple((name, str(amount)) for name, amount in sorted(wire.items()))
+    for _, amount in found:
+        parse_quantity(amount)
+    return found
 
 
 def _device_id(wire: WireResult) -> DeviceId:

@@ -7,6 +7,7 @@ from msgspec import field
 
 from reactive_desched.model.devices import (
     Attribute,
+    CapacityPolicy,
     Counters,
     Device,
     NodeScope,
@@ -37,10 +38,30 @@ class WireAttribute(WireStruct, frozen=True, gc=False):
     version: str | None = None
 
 
+class WireRange(WireStruct, frozen=True, gc=False):
+    """The amounts that a claim may ask for."""
+
+    min: str | int | float = ""
+    max: str | int | float = ""
+    step: str | int | float = ""
+
+
+NO_RANGE: Final = WireRange()
+
+
+class WirePolicy(WireStruct, frozen=True, gc=False):
+    """The rule by which a claim gets some of a capacity."""
+
+    default: str | int | float = ""
+    valid_values: tuple[str | int | float, ...] = ()
+    valid_range: WireRange | None = None
+
+
 class WireCapacity(WireStruct, frozen=True, gc=False):
-    """A quantity."""
+    """A quantity, and what a claim may have of it."""
 
     value: str | int | float = ""
+    request_policy: WirePolicy | None = None
 
 
 class WireTaint(WireStruct, frozen=True, gc=False):
@@ -129,13 +150,18 @@ def _reader(tables: InternTables) -> Callable[[WireResourceSlice], ResourceSlice
                 for name, each in wire.attributes.items()
                 if (value := value_of(each)) is not None
             },
-            capacity={text(name): text(str(c.value)) for name, c in wire.capacity.items()},
+            capacity={text(name): text(_quantity(c.value)) for name, c in wire.capacity.items()},
             taints=tuple(Taint(text(t.key), text(t.effect), text(t.value)) for t in wire.taints),
             scope=_scope(wire) if has_scope else None,
             takes_counters=bool(wire.consumes_counters),
             is_shared=bool(wire.allow_multiple_allocations),
             taint_times=_taint_times(wire.taints),
             consumes=_counters(wire.consumes_counters, text),
+            policies={
+                text(name): _policy(c.request_policy)
+                for name, c in wire.capacity.items()
+                if c.request_policy is not None
+            },
         )
 
     def value_of(wire: WireAttribute) -> Attribute | None:
@@ -158,6 +184,24 @@ def _counters(sets: tuple[WireCounterSet, ...], text: Callable[[str], str]) -> C
             parse_quantity(amount := str(counter.value))
             found.append((text(each.name or each.counter_set), text(name), text(amount)))
     return tuple(found)
+
+
+def _policy(wire: WirePolicy) -> CapacityPolicy:
+    ranged = wire.valid_range or NO_RANGE
+    return CapacityPolicy(
+        default=_quantity(wire.default),
+        values=tuple(map(_quantity, wire.valid_values)),
+        minimum=_quantity(ranged.min),
+        maximum=_quantity(ranged.max),
+        step=_quantity(ranged.step),
+    )
+
+
+def _quantity(amount: str | float) -> str:
+    """Return a quantity as text; raises QuantityError for one that is none, and not empty."""
+    if amount != "":
+        parse_quantity(str(amount))
+    return str(amount)
 
 
 def _taint_times(taints: tuple[WireTaint, ...]) -> tuple[int | None, ...]:
