@@ -493,10 +493,22 @@ def watches(planes: Planes) -> None:
         "GET",
         f"{place}?watch=true&timeoutSeconds=2&sendInitialEvents=true&allowWatchBookmarks=true"
         "&resourceVersionMatch=NotOlderThan",
-        only=lambda events: [
-            (each["type"], each["object"]["metadata"].get("name")) for each in events
-        ],
+        only=_until_initial_events_end,
     )
+
+
+def _until_initial_events_end(events: list[Any]) -> list[Any]:
+    """Return types, names and annotations up to the bookmark that ends the initial events.
+
+    When a server sends further bookmarks, it does not promise.
+    """
+    shown = []
+    for each in events:
+        metadata = each["object"]["metadata"]
+        shown.append([each["type"], metadata.get("name"), metadata.get("annotations")])
+        if each["type"] == "BOOKMARK":
+            return shown
+    return [*shown, "no bookmark"]
 
 
 def dry_runs(planes: Planes) -> None:
