@@ -119,7 +119,10 @@ class MovesUnderWay(Struct, frozen=True, rename="camel"):
 
 
 class SinkState(Struct, frozen=True, rename="camel"):
-    """A sink: why it takes no records, empty when it does, and what it does not have yet."""
+    """A sink: why it takes no records, empty when it does, and what it does not have yet.
+
+    `last_rejection` is why the newest of its dead letters is one.
+    """
 
     name: str
     error: str
@@ -128,6 +131,7 @@ class SinkState(Struct, frozen=True, rename="camel"):
     lag_seconds: float
     dead_letters: int
     lost: int
+    last_rejection: str = ""
 
 
 class JournalState(Struct, frozen=True, rename="camel"):
@@ -440,4 +444,5 @@ def _sink_states(recording: Recording) -> Iterator[SinkState]:
             round(runner.lag_s, 3),
             runner.dead_letters,
             runner.lost,
+            runner.last_rejection,
         )

@@ -17,6 +17,7 @@ from reactive_desched.cli.pending import (
     headline,
 )
 from reactive_desched.model.modes import mode_text
+from reactive_desched.model.moves import end_with_node
 from reactive_desched.text.ages import age_of, format_age, format_span, time_until
 from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
@@ -280,7 +281,7 @@ class StatusScreen:
                 format_span(timedelta(seconds=each["lagSeconds"])),
                 str(each["deadLetters"]),
                 str(each["lost"]),
-                each["error"] or "ok",
+                _sink_state(each),
             )
             for each in answer["sinks"]
         ]
@@ -395,6 +396,11 @@ def _move_state(each: Answer) -> str:
     return f"{each['replacement']} is {where}" if each.get("toNode") else "replacement is Pending"
 
 
+def _sink_state(each: Answer) -> str:
+    rejection = each.get("lastRejection")
+    return each["error"] or (f"ok; last dead letter: {rejection}" if rejection else "ok")
+
+
 def _became(each: Answer) -> str:
     if each["result"] not in _EVICTED:
         return str(each.get("message") or each.get("reason") or "")
@@ -404,7 +410,7 @@ def _became(each: Answer) -> str:
         return "replacement awaited" if each.get("awaitsReplacement") else "leaves, not replaced"
     text = follow_up.get("summary") or str(follow_up["result"])
     if node := follow_up.get("node"):
-        text += f" to {node}"
+        text = end_with_node(str(follow_up["result"]), text, str(node))
     if (ready_s := follow_up.get("readySeconds")) is not None:
         text += f", Ready after {ready_s:.1f} s"
     return f"{text}; it did not help" if follow_up.get("isFutile") else text

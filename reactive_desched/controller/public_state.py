@@ -167,16 +167,33 @@ def _stopped(
         summary = f"{by} holds the whole cluster, and no pod is evicted: "
         summary += "; ".join(releases or texts)
     else:
+        if state is ControllerState.OUT_OF_SYNC:
+            texts = tuple(_out_of_sync(names, text) for names, text in shared)
         summary = f"{_NOTHING[state]}: {'; '.join(texts + releases)}"
     hold = "; ".join((*(f"{', '.join(each)}: {text}" for each, text in shared), *releases))
     return PublicState(state, _SEVERITIES.get(state, BAD), summary, hold)
 
 
+def _out_of_sync(names: Collection[str], text: str) -> str:
+    """Say which kinds of objects are out of sync, and why."""
+    kinds = sorted((name.removeprefix(SYNC_PREFIX) for name in names), key=_is_minor)
+    if len(kinds) > _MOST_KINDS:
+        kinds = [*kinds[:_MOST_KINDS], f"{len(kinds) - _MOST_KINDS} more"]
+    return f"{', '.join(kinds)} not in sync: {text}"
+
+
+def _is_minor(kind: str) -> bool:
+    return kind not in ("nodes", "pods")
+
+
+_MOST_KINDS: Final = 3
+"""So many kinds of objects are named where several are out of sync for one reason."""
+
 _NOTHING: Final = {
     ControllerState.STOPPING: "it stops, and evicts nothing more",
     ControllerState.STANDBY: "another replica acts, and this one evicts nothing",
-    ControllerState.FAULT: "a fault stops it, and no pod is evicted",
+    ControllerState.FAULT: "no pod is evicted",
     ControllerState.STARTING: "it starts, and evicts nothing yet",
-    ControllerState.OUT_OF_SYNC: "a part of the cluster is not in view, and no pod is evicted",
-    ControllerState.PAUSED: "a person stopped it, and no pod is evicted",
+    ControllerState.OUT_OF_SYNC: "no pod is evicted",
+    ControllerState.PAUSED: "no pod is evicted",
 }

@@ -59,6 +59,12 @@ def end_in_words(result: str, message: str = "") -> str:
     return f"{words}: {message}" if message and result in (NOT_REPLACED, NOT_FOLLOWED) else words
 
 
+def end_with_node(result: str, words: str, node: str) -> str:
+    """Add the node of the replacement to the words for how a move ended."""
+    join = {MOVED: " to ", RETURNED: " "}.get(result, " on ")
+    return f"{words}{join}{node}"
+
+
 class FutileClearing(Struct, frozen=True, gc=False):
     """A person has the moves of an owner forgotten; without an owner and its uid, of all."""
 

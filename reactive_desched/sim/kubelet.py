@@ -6,7 +6,7 @@ from typing import Final
 from reactive_desched.sim import node_status, pod_status
 from reactive_desched.sim.clock import parse_time
 from reactive_desched.sim.conditions import condition_status
-from reactive_desched.sim.controllers.controller import Reconciler
+from reactive_desched.sim.controllers.controller import BATCH, Reconciler
 from reactive_desched.sim.controllers.node_pressure import EVICTED, why_not_admitted
 from reactive_desched.sim.controllers.node_shutdown import SHUTDOWN_REASON, SHUTDOWN_REFUSAL
 from reactive_desched.sim.dice import dice_for
@@ -32,6 +32,12 @@ __all__ = ["Kubelets"]
 _FIRST_BACKOFF_S: Final = 10
 _LONGEST_BACKOFF_S: Final = 300
 _KILLED, _TERMINATED = 137, 143
+
+_CONTAINERS_AT_ONCE: Final = 1_000
+"""A step ends with the pod that makes it so many: one of thousands of containers is dear."""
+
+_STOP_EVENTS: Final = 25
+"""Of a pod's containers so many have an Event when they stop: client-go lets no more through."""
 
 
 class _Life:
@@ -72,6 +78,16 @@ class Kubelets(Reconciler):
         elif node_of(event.object):
             self.soon(key)
 
+    def step(self, now: float) -> None:
+        """Look after up to a hundred pods and nodes, fewer where pods have many containers."""
+        left = _CONTAINERS_AT_ONCE
+        for key in self.work_set.take_due(now, BATCH):
+            pod = self.store.get("pods", *key) if key[0] else None
+            self.reconcile(key, now)
+            left -= 0 if pod is None else _containers_of(pod)
+            if left <= 0:
+                return
+
     def reconcile(self, key: Key, now: float) -> None:
         """Take the step of the pod, or of the node's pods, that is due now."""
         if not key[0]:
@@ -104,9 +120,7 @@ class Kubelets(Reconciler):
             return
         if node_status.needs_report(node):
             status = node_status.reported(node, now)
-            self.store.modify(
-                "nodes", *key, lambda current: {**current, "status": status}, subresource="status"
-            )
+            self.store.replace_status("nodes", *key, status)
         for pod in self._index.on_node(key[1]):
             self.soon(key_of(pod))
 
@@ -134,9 +148,7 @@ class Kubelets(Reconciler):
             self.soon(key_of(pod), at)
 
     def _write(self, pod: Obj, status: Obj) -> None:
-        self.store.modify(
-            "pods", *key_of(pod), lambda now_: {**now_, "status": status}, subresource="status"
-        )
+        self.store.replace_status("pods", *key_of(pod), status)
 
     def _admit(self, pod: Obj, life: _Life, now: float) -> None:
         node = self.store.get("nodes", "", node_of(pod)) or {}
@@ -237,7 +249,7 @@ class Kubelets(Reconciler):
         if life.ends_at is None:
             took = life.profile.shutdown_s if pod["status"].get("phase") == "Running" else 0.0
             life.ends_at = now + min(grace, took)
-            for container in pod["spec"].get("containers", ()):
+            for container in pod["spec"].get("containers", ())[:_STOP_EVENTS]:
                 note = f"Stopping container {container['name']}"
                 self._recorder.normal(pod, "Killing", "Killing", note)
         # A second, shorter deletion moves the end forward; a longer one changes nothing.
@@ -251,6 +263,10 @@ class Kubelets(Reconciler):
         if self.store.get("pods", *key_of(pod)) is not None:
             options = DeleteOptions(grace_period_seconds=0, uid=pod["metadata"]["uid"])
             self.store.delete("pods", *key_of(pod), options)
+
+
+def _containers_of(pod: Obj) -> int:
+    return sum(len(pod["spec"].get(kind) or ()) for kind in ("initContainers", "containers"))
 
 
 def _ready(node: Obj) -> str | None:

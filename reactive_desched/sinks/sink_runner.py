@@ -26,6 +26,8 @@ MAX_WAIT_S: Final = 30.0
 MAX_RETRY_AFTER_S: Final = 3600.0
 """The longest Retry-After that is obeyed."""
 LOG_EVERY_S: Final = 60.0
+MAX_LETTER_LINES: Final = 10
+"""So many dead letters have a line of the log in `LOG_EVERY_S`; all are in their file."""
 _MIN_LOG_INTERVAL_S: Final = 0.5
 
 
@@ -160,6 +162,7 @@ class SinkRunner:
         self.delivered = 0
         self.retries = 0
         self.dead_letters = 0
+        self.last_rejection = ""
         self.cursor = 0
         self._sink = sink
         self._tail = tail
@@ -179,6 +182,8 @@ class SinkRunner:
         self._saved_cursor = -1
         self._save_at = 0.0
         self._save_failure_logged_at: float | None = None
+        self._letters_counted_from = -LOG_EVERY_S
+        self._letter_lines = self._unlogged_letters = self._letters_dropped = 0
 
     @property
     def name(self) -> str:
@@ -352,14 +357,29 @@ class SinkRunner:
                 continue
             self._backoff.recovered()
             self.dead_letters += 1
-            self._log.warning(
-                "the sink rejected an event for good: moved to the dead letters",
-                sink=self._sink.name,
-                sequence=entry.seq,
-                message=reason,
-                oldest_letters_dropped=dropped,
-            )
+            self.last_rejection = reason
+            self._log_dead_letter(entry.seq, reason, dropped)
             return
+
+    def _log_dead_letter(self, sequence: int, reason: str, dropped: int) -> None:
+        """Log a dead letter, ten a minute at most; the next line counts those without one."""
+        now = self._clock()
+        if now - self._letters_counted_from >= LOG_EVERY_S:
+            self._letters_counted_from, self._letter_lines = now, 0
+        self._letters_dropped += dropped
+        if self._letter_lines >= MAX_LETTER_LINES:
+            self._unlogged_letters += 1
+            return
+        self._log.warning(
+            "the sink rejected an event for good: moved to the dead letters",
+            sink=self._sink.name,
+            sequence=sequence,
+            message=reason,
+            oldest_letters_dropped=self._letters_dropped,
+            without_a_line=self._unlogged_letters,
+        )
+        self._letter_lines += 1
+        self._unlogged_letters = self._letters_dropped = 0
 
     def _skip_to(self, oldest: int) -> None:
         if (gone := oldest - 1 - self.cursor) <= 0:  # not behind the oldest: beyond the newest

@@ -125,6 +125,8 @@ class _Text:
             return
         first = answer if answer["state"] == "waits" else rejections[0]
         texts = []
+        if answer["paused"]:
+            texts.append("once evictions go on")
         times = [each["until"] for each in answer["plugins"] if each.get("until")]
         is_least = any(each.get("isLeast") for each in answer["plugins"])
         if until := min(times, default=rejections[0].get("until")):
@@ -133,7 +135,8 @@ class _Text:
         if awaited := first.get("waitsFor"):
             texts.append(f"after {' or '.join(awaited)}")
         if setting := first.get("setting"):
-            texts.append(f"setting {setting} would change it")
+            is_later = answer["paused"] and not setting.startswith("brakes.")
+            texts.append(f"setting {setting} {'counts then' if is_later else 'would change it'}")
         if texts:
             yield from self._line("next", f"it is evaluated again {'; '.join(texts)}")
 

@@ -7,6 +7,7 @@ from reactive_desched.cli import main
 from reactive_desched.cli.status import MAX_ROWS, StatusScreen
 from reactive_desched.eviction.recorder import NOT_OPEN
 from reactive_desched.model.modes import mode_text
+from reactive_desched.model.moves import end_in_words
 from reactive_desched.text.layout import TextLayout
 from tests.support.golden import Golden
 
@@ -62,7 +63,7 @@ def busy() -> dict[str, Any]:
     answer["state"] = {
         "name": "paused",
         "severity": "bad",
-        "summary": "a person stopped it, and no pod is evicted: paused by ann until noon",
+        "summary": "no pod is evicted: paused by ann until noon",
     }
     answer["pause"] = "manual: paused by ann"
     for name in ("manual", "sync/pods"):
@@ -265,15 +266,31 @@ def test_a_rate_is_written_with_few_digits_and_without_an_exponent() -> None:
     )
 
 
+@pytest.mark.parametrize("end", ["moved", "returned", "not_ready"])
+def test_where_a_replacement_is_stands_in_the_words_for_how_the_move_ended(
+    end: str, golden: Golden
+) -> None:
+    answer = busy()
+    move = {"result": end, "summary": end_in_words(end), "node": "n3", "readySeconds": 2.5}
+    answer["recent"] = [answer["recent"][0] | {"followUp": move}]
+    [line] = [line for line in screen(answer) if "web-0" in line and "Ready after" in line]
+    assert line.partition("evicted  ")[2] == golden()
+
+
+def test_why_the_newest_dead_letter_is_one_stands_beside_its_sink() -> None:
+    answer = busy()
+    answer["sinks"][0] |= {"error": "", "lastRejection": "too large"}
+    assert any(line.endswith("  ok; last dead letter: too large") for line in screen(answer))
+    answer["sinks"][0]["lastRejection"] = ""
+    assert any(line.endswith("  ok") for line in screen(answer))
+
+
 def test_everything_that_holds_evictions_is_named_with_what_changes_it() -> None:
     text = "\n".join(screen(busy()))
     for wanted in (
         "dry run: sends no eviction request",
         "newer files are rejected: policy.yaml:3: no such plugin",
-        (
-            "state           paused: a person stopped it, and no pod is evicted: paused by ann "
-            "until noon"
-        ),
+        "state           paused: no pod is evicted: paused by ann until noon",
         "paused by manual, sync/pods: paused by bob",
         "sync/pdbs: may not be listed",
         (

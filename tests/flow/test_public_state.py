@@ -229,13 +229,19 @@ async def test_a_standby_whose_address_led_to_another_cluster_has_a_fault() -> N
         assert "it led to another cluster" in state(flow).summary
 
 
-async def test_what_every_watch_met_is_said_once() -> None:
+async def test_what_every_watch_met_is_said_once(golden: Golden) -> None:
     async with braked().running() as flow:
         flow.sync_and_resume(*NODES)
         for kind, path in (("pods", "api/v1/pods"), ("nodes", "api/v1/nodes")):
             flow.controller.readiness.pause(sync_pause(kind), f"GET /{path}: no route to host")
         assert state(flow).summary.count("no route to host") == 1
         assert "sync/nodes, sync/pods: no route to host" in state(flow).hold
+        assert state(flow).summary == golden()
+        for kind in ("jobs", "namespaces", "statefulsets"):
+            flow.controller.readiness.pause(sync_pause(kind), f"GET /{kind}: no route to host")
+        assert state(flow).summary == golden("of many kinds")
+        for kind in ("jobs", "namespaces", "statefulsets"):
+            flow.controller.readiness.resume(sync_pause(kind))
         health = build_health(flow.pipeline, ActiveConfig(flow.config), dry_run=False)
         text = health.readyz().text(verbose=True)
         assert text.count("no route to host") == 1

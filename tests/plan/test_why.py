@@ -248,6 +248,21 @@ def test_what_comes_next_is_said_of_the_decision_and_not_of_the_gates_as_they_ar
     assert "outage" not in line
 
 
+@pytest.mark.parametrize("setting", ["budgets.node", "brakes.storm"])
+def test_while_all_evictions_are_held_a_limit_is_not_said_to_be_what_a_pod_waits_for(
+    why: Callable[..., Any], setting: str, golden: Golden
+) -> None:
+    [waits] = [found for found in (why(f"shop/{name}") for name in "ab") if found["setting"]]
+    waits |= {"paused": "storm: 100 pods were found within 60 s", "setting": setting}
+    for plugin in waits["plugins"]:
+        plugin.pop("until", None)
+    for gate in waits["profiles"][0]["gates"]:
+        gate.pop("until", None)
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    [line] = [each for each in answer_lines(waits, now, TextLayout()) if each.startswith("next")]
+    assert line == golden()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,10 +1,13 @@
 """What a kubelet does with a pod, from binding to the end."""
 
+import random
 from typing import Any
 
 import pytest
 
 from reactive_desched.sim.conditions import condition_status
+from reactive_desched.sim.kubelet import Kubelets
+from reactive_desched.sim.objects import name_of
 from reactive_desched.sim.profiles import Pace
 from reactive_desched.sim.store import DeleteOptions, Event
 from tests.support.sim_world import SimulatedCluster
@@ -119,6 +122,37 @@ def test_the_stopping_of_each_container_is_an_event() -> None:
     world.advance(10)
     world.delete("pods", "p")
     assert world.events("Killing") == ["Stopping container a", "Stopping container b"]
+
+
+def test_of_a_pod_with_thousands_of_containers_only_some_have_an_event_when_they_stop() -> None:
+    world = SimulatedCluster().nodes("n1")
+    world.pod("p", containers=[{"name": f"c{n}", "image": "app:1"} for n in range(2_000)])
+    world.advance(10)
+    world.delete("pods", "p")
+    assert world.events("Killing") == [f"Stopping container c{n}" for n in range(25)]
+
+
+@pytest.mark.parametrize("kind", ["initContainers", "containers"])
+def test_a_step_looks_after_one_pod_of_thousands_of_containers_and_the_next_after_another(
+    kind: str,
+) -> None:
+    world = SimulatedCluster().nodes("n1")
+    many = [{"name": f"i{n}", "image": "app:1"} for n in range(2_000)]
+    for name in ("p1", "p2", "p3"):
+        containers = {"containers": [{"name": "c", "image": "app:1"}]} | {kind: many}
+        spec = {"nodeName": "n1", **containers}
+        meta = {"name": name, "namespace": "default"}
+        world.store.create("pods", {"metadata": meta, "spec": spec})
+    kubelets = Kubelets(world.store, world.cluster.index, random.Random(1), Pace())
+    for pod in world.store.list("pods"):
+        kubelets.observe(Event("ADDED", "pods", pod, None, world.store.rv))
+
+    admitted = []
+    for _ in range(3):
+        kubelets.step(world.clock.now())
+        pods = world.store.list("pods")
+        admitted.append([name_of(pod) for pod in pods if "startTime" in pod["status"]])
+    assert admitted == [["p1"], ["p1", "p2"], ["p1", "p2", "p3"]]
 
 
 def test_a_second_deletion_with_less_grace_ends_it_sooner() -> None:

@@ -6,7 +6,7 @@ import anyio
 import pytest
 import trio
 
-from reactive_desched.errors import SinkUnavailable
+from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.sinks.sink_runner import UP, SinkRunner
 from reactive_desched.telemetry.registry import MetricsRegistry
 from reactive_desched.text.causes import NO_ANSWER_YET
@@ -53,6 +53,24 @@ async def test_an_event_that_is_never_taken_goes_to_the_dead_letters(
     assert (here.runner.dead_letters, here.runner.delivered) == (1, 4)
     told = here.logger.values_of("the sink rejected an event for good: moved to the dead letters")
     assert [line["sequence"] for line in told] == [3]
+
+
+async def test_of_many_dead_letters_some_have_a_line_of_the_log_and_the_others_are_counted(
+    here: SinkRunnerHarness,
+) -> None:
+    here.sink.always_raise = EventRejected("too large")
+    here.record(25)
+    async with here.running():
+        await here.caught_up()
+        await anyio.sleep(60)
+        here.record(1)
+        await here.caught_up()
+
+    assert (here.runner.dead_letters, here.runner.last_rejection) == (26, "too large")
+    assert len(list(read_dead_letters(here.dead_letters.path("shop")))) == 26
+    told = here.logger.values_of("the sink rejected an event for good: moved to the dead letters")
+    assert [line["sequence"] for line in told] == [*range(1, 11), 26]
+    assert [line["without_a_line"] for line in told] == [0] * 10 + [15]
 
 
 async def test_while_dead_letters_cannot_be_written_nothing_is_passed_over(

@@ -1,7 +1,6 @@
 """The base of the simulated controllers: each notes events, and acts when it is stepped."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from reactive_desched.sim.clock import rfc3339
@@ -86,6 +85,4 @@ def write_status(store: Store, resource: str, obj: Obj, status: Obj) -> None:
     fresh = {field: value for field, value in status.items() if value is not None}
     if fresh == obj.get("status"):
         return
-    change: Callable[[Obj], Obj] = lambda current: {**current, "status": fresh}  # noqa: E731 -- a one-line change reads best in place
-    meta = obj["metadata"]
-    store.modify(resource, meta.get("namespace", ""), meta["name"], change, subresource="status")
+    store.replace_status(resource, *key_of(obj), fresh)
