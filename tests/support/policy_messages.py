@@ -5,7 +5,6 @@ and a line `--> MESSAGE` for each error or warning. Run as a program, this write
 they are now.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,8 +43,6 @@ KOORDINATORS: Final = ("koordinator", "migration-controller")
 """The files of which it is also said what keeps a valid text from running."""
 
 _MESSAGE: Final = "--> "
-_QUOTED: Final = "| "
-"""Before a line that git takes for one of a merge conflict, and that is not one here."""
 
 
 class MessageCase(Struct, frozen=True):
@@ -61,7 +58,7 @@ def cases(topic: str) -> Iterator[MessageCase]:
     for name, part in golden_parts(FOLDER / f"{topic}.txt"):
         lines = part.split("\n")
         messages = [line.removeprefix(_MESSAGE) for line in lines if line.startswith(_MESSAGE)]
-        text = [line.removeprefix(_QUOTED) for line in lines if not line.startswith(_MESSAGE)]
+        text = [line for line in lines if not line.startswith(_MESSAGE)]
         yield MessageCase(name, "\n".join(text).rstrip("\n") + "\n", tuple(messages))
 
 
@@ -82,8 +79,7 @@ def said_of(topic: str, text: str) -> tuple[str, ...]:
 def with_messages(topic: str, of: Sequence[MessageCase]) -> str:
     """Return the text of a file with the messages as they are now."""
     parts = [
-        f"=== {each.name}\n"
-        + re.sub("^(<{7}|>{7}) ", rf"{_QUOTED}\1 ", each.text, flags=re.MULTILINE)
+        f"=== {each.name}\n{each.text}"
         + "".join(f"{_MESSAGE}{message}\n" for message in said_of(topic, each.text))
         for each in of
     ]
