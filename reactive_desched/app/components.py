@@ -98,7 +98,7 @@ async def build_components(
     calendars = _build_calendars(deps, active, pipeline, notes, health)
     migration = _build_migration(deps, session, pipeline, interned, events, recorder, notes)
     draining = _build_draining(deps, session, pipeline, active, recorder)
-    consolidation = _build_consolidation(deps, session, pipeline, recorder)
+    consolidation = _build_consolidation(deps, session, pipeline, recorder, notes)
     health.add_info_check("measured-use", usage.check)
     health.add_info_check("health-checks", checks.check)
     health.add_info_check("watches", partial(_watches_check, late_watches))
@@ -188,10 +188,14 @@ def _build_draining(
 
 
 def _build_consolidation(
-    deps: Dependencies, session: Session, pipeline: Pipeline, recorder: RecorderSlot
+    deps: Dependencies,
+    session: Session,
+    pipeline: Pipeline,
+    recorder: RecorderSlot,
+    notes: InputNotes,
 ) -> Consolidation:
     write = None if deps.dry_run else partial(write_taint, session)
-    return Consolidation(pipeline, recorder, write, deps.log)
+    return Consolidation(pipeline, recorder, write, deps.log, notes)
 
 
 def _drain_rules(active: ActiveConfig) -> Sequence[DrainRule]:

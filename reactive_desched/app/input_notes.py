@@ -46,6 +46,7 @@ from reactive_desched.recording.items import (
     PodLookedUp,
     ProcessBegan,
     RequestWritten,
+    TaintRefused,
     Worked,
 )
 from reactive_desched.web.operator import Order
@@ -156,6 +157,10 @@ class InputNotes:
     def job_step_ended(self, name: str, error: str = "", *, is_written: bool = False) -> None:
         """Record the API server's answer to what was written of a job."""
         self.note(JobStepEnded(NO_TIME, name, error, is_written))
+
+    def taint_refused(self, node: str, value: str | None) -> None:
+        """Record that the API server refused the taint of a set."""
+        self.note(TaintRefused(NO_TIME, node, value))
 
     def order_given(self, order: str, body: Mapping[str, Any]) -> None:
         """Record an order of a person, with the members of its body."""

@@ -1,6 +1,9 @@
-"""Says of each node with the taint of a set whether its set goes on, is done, or has ended."""
+"""Says which nodes are to have the taint of a set, and from which it is to be taken off.
 
-from collections.abc import Iterable, Iterator, Sequence
+A node with the taint is one whose set goes on, is done, or has ended.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -14,6 +17,7 @@ from reactive_desched.controller.subscriptions import AnyPlugin, PluginInstance
 from reactive_desched.model.consolidation import (
     ALL_NODES,
     EMPTY,
+    EMPTYING,
     PLANNED,
     consolidation_of,
 )
@@ -31,6 +35,9 @@ ENDS_AFTER_S: Final = 60.0
 STUCK_AFTER_S: Final = 1800.0
 """A set of which no pod has left for so long has ended, whatever its pods wait for."""
 
+
+RETRY_S: Final = 30.0
+"""A taint is not written again for so long: it was refused, or the watch has not shown it yet."""
 
 PLANNED_FOR_S: Final = 120.0
 """A node that is planned is so no more when no other was emptied for so long.
@@ -104,9 +111,122 @@ class SetProgress:
         return min(ends, default=None)
 
 
+class TaintWrite(Struct, frozen=True):
+    """A taint that a node is to have; `value` is None where it is taken off.
+
+    `begun` is the set that begins with it; `ended` says what became of the one that ends by it, and
+    why. `opens` says that an empty node is kept free no more.
+    """
+
+    node: Node
+    value: str | None
+    begun: MoveSet | None = None
+    ended: tuple[SetState, str] | None = None
+    opens: bool = False
+
+
+class SetTaints:
+    """The taints of the sets of one controller, from one look to the next.
+
+    Times are monotonic seconds.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._progress = SetProgress()
+        self._retry_at: dict[tuple[str, str | None], float] = {}
+
+    def nodes(self) -> Sequence[NodeInfo]:
+        """Return the nodes with the taint."""
+        view = self._controller.view
+        index = view.index(ConsolidatedNodes)
+        found = map(view.node_info, sorted((*index.names, *index.planned)))
+        return [info for info in found if info is not None and info.node is not None]
+
+    def hold(self, seconds: float) -> None:
+        """Count no time in which nothing is evaluated, such as that of a pause."""
+        self._progress.hold(seconds)
+
+    def next_due(self) -> float | None:
+        """Return when the first set is given up, if nothing happens until then; None for none."""
+        return self._progress.next_due()
+
+    def look(
+        self, nodes: Sequence[NodeInfo], found: Collection[str], now: Callable[[], float]
+    ) -> Iterator[TaintWrite | None]:
+        """Yield one taint after the other that is to be written now.
+
+        The next one is looked for when one is written. None is yielded for a node that needs
+        nothing, so that others may run in between. `nodes` are those with the taint, and `found`
+        the names of those of which a pod is found as one of a set.
+        """
+        self._progress.forget_others(each.name for each in nodes)
+        self._retry_at = {each: at for each, at in self._retry_at.items() if at > now()}
+        for write in self._all(nodes, found, now):
+            yield write if write is not None and self._is_due(write, now()) else None
+
+    def _all(
+        self, nodes: Sequence[NodeInfo], found: Collection[str], now: Callable[[], float]
+    ) -> Iterator[TaintWrite | None]:
+        controller = self._controller
+        for info in nodes:
+            yield self._follow(info, now(), is_found=info.name in found)
+        for moved in controller.sets_to_begin():
+            if not moved.rooms:
+                yield from self._begin(moved)
+        for name in controller.nodes_that_follow():
+            follows = controller.view.node_info(name)
+            if follows is not None and follows.node is not None:
+                yield TaintWrite(follows.node, PLANNED)
+        for node in tuple(nodes_kept_free(controller)):
+            yield TaintWrite(node, EMPTY)
+        for node in tuple(nodes_to_open(controller)):
+            yield TaintWrite(node, None, opens=True)
+
+    def _is_due(self, write: TaintWrite, now: float) -> bool:
+        """Say whether a taint was not written a moment ago; note that it is now."""
+        what = write.node.name, write.value
+        if now < self._retry_at.get(what, now):
+            return False
+        self._retry_at[what] = now + RETRY_S
+        return True
+
+    def _begin(self, moved: MoveSet) -> Iterator[TaintWrite]:
+        info = self._controller.view.node_info(moved.node)
+        if info is None or info.node is None or consolidation_of(info.node) not in _BEFORE:
+            return
+        for empty in tuple(nodes_to_close(moved, self._controller.view)):
+            yield TaintWrite(empty, EMPTY)
+        yield TaintWrite(info.node, EMPTYING, begun=moved)
+
+    def _follow(self, info: NodeInfo, now: float, *, is_found: bool) -> TaintWrite | None:
+        """Mark a node that is empty, and take the taint off where the set does not go on."""
+        node = info.node
+        assert node is not None, "the caller has checked it"
+        if not acts(self._controller):
+            state, why = SetState.GIVEN_UP, "no profile has an acting plugin that empties nodes"
+        else:
+            goes_on = is_active(self._controller, info, is_found=is_found)
+            state, why = self._progress.look(info, now, is_active=goes_on)
+        value = consolidation_of(node)
+        if state is SetState.GOES_ON or (state is SetState.EMPTY and value == EMPTY):
+            return None
+        ended = None if value == PLANNED else (state, why)
+        return TaintWrite(node, EMPTY if state is SetState.EMPTY else None, ended=ended)
+
+
+_BEFORE: Final = (None, PLANNED)
+"""The values of the taint on a node before its set begins."""
+
+
 def acts(controller: Controller) -> bool:
     """Say whether a plugin that may evict empties nodes: else the taint is taken off."""
     return any(each.mode != OBSERVE for each in _closing(controller))
+
+
+def closes_nodes(controller: Controller) -> bool:
+    """Say whether a plugin empties nodes, or keeps them empty."""
+    return any(True for _ in _closing(controller))
 
 
 def is_active(controller: Controller, info: NodeInfo, *, is_found: bool) -> bool:

@@ -128,11 +128,13 @@ def keeps_places(configuration: Configuration) -> bool:
 def as_previewed(configuration: Configuration) -> Configuration:
     """Return a configuration that a preview can go by: no server is asked, and jobs keep no place.
 
-    The service is taken to be well.
+    Where a server would say how the service is, it is taken to be well.
     """
-    if configuration.controller.brakes.health:
+    checks = configuration.controller.brakes.health
+    if asked := tuple(check for check in checks if check.moves is None):
         settings = configuration.settings
-        brakes = settings.brakes.model_copy(update={"health": ()})
+        judged = tuple(check for check in checks if check not in asked)
+        brakes = settings.brakes.model_copy(update={"health": judged})
         written = settings.model_copy(update={"brakes": brakes})
         configuration = replace(configuration, written=written)
     return _with_jobs_that_evict_at_once(configuration)

@@ -12,8 +12,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from reactive_desched.model.consolidation import consolidation_of
 from reactive_desched.model.disruptions import disruption_mark
-from reactive_desched.model.objects import OwnerReference, Pod, controller_of
+from reactive_desched.model.objects import Node, OwnerReference, Pod, controller_of
 from reactive_desched.model.outcomes import DRY_RUN, EVICTED, EffectUnknown, outcome_from_response
 from reactive_desched.policy_diff.deletion_order import REPLICA_SET
 from reactive_desched.recording.items import (
@@ -25,6 +26,7 @@ from reactive_desched.recording.items import (
     PictureBegun,
     PictureEnded,
     RecordingInterrupted,
+    TaintRefused,
     Verb,
 )
 
@@ -48,10 +50,14 @@ _MAX_WAITING: Final = 1000
 
 
 class RecordedEnd(Struct):
-    """The end of a recorded pod: its beginning in seconds since the epoch, and when it was over."""
+    """The end of a recorded pod: its beginning in seconds since the epoch, and when it was over.
+
+    `sent_s` is when the eviction was requested that began it, 0 where that is not known.
+    """
 
     began_s: float
     gone_s: float | None = None
+    sent_s: float = 0.0
 
     def is_near(self, now_s: float, within_s: float) -> bool:
         """Say whether it began so long before or after a moment at most."""
@@ -64,7 +70,8 @@ class RecordedFacts(Struct):
     `evicted` are the pods that the recorded controller evicted, by uid; `replaced_by` names the
     pod that took the place of one that ended, `replaces` the other way about, and `bound_to` the
     node of such a replacement, `started_in` how long it took to start. `eviction_times` has when
-    each of the evicted pods began to end.
+    each of the evicted pods began to end; `set_taints` when a node got the taint of a set,
+    or was refused it, by its name and the value, which is None where it lost it.
     """
 
     first_s: float = 0.0
@@ -76,6 +83,7 @@ class RecordedFacts(Struct):
     bound_to: dict[str, str] = {}
     started_in: dict[str, float] = {}
     eviction_times: list[tuple[float, str]] = []
+    set_taints: dict[tuple[str, str | None], list[tuple[float, bool]]] = {}
     configurations: list[ConfigurationInForce] = []
     dry_run_answers: int = 0
     end_times: dict[str, float] = {}
@@ -92,11 +100,25 @@ class RecordedFacts(Struct):
         """Return after how many seconds a bound pod is Ready: as others of its owner."""
         return self._of_owner(self.start_times, pod, DEFAULT_START_S)
 
-    def evicted_between(self, from_s: float, to_s: float) -> list[str]:
-        """Return the pods that the recorded controller evicted in a time."""
+    def requested_at(self, now_s: float, within_s: float) -> list[str]:
+        """Return the pods whose eviction was under way in the recorded world.
+
+        It was requested, and so soon after the pod began to end.
+        """
         times = self.eviction_times
-        first, last = bisect_left(times, (from_s, "")), bisect_left(times, (to_s, ""))
-        return [uid for _, uid in times[first:last]]
+        first, last = bisect_left(times, (now_s, "")), bisect_left(times, (now_s + within_s, ""))
+        return [uid for _, uid in times[first:last] if self.evicted[uid].sent_s <= now_s]
+
+    def set_taint_after(
+        self, node: str, value: str | None, from_s: float
+    ) -> tuple[float, bool] | None:
+        """Return when a node got, or lost, the taint of a set from a moment on, or was refused it.
+
+        True beside the time says that it got it. None for never.
+        """
+        times = self.set_taints.get((node, value), ())
+        number = bisect_left(times, (from_s, False))
+        return times[number] if number < len(times) else None
 
     def node_of_replacement(self, pod: str) -> str:
         """Return the node of the pod that came for one that was evicted; empty for none."""
@@ -160,6 +182,7 @@ class FactsReader:
         self._ends: defaultdict[str, list[float]] = defaultdict(list)
         self._starts: defaultdict[str, list[float]] = defaultdict(list)
         self._interrupted_s: float | None = None
+        self._set_taint_of: dict[str, str | None] = {}
 
     def read(self, items: Iterable[Item]) -> RecordedFacts:
         """Read all items; return what there is to know."""
@@ -177,12 +200,12 @@ class FactsReader:
         facts.first_s = facts.first_s or at_s
         facts.last_s = max(facts.last_s, at_s)
         match item:
-            case ObjectFound(obj=Pod() as pod):
-                self._pods.setdefault(pod.uid, pod)
-            case ObjectChanged(verb=verb, obj=Pod() as pod):
-                self._see(pod, at_s, is_gone=verb is Verb.DELETED)
+            case ObjectFound() | ObjectChanged():
+                self._take_object(item)
             case EvictionAnswered():
                 self._take_answer(item)
+            case TaintRefused(node=name, value=value):
+                facts.set_taints.setdefault((name, value), []).append((at_s, False))
             case ConfigurationInForce():
                 last = facts.configurations[-1] if facts.configurations else None
                 if last is None or (last.policy, last.settings) != (item.policy, item.settings):
@@ -197,13 +220,31 @@ class FactsReader:
             case _:
                 pass
 
+    def _take_object(self, item: ObjectFound | ObjectChanged) -> None:
+        at_s = item.at.wall_s
+        match item:
+            case ObjectFound(obj=Pod() as pod):
+                self._pods.setdefault(pod.uid, pod)
+            case ObjectChanged(verb=verb, obj=Pod() as pod):
+                self._see(pod, at_s, is_gone=verb is Verb.DELETED)
+            case ObjectFound(obj=Node() as node):
+                self._set_taint_of[node.name] = consolidation_of(node)
+            case ObjectChanged(obj=Node() as node):
+                self._see_node(node, at_s)
+            case _:
+                pass
+
     def _take_answer(self, item: EvictionAnswered) -> None:
         facts, at_s = self.facts, item.at.wall_s
         outcome = outcome_from_response(item.response)
         if isinstance(item.response, EffectUnknown) or outcome is None:
             self._requested[item.uid] = at_s
         elif outcome.result == EVICTED:
-            facts.evicted.setdefault(item.uid, self._ending.get(item.uid) or RecordedEnd(at_s))
+            end = facts.evicted.setdefault(
+                item.uid, self._ending.get(item.uid) or RecordedEnd(at_s)
+            )
+            if item.sent_s:
+                end.sent_s = at_s - (item.at.monotonic_s - item.sent_s)
         elif outcome.result == DRY_RUN:
             facts.dry_run_answers += 1
 
@@ -212,6 +253,12 @@ class FactsReader:
         self._bound_s.clear()
         self._ending.clear()
         self._unreplaced.clear()
+
+    def _see_node(self, node: Node, at_s: float) -> None:
+        value = consolidation_of(node)
+        if value != self._set_taint_of.get(node.name):
+            self.facts.set_taints.setdefault((node.name, value), []).append((at_s, True))
+        self._set_taint_of[node.name] = value
 
     def _see(self, pod: Pod, at_s: float, *, is_gone: bool) -> None:
         before = self._pods.get(pod.uid)
@@ -222,6 +269,7 @@ class FactsReader:
             if requested_s is not None and at_s - requested_s < _SOON_S:
                 self.facts.evicted.setdefault(pod.uid, end)
             elif pod.uid in self.facts.evicted:
+                end.sent_s = self.facts.evicted[pod.uid].sent_s
                 self.facts.evicted[pod.uid] = end
             if owner is not None:
                 self._unreplaced[owner.uid].append(_EndedPod(pod, at_s))

@@ -32,7 +32,7 @@ from reactive_desched.model.outcomes import EVICTED
 from reactive_desched.model.resources import ResourceList, add_resources
 from reactive_desched.model.usage import NodeMetric, NodeUsage
 from reactive_desched.plan.assumed_cluster import AssumedCluster, AssumedEviction, PreviewClock
-from reactive_desched.plan.assumed_sets import AssumedSets
+from reactive_desched.plan.assumed_sets import REFUSED, AssumedSets
 from reactive_desched.policy_diff.deletion_order import REPLICA_SET, DeletionOrder
 from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.primitives.timers import earliest
@@ -44,6 +44,9 @@ __all__ = ["AssumedWorld"]
 
 SAME_EVICTION_S: Final = 5.0
 """The policy's eviction of a pod is the recorded one if it is so near to it in time."""
+
+SAME_WRITE_S: Final = 5.0
+"""A taint that the recorded controller writes so soon after is the same one."""
 
 _SAME_MOMENT_S: Final = 0.2
 """In so short a time nothing changes that the scheduler goes by."""
@@ -96,7 +99,9 @@ class AssumedWorld:
         self._lines = lines
         self._recorded = recorded
         self._cluster = AssumedCluster(controller, clock, facts)
-        self._sets = AssumedSets(controller, clock.monotonic, self._bind_waiting)
+        self._sets = AssumedSets(
+            controller, clock.monotonic, self._bind_waiting, self._taint_written_in
+        )
         self._by_recorded: dict[str, _Place] = {}
         self._by_pod: dict[str, _Place] = {}
         self._awaiting: dict[str, _Place] = {}
@@ -119,6 +124,7 @@ class AssumedWorld:
         due = self._cluster.next_due()
         if due is not None and due <= self._clock.now:
             self._advance_cluster()
+            self._sets.note_change()
         self._sets.advance()
 
     def _advance_cluster(self) -> None:
@@ -140,6 +146,7 @@ class AssumedWorld:
         """Answer an eviction request of this policy."""
         pod = intent.pod
         outcome, budgets = self._cluster.ask(intent)
+        self._sets.note_change()
         if outcome.result != EVICTED:
             return AssumedEviction(outcome)
         is_recorded = self._is_recorded_now(pod)
@@ -197,6 +204,14 @@ class AssumedWorld:
             self._starting.add(uid)
         return uid
 
+    def _taint_written_in(self, node: str, value: str | None) -> float | None:
+        """Say in how many seconds the recorded controller wrote the taint of a set about now."""
+        now_s = self._clock.wall()
+        found = self._facts.set_taint_after(node, value, now_s)
+        if found is None or found[0] - now_s > SAME_WRITE_S:
+            return None
+        return found[0] - now_s if found[1] else REFUSED
+
     def _bind_waiting(self, pod: Pod) -> str:
         """Bind a pod for which room was made, if it fits now; return its node, else nothing."""
         node = self._cluster.try_to_bind(pod)
@@ -211,6 +226,7 @@ class AssumedWorld:
 
     def change(self, verb: Verb, obj: ClusterObject) -> None:
         """Take a recorded change, as far as it is one of this world too."""
+        self._sets.note_change()
         if isinstance(obj, Pod):
             self._change_pod(verb, obj)
             self._update_budgets(obj.namespace)
@@ -515,7 +531,7 @@ class AssumedWorld:
         A recorded eviction has spent the budgets of its pod a moment before that is ending.
         """
         pods, now_s = self._state.store(Pod), self._clock.wall()
-        leaving = set(self._facts.evicted_between(now_s, now_s + _SPENT_BEFORE_S))
+        leaving = set(self._facts.requested_at(now_s, _SPENT_BEFORE_S))
         for place in self._places.get(namespace, ()):
             recorded = None if place.recorded in leaving else self._recorded_pod(place.recorded)
             yield recorded, pods.get(place.pod)

@@ -472,6 +472,7 @@ FIELDS: Final[Mapping[type[Struct], Mapping[str, Rule]]] = {
     items.JobLookedAt: {**_ITEM, "name": text, "step": keep},
     items.JobOrderEnded: {**_ITEM, "uid": uid, "error": words},
     items.JobStepEnded: {**_ITEM, "name": text, "error": words},
+    items.TaintRefused: {**_ITEM, "node": text, "value": keep},
     items.PodLookedUp: {**_ITEM, "namespace": text, "name": text, "lookup": part},
     outcomes.PodNotFound: {},
     outcomes.PodFound: {"uid": uid, "disruption": keep, "annotations": annotation_map},

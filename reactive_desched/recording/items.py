@@ -355,6 +355,17 @@ class JobStepEnded(Item, frozen=True, gc=False):
     is_written: bool = False
 
 
+class TaintRefused(Item, frozen=True, gc=False):
+    """The API server refused the taint of a set on a node; `value` is None where it stays instead.
+
+    It decides nothing: the controller tries again later, and a taint that is there is a change of
+    its node.
+    """
+
+    node: str
+    value: str | None
+
+
 class PodLookedUp(Item, frozen=True, gc=False):
     """The pod that the API server has of a name, read after a request of unknown effect."""
 

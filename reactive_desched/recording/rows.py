@@ -54,6 +54,7 @@ from reactive_desched.recording.items import (
     RecordingInterrupted,
     RequestWritten,
     ResourceDenied,
+    TaintRefused,
     TermChanged,
     UsageMeasured,
     Verb,
@@ -101,6 +102,7 @@ _OTHER_ITEMS: Final[Mapping[str, type[Item]]] = {
         ProcessBegan,
         RecordingInterrupted,
         ResourceDenied,
+        TaintRefused,
         TermChanged,
         NothingChanged,
     )

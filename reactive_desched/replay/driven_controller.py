@@ -52,6 +52,7 @@ from reactive_desched.recording.items import (
     PauseSet,
     RequestWritten,
     ResourceDenied,
+    TaintRefused,
     UsageMeasured,
     Worked,
     with_following,
@@ -432,8 +433,19 @@ class DrivenController:
 
 def with_next(items: Iterable[Item]) -> Iterator[tuple[Item, Item | None]]:
     """Return each item with the one that follows it, but for the turns of the recorded process."""
-    turns = Worked | LookedForWork | RequestWritten | JobLookedAt | JobOrderEnded | JobStepEnded
-    return with_following(item for item in items if not isinstance(item, turns))
+    return with_following(item for item in items if not isinstance(item, _OF_PROCESS))
+
+
+_OF_PROCESS: Final = (
+    Worked
+    | LookedForWork
+    | RequestWritten
+    | JobLookedAt
+    | JobOrderEnded
+    | JobStepEnded
+    | TaintRefused
+)
+"""What the recorded process did, and what came of it: no change of the cluster."""
 
 
 def _is_noticed(item: Item | None) -> bool:

@@ -10,8 +10,9 @@ import trio.testing
 from msgspec.structs import replace
 
 from reactive_desched.api.event import ConsolidationBegun, ConsolidationEnded
-from reactive_desched.app.consolidation import RETRY_S, Consolidation
-from reactive_desched.controller.consolidation import PLANNED_FOR_S, STUCK_AFTER_S
+from reactive_desched.app.consolidation import Consolidation
+from reactive_desched.app.input_notes import InputNotes
+from reactive_desched.controller.consolidation import PLANNED_FOR_S, RETRY_S, STUCK_AFTER_S
 from reactive_desched.errors import RequestRejected
 from reactive_desched.gate import move_sets
 from reactive_desched.gate.approval import proposal_id
@@ -38,6 +39,7 @@ from reactive_desched.plugins.keep_nodes_free import KeepNodesFreeArgs, KeepNode
 from reactive_desched.policy.settings.guards import GuardSettings
 from reactive_desched.policy.settings.moves import MoveSettings
 from reactive_desched.primitives.token_bucket import TokenRate
+from reactive_desched.recording.items import Instant, Item, TaintRefused
 from reactive_desched.testing.builders import node, pod
 from reactive_desched.testing.scenario import plugin_from_policy
 from tests.support.configurations import (
@@ -78,12 +80,13 @@ class Consolidating(FakeEdgesController):
         self.act_as(mode)
         self.writes: list[tuple[str, str | None]] = []
         self.refusal: RequestRejected | None = None
-        self.log = RecordingLogger()
+        self.log, self.notes = RecordingLogger(), InputNotes()
         self.consolidation = Consolidation(
             self.pipeline,
             self.intent_store,
             None if parts.get("dry_run") else self._write,
             self.log,
+            self.notes,
         )
 
     @asynccontextmanager
@@ -402,14 +405,16 @@ async def test_a_dry_run_writes_no_taint_and_shows_the_whole_set() -> None:
 
 
 async def test_without_the_right_nothing_leaves_and_a_line_names_the_remedy() -> None:
-    controller = Consolidating()
+    controller, noted = Consolidating(), list[Item]()
     controller.refusal = RequestRejected("403", retryable=False)
     controller.sync_and_resume(*NODES, A, B, C)
     async with controller.following():
-        await anyio.sleep(2.5 * RETRY_S)
+        with controller.notes.taken_by(lambda make: noted.append(make(Instant(1, 1)))):
+            await anyio.sleep(2.5 * RETRY_S)
 
     assert controller.evicted_names == []
     assert 2 <= len(controller.writes) <= 4
+    assert TaintRefused(Instant(1, 1), "n1", EMPTYING) in noted
     [line, *_] = controller.log.values_of("the taint of a node cannot be written")
     assert "deploy/drain/rbac.yaml" in line["remedy"]
     assert controller.results == []

@@ -381,3 +381,16 @@ def test_a_preview_asks_no_server_and_takes_the_service_to_be_well(world: Any) -
     )
 
     assert places(report) == {"web": "n2"}
+
+
+def test_a_preview_judges_the_moves_that_it_assumes(world: Any) -> None:
+    """For that no server is asked; of eight pods the last ones wait, as each took too long."""
+    check = {"name": "own", "moves": {"last": 5, "readyWithin": "30s"}, "releaseAfter": "3h"}
+    held = f"brakes: {json.dumps({'health': [check]})}\n"
+    pods = [owned_by(world.pod(f"p{n}"), "ReplicaSet", f"rs-{n}") for n in range(8)]
+    things = world.node("n1", "gpu"), world.node("n2"), *pods
+
+    for ready_after_s, count in ((10, 8), (45, 5)):
+        report = preview(world, *things, settings=PACED + held, ready_after_s=ready_after_s)
+
+        assert len(places(report)) == count

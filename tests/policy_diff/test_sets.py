@@ -5,15 +5,17 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from reactive_desched.controller.consolidation import RETRY_S
 from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
 from reactive_desched.model.node_marks import CONSOLIDATING
 from reactive_desched.model.objects import Node, Pod, PodCondition, PodStatus
 from reactive_desched.policy_diff.policy_run import PolicyRun
-from reactive_desched.recording.items import NothingChanged, Verb
+from reactive_desched.recording.items import Item, NothingChanged, TaintRefused, Verb
 from reactive_desched.testing.builders import node, pod
 from tests.policy_diff.test_world import START_S, TAINTS, at, changed, evicted, picture, policy, run
 
 CONSOLIDATE: Final = "ConsolidateNodes"
+KEEP_FREE: Final = "KeepNodesFree"
 MAKE_ROOM: Final = "MakeRoomForPending"
 NOWHERE: Final = PodStatus(
     "Pending", conditions=(PodCondition("PodScheduled", "False", "Unschedulable"),)
@@ -51,6 +53,51 @@ def test_a_node_is_emptied_and_keeps_the_taint() -> None:
     assert left(made) == [("a", "n1")]
     assert made.evictions[0].replacement_node == "n2"
     assert consolidation_of(own(made, "n1")) == EMPTY
+
+
+CLOSED: Final = machine("n1", f"{CONSOLIDATING}={EMPTYING}:PreferNoSchedule")
+
+
+def first_eviction_s(*items: Item) -> float:
+    made = run(policy(CONSOLIDATE), picture(*MACHINES, *PODS), items, NothingChanged(at(600)))
+    return made.evictions[0].time_s - START_S
+
+
+def test_a_taint_is_there_when_the_recorded_controller_wrote_it_about_then() -> None:
+    """What comes until then may change what is decided: it is the same as in the recording."""
+    alone_s = first_eviction_s()
+    third_s, fourth_s = (first_eviction_s(changed(each, CLOSED)) for each in (3, 4))
+
+    assert third_s > alone_s + 1
+    assert fourth_s - third_s == pytest.approx(1, abs=0.01)
+    assert first_eviction_s(changed(9, CLOSED)) == alone_s
+
+
+def test_a_taint_that_the_recorded_controller_was_refused_is_refused_here_too() -> None:
+    alone_s = first_eviction_s()
+    refused = TaintRefused(at(2), "n1", EMPTYING)
+
+    assert first_eviction_s(refused) == pytest.approx(alone_s + RETRY_S, abs=1.5)
+    assert first_eviction_s(replace(refused, value=EMPTY)) == alone_s
+    assert first_eviction_s(replace(refused, node="n2")) == alone_s
+
+
+def test_nodes_are_kept_free_and_opened_again_as_the_cluster_changes() -> None:
+    """Nothing else is due here: a recorded change is reason enough to look at the nodes."""
+    alone = web("d", "n3")
+    made = run(
+        policy(KEEP_FREE),
+        picture(*MACHINES, machine("n3"), *PODS, alone),
+        changed(2, alone, Verb.DELETED),
+        NothingChanged(at(4)),
+    )
+
+    assert consolidation_of(own(made, "n3")) == EMPTY
+
+    closed = [machine(n, f"{CONSOLIDATING}={EMPTY}:PreferNoSchedule") for n in ("n1", "n2")]
+    made = run(policy(KEEP_FREE), picture(*closed, machine("n3"), alone), NothingChanged(at(4)))
+
+    assert [consolidation_of(own(made, each.name)) for each in closed] == [EMPTY, None]
 
 
 def test_a_recorded_change_of_the_node_leaves_it_the_taint_of_this_world() -> None:
@@ -256,7 +303,7 @@ def test_a_pod_that_was_never_without_a_node_is_on_the_recorded_one() -> None:
         policy(CONSOLIDATE),
         picture(*MACHINES, *PODS),
         changed(300, web("d", "n1", created=START_S + 300), Verb.ADDED),
-        NothingChanged(at(400)),
+        NothingChanged(at(301)),
     )
 
     assert node_of(made, "d") == "n1"

@@ -44,7 +44,11 @@ STATEFUL_SETS: Final = "statefulsets"
 TAINTS: Final = "RemovePodsViolatingNodeTaints"
 RESTARTS: Final = "RemovePodsHavingTooManyRestarts"
 ARGS: Final = {TAINTS: "{}", RESTARTS: "{podRestartThreshold: 20}"}
-BALANCE: Final = {"ConsolidateNodes": "{headroom: {}}", "MakeRoomForPending": "{}"}
+BALANCE: Final = {
+    "ConsolidateNodes": "{headroom: {}}",
+    "KeepNodesFree": "{nodes: 1}",
+    "MakeRoomForPending": "{}",
+}
 QUIET: Final = """\
 ---
 apiVersion: reactive-desched/v1alpha1
@@ -262,6 +266,32 @@ def test_a_budget_that_the_recorded_eviction_spends_before_its_pod_ends_is_not_s
     )
 
     assert moved(made)[0] == ("web-1", 100)
+
+
+def test_a_budget_is_not_spent_by_an_eviction_before_its_request() -> None:
+    """It allowed none until then: what would have been spent was not there yet."""
+    labels = {"app": "web"}
+    pods = [pod(f"web-{n}", on="n1", labels=labels, created=START_S - 3600) for n in (1, 2)]
+    allows = budget_of(labels, 1)
+    none = replace(allows, disruptions_allowed=0)
+    new = pod("web-3", on="n2", labels=labels, created=START_S + 100)
+    sent_s = at(100.04).monotonic_s
+    made = run(
+        policy(TAINTS),
+        picture(node("n1"), node("n2"), *pods, none),
+        changed(99.97, replace(pods[0], resource_version=7)),
+        changed(99.97, TAINTED),
+        changed(100.04, allows),
+        changed(100.045, none),
+        (
+            replace(each, sent_s=sent_s) if isinstance(each, EvictionAnswered) else each
+            for each in evicted(100.05, pods[1], new)
+        ),
+        changed(111, allows),
+        NothingChanged(at(105)),
+    )
+
+    assert [each.time_s - START_S for each in made.evictions] == [pytest.approx(100.05, abs=0.01)]
 
 
 def test_an_eviction_long_before_the_recorded_one_is_one_of_its_own() -> None:

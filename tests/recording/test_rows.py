@@ -82,6 +82,7 @@ from reactive_desched.recording.items import (
     RecordingInterrupted,
     RequestWritten,
     ResourceDenied,
+    TaintRefused,
     TermChanged,
     UsageMeasured,
     Verb,
@@ -161,6 +162,8 @@ ITEMS: tuple[Item, ...] = (
     JobOrderEnded(later(10), "uid", "refused"),
     JobStepEnded(later(10), "job", "refused"),
     JobStepEnded(later(10), "job", is_written=True),
+    TaintRefused(later(10), "n1", "emptying"),
+    TaintRefused(later(10), "n1", None),
     NothingChanged(later(11)),
     RecordingInterrupted(later(11), "the disk"),
 )
