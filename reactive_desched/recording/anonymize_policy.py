@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from reactive_desched.errors import SelectorError
 from reactive_desched.model.labels import Requirement, Selector, parse_selector
+from reactive_desched.policy.settings.scheduler_arguments import ARGUMENTS
+from reactive_desched.policy.settings.scheduler_plugins import ALL, PLUGINS
 from reactive_desched.policy.yaml.reader import read_documents
 from reactive_desched.policy.yaml.tree import MappingNode, ScalarNode, YamlNode
 from reactive_desched.recording.pseudonyms import Texts
@@ -37,10 +39,13 @@ _KEPT_FIELDS: Final = frozenset(
     | {"plugins", "status", "source", "nodeAffinityType", "conditionType"}
 )
 _PLUGIN_LISTS: Final = frozenset({"enabled", "disabled"})
-_KEY_FIELDS: Final = frozenset({"key", "topologyKey", "matchLabelKeys"})
+_KEY_FIELDS: Final = frozenset(
+    {"key", "topologyKey", "matchLabelKeys", "label", "priceLabel"}
+    | {"resource", "resources", "ignoredResources"}
+)
 _VALUE_FIELDS: Final = frozenset({"values", "value"})
 _TAINT_FIELDS: Final = frozenset({"excludedTaints", "includedTaints"})
-_SELECTOR_FIELDS: Final = frozenset({"nodeSelector", "labelSelector"})
+_SELECTOR_FIELDS: Final = frozenset({"nodeSelector", "labelSelector", "namespaceSelector"})
 _OWNER_KIND_FIELDS: Final = frozenset({"replacingOwners", "nonReplacingOwners"})
 _BY_PLUGIN: Final = frozenset({"ignoredBy", "perPlugin"})
 _LABELS: Final = frozenset({"matchLabels"})
@@ -52,6 +57,13 @@ _HEALTH_FIELDS: Final = {
     "alerts": 'alertname="left out"',
 }
 """What stands for how a health check asks: a replay asks nothing."""
+
+_SCHEDULER: Final = ("scheduler", "config")
+"""The configurations of schedulers: every key in them is a field, and is read strictly."""
+
+_UNREAD: Final = frozenset({"leaderElection", "clientConnection"})
+_EXTENDER: Final = {"urlPrefix": "http://left.out", "filterVerb": "filter"}
+"""What stands for an extender: that there is one says that its answers are not known."""
 
 _HELD_BY: Final = frozenset({"namespace", "profile", "plugin"})
 """The labels by which a check holds, where it names no other one."""
@@ -106,11 +118,34 @@ def _members(value: Mapping[str, Any], to: Texts, path: tuple[str, ...]) -> Iter
         for key, each in value.items():
             yield to.key(key), to.value(each) if isinstance(each, str) else each
         return
+    if path[:2] == _SCHEDULER:
+        yield from _scheduler_members(value, to, path)
+        return
     for key, each in value.items():
         if (not path and key in _UNDECIDING) or key in _UNDECIDING_FIELDS:
             continue
         is_field = key in _known_fields() or field in _BY_PLUGIN
         yield key if is_field else to.key(key), _renamed(each, to, (*path, key))
+
+
+def _scheduler_members(value: Mapping[str, Any], to: Texts, path: tuple[str, ...]) -> Iterator[Any]:
+    """Yield what decides about nodes: of foreign plugins, and of extenders, that they are there."""
+    for key, each in value.items():
+        if key in _UNREAD or (key == "args" and value.get("name") not in ARGUMENTS):
+            continue
+        if key == "extenders":
+            yield key, [_EXTENDER for _ in each]
+        else:
+            yield key, _renamed(each, to, (*path, key))
+
+
+def _scheduler_leaf(value: str, to: Texts, path: tuple[str, ...]) -> str | None:
+    """Return what stands for a text in the configuration of a scheduler; None if any other rule."""
+    if path[-1] != "name":
+        return value if value in _scheduler_words() else None
+    if path[-2] == "resources":
+        return to.key(value)
+    return value if value in PLUGINS or value == ALL else to.text(value)
 
 
 def _is_label_map(value: Mapping[str, Any]) -> bool:
@@ -119,6 +154,8 @@ def _is_label_map(value: Mapping[str, Any]) -> bool:
 
 def _leaf(value: str, to: Texts, path: tuple[str, ...]) -> str:
     field = path[-1] if path else ""
+    if path[:2] == _SCHEDULER and (said := _scheduler_leaf(value, to, path)) is not None:
+        return said
     if field in _KEPT_FIELDS or path[-2:] == ("pluginConfig", "name"):
         return value
     if path[:2] == _HEALTH:
@@ -165,12 +202,18 @@ def _owner_kind(value: str, to: Texts) -> str:
     return f"{to.text(kind)}{dot}{group if group.endswith('.k8s.io') else to.text(group)}"
 
 
+def _group_of_resources(value: str, to: Texts) -> str:
+    """Return what stands for the part of a resource before the slash."""
+    return to.key(f"{value}/any").partition("/")[0]
+
+
 _RENAMINGS: Final[Mapping[str, Callable[[str, Texts], str]]] = {
     **dict.fromkeys(_KEY_FIELDS, lambda value, to: to.key(value)),
     **dict.fromkeys(_VALUE_FIELDS, lambda value, to: to.value(value)),
     **dict.fromkeys(_TAINT_FIELDS, _taint),
     **dict.fromkeys(_SELECTOR_FIELDS, rename_selector),
     **dict.fromkeys(_OWNER_KIND_FIELDS, _owner_kind),
+    "ignoredResourceGroups": _group_of_resources,
 }
 
 
@@ -193,6 +236,18 @@ def _known_words() -> frozenset[str]:
     return frozenset(
         word
         for schema in _schemas()
+        for word in (*schema.get("enum", ()), schema.get("const"))
+        if isinstance(word, str)
+    )
+
+
+@cache
+def _scheduler_words() -> frozenset[str]:
+    """Name the words that arguments of the kube-scheduler's plugins take."""
+    schemas = [model.model_json_schema() for model in ARGUMENTS.values()]
+    return frozenset(
+        word
+        for schema in _below(schemas)
         for word in (*schema.get("enum", ()), schema.get("const"))
         if isinstance(word, str)
     )

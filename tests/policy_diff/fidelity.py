@@ -30,7 +30,8 @@ from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.recording.segments import recording_paths
 from reactive_desched.sim.dice import ObjectDice
-from tests.policy_diff.redrawn import NotedDice, RedrawnDice
+from tests.policy_diff.redrawn import OTHER_LUCK, NotedDice, RedrawnDice
+from tests.safety.sets import has_sets
 from tests.safety.story import (
     OF_WORKLOADS,
     Story,
@@ -88,11 +89,13 @@ def live_story(
     *,
     steps: int = 30,
     dice: ObjectDice | None = None,
+    server_luck: int = 1,
 ) -> None:
     """Live a story with one policy, recorded in a folder.
 
     What the cluster does by chance depends on its objects, not on what a policy did before: it is
-    drawn with the `dice`, as a rule those of the seed.
+    drawn with the `dice`, as a rule those of the seed. How long requests take, and which of them
+    fail, is the `server_luck`.
     """
     task_order().seed(seed)
 
@@ -103,7 +106,9 @@ def live_story(
 
     choices = Random(f"cluster of {seed}")
     chance = ObjectDice(seed) if dice is None else dice
-    run = partial(live, folder, config, chance, choices, tell, records=True)
+    run = partial(
+        live, folder, config, chance, choices, tell, records=True, server_luck=server_luck
+    )
     clock = MockClock(autojump_threshold=0)
     anyio.run(run, backend="trio", backend_options={"clock": clock})
 
@@ -163,8 +168,9 @@ def _by_workload(evictions: Evictions) -> Counter[str]:
 def measure(seed: int) -> tuple[Fidelity, Fidelity, Fidelity]:
     """Live a story with A and with B; compare what is said of B, and of A, with what they did.
 
-    The third compares B with B lived once more, where all falls anew that A's life did not have:
-    no recording of A has it, and no calculation can agree better with B but by luck.
+    The third compares B with B lived once more, where all falls anew that A's life did not have,
+    and which requests fail: no recording of A has it, and no calculation can agree better with B
+    but by luck.
     """
     configs = [read_policy(text) for text in draw(seed)]
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as root:
@@ -174,7 +180,8 @@ def measure(seed: int) -> tuple[Fidelity, Fidelity, Fidelity]:
         noted = NotedDice(seed)
         live_story(seed, configs[0], folders[0], dice=noted)
         live_story(seed, configs[1], folders[1])
-        live_story(seed, configs[1], folders[2], dice=RedrawnDice(seed, noted.times))
+        redrawn = RedrawnDice(seed, noted.times)
+        live_story(seed, configs[1], folders[2], dice=redrawn, server_luck=OTHER_LUCK + seed)
         real = [what_was_done(folder) for folder in folders]
         return (
             compare(seed, real[1], what_is_said(folders[0], configs[1])),
@@ -210,18 +217,29 @@ def main() -> int:
                     f"{results[2].by_workload} of {results[2].real}, {results[2].named}\n"
                 )
                 sys.stdout.flush()
-    for name, kept in zip(names, found, strict=True):
-        real, said = sum(each.real for each in kept), sum(each.named for each in kept)
-        same = sum(each.matched for each in kept)
-        alike = same + sum(each.by_workload for each in kept)
-        exact = sum(each.is_exact for each in kept)
-        sys.stdout.write(
-            f"{name}: {real} pods evicted, {said} named; the same {same / max(1, real):.1%},"
-            f" others {1 - same / max(1, said):.1%}; of the same workload"
-            f" {alike / max(1, real):.1%}, others {1 - alike / max(1, said):.1%};"
-            f" {exact} of {len(kept)} stories exact\n"
-        )
+    with_sets = [has_sets(read_policy(draw(seed)[1])) for seed in seeds]
+    for group, wanted in (("", None), ("B without sets: ", False), ("B with sets: ", True)):
+        for name, every in zip(names, found, strict=True):
+            kept = [
+                each
+                for each, is_set in zip(every, with_sets, strict=True)
+                if wanted in (None, is_set)
+            ]
+            sys.stdout.write(f"{group}{name}: {_summary(kept)}\n")
     return 0
+
+
+def _summary(kept: list[Fidelity]) -> str:
+    real, said = sum(each.real for each in kept), sum(each.named for each in kept)
+    same = sum(each.matched for each in kept)
+    alike = same + sum(each.by_workload for each in kept)
+    exact = sum(each.is_exact for each in kept)
+    return (
+        f"{real} pods evicted, {said} named; the same {same / max(1, real):.1%},"
+        f" others {1 - same / max(1, said):.1%}; of the same workload"
+        f" {alike / max(1, real):.1%}, others {1 - alike / max(1, said):.1%};"
+        f" {exact} of {len(kept)} stories exact"
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import Any, cast, get_args
@@ -510,6 +511,167 @@ def test_a_policy_selects_what_it_selected_and_loads() -> None:
         parse_selector(f"{names.key('acme.com/pool')}={names.value('blue')}")
     )
     assert not re.search("acme|shop|checkout|blue|stdout", in_force.policy)
+
+
+OF_NODES = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: acme
+  pluginConfig:
+  - name: ConsolidateNodes
+    args:
+      minNodes: [{label: topology.kubernetes.io/zone}, {label: acme.com/rack}]
+      priceLabel: node.kubernetes.io/instance-type
+      prices: {m5.acme: 0.096}
+  - name: KeepNodesFree
+    args: {resource: nvidia.com/gpu, amount: 8}
+  - name: FragmentationAware
+    args: {resources: [cpu, acme.com/fpga]}
+  plugins: {balance: {enabled: [ConsolidateNodes, KeepNodesFree, FragmentationAware]}}
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+scheduler:
+  config:
+  - kind: KubeSchedulerConfiguration
+    leaderElection: {resourceName: acme-lock}
+    extenders: [{urlPrefix: "http://extender.acme.com", filterVerb: acme}]
+    profiles:
+    - schedulerName: acme-scheduler
+      plugins: {score: {enabled: [{name: AcmeScore, weight: 2}]}}
+      pluginConfig:
+      - {name: AcmeScore, args: {acmeKey: blue}}
+      - name: NodeResourcesFit
+        args:
+          ignoredResources: [acme.com/fpga]
+          ignoredResourceGroups: [nvidia.com, acme.com]
+          scoringStrategy: {type: MostAllocated, resources: [{name: cpu}, {name: acme.com/fpga}]}
+      - name: PodTopologySpread
+        args:
+          defaultingType: List
+          defaultConstraints:
+          - maxSkew: 1
+            topologyKey: topology.kubernetes.io/zone
+            whenUnsatisfiable: ScheduleAnyway
+      - name: NodeAffinity
+        args:
+          addedAffinity:
+            requiredDuringSchedulingIgnoredDuringExecution:
+              nodeSelectorTerms:
+              - matchExpressions: [{key: acme.com/pool, operator: In, values: [blue]}]
+"""
+
+
+def test_arguments_name_labels_and_resources_of_nodes_as_those_are_named() -> None:
+    names, (in_force,) = renamed(policy=OF_NODES)
+
+    configuration = load_sources([SourceText(in_force.policy, "renamed")], plugin_registry())
+
+    (profile,) = configuration.policy.profiles
+    arguments = {each.name: each.args for each in profile.plugins}
+    consolidating = arguments["ConsolidateNodes"]
+    assert [each.label for each in consolidating.min_nodes] == [
+        "topology.kubernetes.io/zone",
+        names.key("acme.com/rack"),
+    ]
+    assert consolidating.price_label == "node.kubernetes.io/instance-type"
+    assert consolidating.prices == {names.value("m5.acme"): 0.096}
+    assert arguments["KeepNodesFree"].resource == names.key("nvidia.com/gpu")
+    assert arguments["FragmentationAware"].resources == ("cpu", names.key("acme.com/fpga"))
+
+
+def test_the_configuration_of_a_scheduler_decides_as_before_and_names_no_one() -> None:
+    names, (in_force,) = renamed(policy=OF_NODES)
+
+    configuration = load_sources([SourceText(in_force.policy, "renamed")], plugin_registry())
+
+    profiles = configuration.settings.scheduler.profiles().by_name
+    profile = profiles[names.text("acme-scheduler")]
+    assert profile.ignored_resources == {names.key("acme.com/fpga")}
+    assert profile.ignored_groups == {"nvidia.com", names.text("acme.com")}
+    assert profile.not_known == ("extenders",)
+    assert profile.unknown_scores == ("extenders", f"plugins {names.text('AcmeScore')}")
+    [required] = profile.added_affinity.node_selector_terms
+    [expression] = required.match_expressions
+    assert (expression.key, expression.values) == (
+        names.key("acme.com/pool"),
+        (names.value("blue"),),
+    )
+    assert not re.search("acme|blue", in_force.policy, re.IGNORECASE)
+
+
+SETTINGS = """\
+---
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+"""
+KEYS_IN_ARGUMENTS = {"label", "priceLabel", "resource", "resources", "key", "topologyKey"}
+"""The arguments of plugins that name a label of nodes or pods, or a resource."""
+
+
+SELECTORS = {"nodeSelector", "namespaceSelector"}
+"""The fields of policies and settings that are selectors, written as one text."""
+
+OTHER_TEXTS = {
+    *("apiVersion", "disabled", "driver", "enabled", "exclude", "excludeOwnerKinds"),
+    *("excludedTaints", "include", "includedTaints", "kind", "name", "namespace"),
+    *("nodeAffinityType", "propagationPolicy", "query", "reason", "reasons", "resourceVersion"),
+    *("schedulerNames", "status", "type", "uid", "url", "values"),
+    # numbers, durations and truth
+    *("defaultJobTTL", "detectorCacheTimeout", "dryRun", "duration", "evictQPS", "for"),
+    *("interval", "lapse", "maxMigrating", "maxMigratingPerWorkload"),
+    *("maxUnavailablePerWorkload", "minPodAge", "timeout", "wait"),
+}
+"""The other arguments of any text: names, taints, and what no object has."""
+
+
+def is_text(schema: Any) -> bool:
+    if not isinstance(schema, dict) or {"enum", "const"} & schema.keys():
+        return False
+    kinds = schema.get("type", ())
+    parts = (schema.get("items"), *schema.get("anyOf", ()), *schema.get("oneOf", ()))
+    return "string" in ([kinds] if isinstance(kinds, str) else kinds) or any(map(is_text, parts))
+
+
+def fields_of_text(schema: Any) -> Iterator[str]:
+    """Yield the fields of a JSON schema that hold any text, or a list of texts."""
+    parts = schema.values() if isinstance(schema, dict) else schema
+    if isinstance(schema, dict) and isinstance(fields := schema.get("properties"), dict):
+        yield from (name for name, each in fields.items() if is_text(each))
+    for each in parts:
+        if isinstance(each, dict | list):
+            yield from fields_of_text(each)
+
+
+def test_every_argument_that_is_a_key_of_a_label_or_a_resource_is_replaced_as_one() -> None:
+    """A new argument of text stands in one list or the other, or this fails."""
+    schema = json.loads((files("reactive_desched.policy") / "schemas/v1alpha2.json").read_text())
+    found = set(fields_of_text(schema))
+
+    assert found - OTHER_TEXTS - SELECTORS == KEYS_IN_ARGUMENTS - {"topologyKey"}
+
+
+def test_every_selector_in_one_text_is_replaced_as_one() -> None:
+    for name in ("v1alpha2", "settings"):
+        path = files("reactive_desched.policy") / f"schemas/{name}.json"
+        found = set(fields_of_text(json.loads(path.read_text())))
+
+        assert {each for each in found if "selector" in each.lower()} <= SELECTORS
+    selector = "tier in (gold,acme),kubernetes.io/metadata.name!=default"
+    budget = f'{{name: own, evictions: 1, per: 1h, namespaceSelector: "{selector}"}}'
+    names, (in_force,) = renamed(
+        policy=f"{OF_CONDITIONS}{SETTINGS}budgets: {{named: [{budget}]}}\n"
+    )
+
+    configuration = load_sources([SourceText(in_force.policy, "renamed")], plugin_registry())
+
+    [named] = configuration.settings.budgets.named
+    values = ",".join(sorted(map(names.value, ("gold", "acme"))))
+    tier = names.key("tier")
+    assert str(named.namespace_selector) == str(
+        parse_selector(f"{tier} in ({values}),kubernetes.io/metadata.name!=default")
+    )
 
 
 def test_keys_that_a_map_of_the_settings_may_have_stay() -> None:

@@ -437,6 +437,7 @@ class World(EvictionClient):
         busy_s: float = 0.0,
         takes_over: bool = False,
         starves_s: float = 0.0,
+        server_luck: int = 1,
     ) -> None:
         self.records = records
         self.starves_s = starves_s
@@ -445,7 +446,7 @@ class World(EvictionClient):
         self.busy_s = busy_s
         self.takes_over = takes_over
         self._late, self._shown_s = Random(7), 0.0
-        self.jitter = Random(1)
+        self.jitter = Random(server_luck)
         self.directory = directory
         self.start_s = START_S
         self.config = config
