@@ -50,7 +50,7 @@ from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.settings.brakes import BrakeSettings
-from reactive_desched.recording import anonymize, items, pseudonyms
+from reactive_desched.recording import anonymize, anonymize_policy, items, pseudonyms
 from reactive_desched.recording.anonymize import FIELDS, Anonymizer, anonymized
 from reactive_desched.recording.items import (
     ConfigurationInForce,
@@ -606,7 +606,7 @@ SETTINGS = """\
 apiVersion: reactive-desched/v1alpha1
 kind: ReactiveSettings
 """
-KEYS_IN_ARGUMENTS = {"label", "priceLabel", "resource", "resources", "key", "topologyKey"}
+KEYS_IN_ARGUMENTS = {"label", "priceLabel", "resource", "resources", "key"}
 """The arguments of plugins that name a label of nodes or pods, or a resource."""
 
 
@@ -649,7 +649,9 @@ def test_every_argument_that_is_a_key_of_a_label_or_a_resource_is_replaced_as_on
     schema = json.loads((files("reactive_desched.policy") / "schemas/v1alpha2.json").read_text())
     found = set(fields_of_text(schema))
 
-    assert found - OTHER_TEXTS - SELECTORS == KEYS_IN_ARGUMENTS - {"topologyKey"}
+    assert found - OTHER_TEXTS - SELECTORS == KEYS_IN_ARGUMENTS
+    assert anonymize_policy._KEY_FIELDS >= KEYS_IN_ARGUMENTS
+    assert anonymize_policy._SELECTOR_FIELDS >= SELECTORS
 
 
 def test_every_selector_in_one_text_is_replaced_as_one() -> None:
