@@ -159,7 +159,7 @@ async def _play(listen: ListenAddress, options: DemoOptions) -> int:
             await cluster.create()
             await wait_until(cluster.is_stable)
             deps, observer = _dependencies(
-                console, listen, folder / "kubeconfig", journal, serve=options.serve
+                console, listen, folder / "kubeconfig", journal, _policy(options)
             )
             results = await _run_scenes(console, cluster, deps, observer, serve=options.serve)
         await epilogue.print_audit(console, journal)
@@ -169,14 +169,19 @@ async def _play(listen: ListenAddress, options: DemoOptions) -> int:
     return int(any(result.problem for result in results))
 
 
+def _policy(options: DemoOptions) -> str:
+    """Return the policy and the settings; what is kept has a recording, for `policy diff`."""
+    page = "server: {ui: true}\n" if options.serve else ""
+    return POLICY + page + ("" if options.keep is None else "recording: {enabled: true}\n")
+
+
 def _dependencies(
-    console: Console, listen: ListenAddress, kubeconfig: Path, journal: Path, *, serve: bool
+    console: Console, listen: ListenAddress, kubeconfig: Path, journal: Path, policy: str
 ) -> tuple[Dependencies, ConsoleObserver]:
     metrics = MetricsRegistry()
     log = DeferredLogger(logs.logger("demo"), time.time)
     telemetry = TelemetryObserver(metrics, log, time.time)
     observer = ConsoleObserver(console, time.monotonic, telemetry)
-    policy = f"{POLICY}server: {{ui: true}}\n" if serve else POLICY
     return Dependencies(
         load_sources([SourceText(policy, "the demo's policy")], plugin_registry()),
         KubeConfigOptions(str(kubeconfig)),

@@ -28,8 +28,14 @@ def closing_words(keep: str | None) -> str:
     """Say where the journal is, or how to keep the next one."""
     if keep is None:
         return "This journal is gone. To look into one: reactive-desched demo --keep demo-journal"
-    query = shlex.join(("reactive-desched", "audit", "query", "--journal", keep))
-    return f"The journal stays in {keep}; the commands above work on it, and: {query}"
+    query, diff = (
+        shlex.join(("reactive-desched", *words, keep))
+        for words in (("audit", "query", "--journal"), ("policy", "diff", "NEW", "--recording"))
+    )
+    return (
+        f"The journal stays in {keep}; the commands above work on it, and: {query}\n"
+        f"What another policy would have done on that day: {diff}"
+    )
 
 
 def _longest_case(journal: Path) -> str:

@@ -77,6 +77,10 @@ kind: ReactiveSettings
 # How fast pods move: careful, normal or fast. `policy check` prints the limits of cluster, zones,
 # nodes, namespaces, owners and plugins that it stands for; each can be set by itself.
 pace: {pace}
+# What the controller sees is kept beside its journal, in 256 MiB at most: `policy diff NEW` says
+# what an edit of this file would have changed, and `why POD --at TIME` looks back.
+recording:
+  enabled: true
 """
 _CLUSTER_LIMIT: Final = """\
 budgets:

@@ -64,9 +64,10 @@ ASSUMPTIONS: Final = (
         " with too many pods deletes those that it would delete in each world."
     ),
     (
-        "The node of a set of moves gets its taint, and a pod for which room is made its"
-        " nomination, at once; such a pod is bound as soon as it fits. A pod that was bound in the"
-        " recording is bound in both worlds, whether this policy made room for it or not."
+        "The node of a set of moves gets its taint within a second, or when the recorded controller"
+        " wrote it some seconds later, and a pod for which room is made its nomination at once;"
+        " such a pod is bound as soon as it fits. A pod that was bound in the recording is bound in"
+        " both worlds, whether this policy made room for it or not."
     ),
     (
         "Nodes, autoscaling, rollouts, evictions by others and everything else happen as recorded,"

@@ -20,6 +20,13 @@ def typed(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+SLOWER = """\
+apiVersion: reactive-desched/v1alpha1
+kind: ReactiveSettings
+budgets: {cluster: {evictions: 1, per: 1h, burst: 1}}
+"""
+
+
 def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
     tmp_path: Path,
 ) -> None:
@@ -43,7 +50,8 @@ def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
         assert scene in played.stdout
 
     printed = [line[2:] for line in played.stdout.splitlines() if line.startswith("$ ")]
-    printed.append(played.stdout.splitlines()[-1].rpartition(", and: ")[2])
+    *_, kept, tried = played.stdout.splitlines()
+    printed.append(kept.rpartition(", and: ")[2])
     assert [shlex.split(line)[1:3] for line in printed] == [
         ["audit", "show"],
         ["audit", "verify"],
@@ -54,6 +62,15 @@ def test_the_demo_ends_well_reads_well_in_a_pipe_and_prints_commands_that_work(
         assert again.returncode == 0, (line, again.stderr)
         if "query" not in line:
             assert again.stdout.split("\n", 1)[0] in played.stdout
+
+    slower = tmp_path / "slower.yaml"
+    slower.write_text(SLOWER, encoding="utf-8")
+    words = shlex.split(tried.rpartition(": ")[2].replace("NEW", shlex.quote(str(slower))))
+    compared = typed(*words[1:])
+    assert compared.returncode == 0, compared.stderr
+    assert compared.stdout.startswith("The new policy would have made 1 eviction of 1 pod, ")
+    replayed = typed("replay", "--journal", str(keep))
+    assert replayed.returncode == 0, replayed.stdout
 
 
 def test_the_demo_keeps_its_journal_in_a_new_folder_alone(tmp_path: Path, golden: Golden) -> None:
