@@ -592,6 +592,7 @@ def test_the_configuration_of_a_scheduler_decides_as_before_and_names_no_one() -
     assert profile.ignored_groups == {"nvidia.com", names.text("acme.com")}
     assert profile.not_known == ("extenders",)
     assert profile.unknown_scores == ("extenders", f"plugins {names.text('AcmeScore')}")
+    assert profile.added_affinity is not None
     [required] = profile.added_affinity.node_selector_terms
     [expression] = required.match_expressions
     assert (expression.key, expression.values) == (
