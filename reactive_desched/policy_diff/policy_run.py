@@ -35,7 +35,14 @@ from reactive_desched.policy_diff.decisions import (
 from reactive_desched.policy_diff.recorded_facts import Lines, RecordedFacts
 from reactive_desched.policy_diff.world import AssumedWorld
 from reactive_desched.primitives.timers import earliest
-from reactive_desched.recording.items import Instant, Item, ObjectChanged, PauseSet, UsageMeasured
+from reactive_desched.recording.items import (
+    Instant,
+    Item,
+    ObjectChanged,
+    PauseSet,
+    ProcessBegan,
+    UsageMeasured,
+)
 from reactive_desched.recording.recorded_state import RecordedState
 from reactive_desched.replay.driven_controller import DrivenController, Picture, RecordedClock
 
@@ -43,6 +50,9 @@ if TYPE_CHECKING:
     from reactive_desched.plan.assumed_jobs import AssumedJobs
 
 __all__ = ["PolicyRun"]
+
+STARTS_WITHIN_S: Final = 60.0
+"""So soon after the first picture of a process its limits have what they begin with."""
 
 
 class PolicyRun:
@@ -68,7 +78,10 @@ class PolicyRun:
         self._driven: DrivenController | None = None
 
     def begin(self, at: Instant, standing: Sequence[Item]) -> None:
-        """Begin with the cluster as it is recorded now, and the items that hold besides it."""
+        """Begin with the cluster as it is recorded now, and the items that hold besides it.
+
+        Where the recorded process knew of no evictions before, limits begin without a token.
+        """
         clock, recorded, lines = RecordedClock(at), self.recorded, Lines(self.facts)
         log = DecisionLog(clock.moment, lines.of)
         self.logs.append(log)
@@ -85,8 +98,23 @@ class PolicyRun:
             Picture(recorded.denied, recorded.objects, tuple(recorded.samples.values())),
             surround,
         )
-        self._driven.controller.restore(self.past)
+        controller = self._driven.controller
+        if (empty_from_s := self._empty_from_s(at, standing)) is not None:
+            with clock.set_back(empty_from_s):
+                controller.begin_without_history()
+        controller.restore(self.past)
         self._driven.start(standing)
+
+    def _empty_from_s(self, at: Instant, standing: Sequence[Item]) -> float | None:
+        """Return since when the recorded process knew of no evictions, in monotonic seconds.
+
+        A process that has just begun says so after the picture.
+        """
+        for item in standing:
+            if isinstance(item, ProcessBegan) and item.empty_from_s is not None:
+                return item.empty_from_s
+        later_s = (each - at.wall_s for each in self.facts.began_empty)
+        return at.monotonic_s if any(0 <= each <= STARTS_WITHIN_S for each in later_s) else None
 
     def advance_to(self, item: Item, following: Item | None) -> None:
         """Let happen what is due before the next item."""

@@ -25,6 +25,7 @@ from reactive_desched.recording.items import (
     ObjectFound,
     PictureBegun,
     PictureEnded,
+    ProcessBegan,
     RecordingInterrupted,
     TaintRefused,
     Verb,
@@ -71,7 +72,8 @@ class RecordedFacts(Struct):
     pod that took the place of one that ended, `replaces` the other way about, and `bound_to` the
     node of such a replacement, `started_in` how long it took to start. `eviction_times` has when
     each of the evicted pods began to end; `set_taints` when a node got the taint of a set,
-    or was refused it, by its name and the value, which is None where it lost it.
+    or was refused it, by its name and the value, which is None where it lost it;
+    `began_empty` when it is recorded that a process knew of no evictions before it.
     """
 
     first_s: float = 0.0
@@ -84,6 +86,7 @@ class RecordedFacts(Struct):
     started_in: dict[str, float] = {}
     eviction_times: list[tuple[float, str]] = []
     set_taints: dict[tuple[str, str | None], list[tuple[float, bool]]] = {}
+    began_empty: list[float] = []
     configurations: list[ConfigurationInForce] = []
     dry_run_answers: int = 0
     end_times: dict[str, float] = {}
@@ -204,8 +207,8 @@ class FactsReader:
                 self._take_object(item)
             case EvictionAnswered():
                 self._take_answer(item)
-            case TaintRefused(node=name, value=value):
-                facts.set_taints.setdefault((name, value), []).append((at_s, False))
+            case TaintRefused() | ProcessBegan():
+                self._take_of_process(item)
             case ConfigurationInForce():
                 last = facts.configurations[-1] if facts.configurations else None
                 if last is None or (last.policy, last.settings) != (item.policy, item.settings):
@@ -219,6 +222,13 @@ class FactsReader:
                 self._interrupted_s = None
             case _:
                 pass
+
+    def _take_of_process(self, item: TaintRefused | ProcessBegan) -> None:
+        if isinstance(item, TaintRefused):
+            times = self.facts.set_taints.setdefault((item.node, item.value), [])
+            times.append((item.at.wall_s, False))
+        elif item.empty_from_s is not None:
+            self.facts.began_empty.append(item.at.wall_s)
 
     def _take_object(self, item: ObjectFound | ObjectChanged) -> None:
         at_s = item.at.wall_s

@@ -32,6 +32,7 @@ from reactive_desched.recording.items import (
     OrderGiven,
     PictureBegun,
     PictureEnded,
+    ProcessBegan,
     RecordingInterrupted,
     Verb,
 )
@@ -539,6 +540,27 @@ def test_behind_a_gap_both_begin_anew_with_the_cluster_as_it_was_then() -> None:
     )
 
     assert moved(made) == [("web", 100), ("web-b", 300)]
+
+
+@pytest.mark.parametrize("is_in_picture", [True, False])
+@pytest.mark.parametrize(("knows_nothing", "evicted_s"), [(False, [100, 100]), (True, [128, 158])])
+def test_limits_begin_without_a_token_where_the_recorded_process_knew_of_no_evictions(
+    *, is_in_picture: bool, knows_nothing: bool, evicted_s: list[int]
+) -> None:
+    settings = QUIET.replace("cluster: null", "cluster: {evictions: 2, per: 1m, burst: 2}", 1)
+    pods = [pod(f"web-{n}", on="n1", created=START_S - 3600) for n in (1, 2)]
+    first, *rest = picture(TAINTED, node("n2"), *pods, seconds=100)
+    empty_from_s = at(98 if is_in_picture else 100).monotonic_s if knows_nothing else None
+    began = ProcessBegan(at(100), empty_from_s=empty_from_s)
+
+    made = run(
+        policy(TAINTS, settings=settings),
+        [first, began, *rest] if is_in_picture else [first, *rest, began],
+        NothingChanged(at(600)),
+    )
+
+    late_s = 0 if is_in_picture or not knows_nothing else 2
+    assert [second - late_s for _, second in moved(made)] == evicted_s
 
 
 def restarted(one: Pod, restarts: int) -> Pod:
