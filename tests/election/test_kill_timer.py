@@ -20,8 +20,9 @@ match sys.argv[1]:
         time.sleep(5)
     case "renewed":
         for _ in range(6):
-            time.sleep(0.4)
-            timer.set(now() + 2.0)
+            timer.set(now() + 60.0)
+        time.sleep(2.2)
+        timer.set(now() + 2.0)
         timer.set(math.inf)
         time.sleep(2.2)
     case "child":

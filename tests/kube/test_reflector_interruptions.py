@@ -156,8 +156,10 @@ async def test_a_kind_is_out_of_sync_when_it_was_not_read_for_twenty_seconds(
         assert not mirror.is_fresh
         assert "503" in mirror.handler.reason
         assert not await is_waiting_for(late, mirror.clock.now()), "the pause stops it"
+        opened = mirror.status.watches
         api.clear_script()
-        await pass_time(mirror.clock, 3 + SETTLED_S)
+        await is_open_again(api, mirror, opened)
+        await pass_time(mirror.clock, SETTLED_S)
         assert mirror.is_fresh
 
 
