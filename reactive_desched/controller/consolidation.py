@@ -6,7 +6,7 @@ A node with the taint is one whose set goes on, is done, or has ended.
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -22,12 +22,14 @@ from reactive_desched.model.consolidation import (
     consolidation_of,
 )
 from reactive_desched.model.findings import MoveSet
-from reactive_desched.model.modes import ACT, OBSERVE
+from reactive_desched.model.modes import ACT, OBSERVE, PROPOSE
 from reactive_desched.model.node_drains import drain_leaves
 from reactive_desched.model.objects import Node
 from reactive_desched.model.plugin_faults import ask_plugin
 from reactive_desched.state.cluster import ClusterView
 from reactive_desched.state.indexes.consolidated_nodes import ConsolidatedNodes
+
+_Closing = BalancePlugin[Any, Any]
 
 ENDS_AFTER_S: Final = 60.0
 """A set of which no pod is found and none leaves any more has ended after so long."""
@@ -178,9 +180,9 @@ class SetTaints:
             follows = controller.view.node_info(name)
             if follows is not None and follows.node is not None:
                 yield TaintWrite(follows.node, PLANNED)
-        for node in tuple(nodes_kept_free(controller)):
+        for node in nodes_kept_free(controller):
             yield TaintWrite(node, EMPTY)
-        for node in tuple(nodes_to_open(controller)):
+        for node in nodes_to_open(controller):
             yield TaintWrite(node, None, opens=True)
 
     def _is_due(self, write: TaintWrite, now: float) -> bool:
@@ -254,26 +256,21 @@ def _closing(controller: Controller) -> Iterator[PluginInstance]:
     )
 
 
-def nodes_kept_free(controller: Controller) -> Iterator[Node]:
-    """Yield the empty nodes that are to have the taint though no set begins, each once.
+def nodes_kept_free(controller: Controller) -> Collection[Node]:
+    """Return the empty nodes that are to have the taint though no set begins: acting plugins do.
 
-    Acting plugins keep them free; one that raises an exception keeps none.
+    One that raises an exception keeps none.
     """
-    names: set[str] = set()
-    for instance in _closing(controller):
-        if instance.mode != ACT:
-            continue
-        ask = partial(_closed_by, instance.plugin, controller.view)
-        for node in ask_plugin(ask, otherwise=lambda _: ()):
-            if node.name not in names:
-                names.add(node.name)
-                yield node
+    view, found = controller.view, dict[str, Node]()
+    for named in _named_nodes(controller, {ACT}, lambda each: each.nodes_to_close(view)):
+        found = named | found
+    return found.values()
 
 
-def nodes_to_open(controller: Controller) -> Iterator[Node]:
-    """Yield the empty nodes that have the taint in vain: every acting plugin does without.
+def nodes_to_open(controller: Controller) -> Collection[Node]:
+    """Return the empty nodes that have the taint in vain: every acting plugin does without.
 
-    While a set is under way none is: its pods would go there.
+    While a set is under way there are none: its pods would go there.
     """
     view = controller.view
     infos = map(view.node_info, view.index(ConsolidatedNodes).names)
@@ -281,25 +278,27 @@ def nodes_to_open(controller: Controller) -> Iterator[Node]:
         info is not None and info.node is not None and consolidation_of(info.node) != EMPTY
         for info in infos
     ):
-        return
-    found: dict[str, Node] | None = None
+        return ()
+    answers = _named_nodes(controller, {ACT, PROPOSE}, lambda each: each.nodes_to_open(view))
+    found = next(answers, {})
+    for named in answers:
+        found = {name: node for name, node in found.items() if name in named}
+    return found.values()
+
+
+def _named_nodes(
+    controller: Controller, modes: Collection[str], ask: Callable[[_Closing], Iterable[Node]]
+) -> Iterator[dict[str, Node]]:
+    """Yield the nodes that each plugin which empties nodes names; one that fails names none."""
     for instance in _closing(controller):
-        if instance.mode == OBSERVE:
-            continue
-        ask = partial(_opened_by, instance.plugin, view)
-        names = {node.name: node for node in ask_plugin(ask, otherwise=lambda _: ())}
-        found = names if found is None else {n: found[n] for n in found if n in names}
-    yield from (found or {}).values()
+        if instance.mode in modes:
+            question = partial(_nodes_by_name, ask, instance.plugin)
+            yield ask_plugin(question, otherwise=lambda _: {})
 
 
-def _opened_by(plugin: AnyPlugin, view: ClusterView) -> Sequence[Node]:
+def _nodes_by_name(ask: Callable[[_Closing], Iterable[Node]], plugin: AnyPlugin) -> dict[str, Node]:
     assert isinstance(plugin, BalancePlugin), "of those that close nodes"
-    return tuple(plugin.nodes_to_open(view))
-
-
-def _closed_by(plugin: AnyPlugin, view: ClusterView) -> Sequence[Node]:
-    assert isinstance(plugin, BalancePlugin), "of those that close nodes"
-    return tuple(plugin.nodes_to_close(view))
+    return {node.name: node for node in ask(plugin)}
 
 
 def nodes_to_close(moved: MoveSet, view: ClusterView) -> Iterator[Node]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +56,11 @@ def config(kubectl: Kubectl, balance: list[str], **arguments: Object) -> Object:
     }
 
 
-@contextmanager
-def running(binary: Path, tmp_path: Path, settings: Object) -> Iterator[ChildProcess]:
+def descheduler(binary: Path, tmp_path: Path, settings: Object) -> ChildProcess:
     file = tmp_path / "koordinator.json"
     file.write_text(json.dumps(settings))
     argv = (str(binary), "--config", str(file), "--secure-port", "0", "--v", "2")
-    process = ChildProcess("koord-descheduler", argv, tmp_path / "koord-descheduler.log")
-    process.start()
-    try:
-        yield process
-        assert process.alive, process.tail(40)
-    finally:
-        process.kill()
+    return ChildProcess("koord-descheduler", argv, tmp_path / "koord-descheduler.log")
 
 
 def phases(kubectl: Kubectl) -> dict[str, str]:
@@ -92,7 +84,7 @@ def test_it_moves_pods_from_a_node_that_uses_too_much(
     settings = config(kubectl, ["LowNodeLoad"], LowNodeLoad=load, MigrationController=jobs)
     before = {pod["metadata"]["name"] for pod in kubectl.get("pods", "-A")}
 
-    with running(koord_descheduler, tmp_path, settings):
+    with descheduler(koord_descheduler, tmp_path, settings).running():
         wait_until(
             lambda: "Succeeded" in phases(kubectl).values(), within_s=120, what="a job succeeds"
         )
@@ -128,8 +120,8 @@ def test_its_job_keeps_a_place_that_the_replacement_takes(
         },
     }
 
-    jobs = {"evictionPolicy": "Eviction"}
-    with running(koord_descheduler, tmp_path, config(kubectl, [], MigrationController=jobs)):
+    settings = config(kubectl, [], MigrationController={"evictionPolicy": "Eviction"})
+    with descheduler(koord_descheduler, tmp_path, settings).running():
         kubectl.apply(job)
         wait_until(
             lambda: phases(kubectl)[name] == "Succeeded", within_s=120, what="the job succeeds"

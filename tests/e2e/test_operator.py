@@ -101,12 +101,10 @@ def running(operator: Path, kubectl: Kubectl, tmp_path: Path) -> Iterator[ChildP
     kubectl.run("wait", "--for=condition=Established", "crd/gardens.example.com", "--timeout=20s")
     argv = (str(operator), "--kubeconfig", str(kubectl.kubeconfig))
     process = ChildProcess("operator", argv, tmp_path / "operator.log")
-    process.start()
     try:
-        yield process
-        assert process.alive, process.tail(40)
+        with process.running():
+            yield process
     finally:
-        process.kill()
         kubectl.run("delete", "crd", "gardens.example.com", "--timeout=50s")
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 _WIDTH = 400  # some servers log whole objects in a line
 
@@ -64,6 +65,16 @@ class ChildProcess:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Self]:
+        """Run the program for the block, at whose end it must run still."""
+        self.start()
+        try:
+            yield self
+            self.ensure_alive()
+        finally:
+            self.kill()
 
     def freeze(self) -> None:
         """Stop the program's time, as a starved machine or a paused VM does."""
