@@ -211,21 +211,40 @@ def _by_setting(section: str, described: dict[str, str]) -> dict[str, str]:
 async def log_start(pipeline: Pipeline, configuration: Configuration, log: Logger) -> None:
     """Log the limits in force, before the first decision, and what was found; then end.
 
-    The limits depend on the size of the cluster. A standby, which evaluates nothing, perhaps for
+    They are logged in the turn that syncs: a task that waits for it may come after a decision. The
+    limits depend on the size of the cluster. A standby, which evaluates nothing, perhaps for
     months, logs what is synced, and the limits when it leads; otherwise the controller's observer
     logs what is synced when the evaluation begins.
     """
     controller, description = pipeline.controller, pipeline.description
-    await controller.readiness.synced.wait()
-    if controller.pauses.leadership.is_standby:
-        log.info("the cluster is synced", **controller.state.size())
+    stood_by = False
+
+    def log_limits() -> None:
+        log.info(
+            "eviction limits are set", **_by_setting("budgets.", description.describe_limits())
+        )
+        log.info("move limits are set", **_by_setting("moves.", description.describe_moves()))
+        log.info("brakes are configured", **_by_setting("brakes.", description.describe_brakes()))
+        for note in node_mark_notes(configuration.policy, configuration.settings.guards):
+            log.info(note)
+
+    def log_synced() -> None:
+        nonlocal stood_by
+        stood_by = controller.pauses.leadership.is_standby
+        if stood_by:
+            log.info("the cluster is synced", **controller.state.size())
+        else:
+            log_limits()
+
+    def log_begun() -> None:
+        if stood_by:
+            log_limits()
+
+    with (
+        controller.readiness.synced.followed_by(log_synced),
+        controller.initial_sync_done.followed_by(log_begun),
+    ):
         await controller.initial_sync_done.wait()
-    log.info("eviction limits are set", **_by_setting("budgets.", description.describe_limits()))
-    log.info("move limits are set", **_by_setting("moves.", description.describe_moves()))
-    log.info("brakes are configured", **_by_setting("brakes.", description.describe_brakes()))
-    for note in node_mark_notes(configuration.policy, configuration.settings.guards):
-        log.info(note)
-    await controller.initial_sync_done.wait()
     while description.is_busy():  # noqa: ASYNC110 -- no event marks the end of the work
         await anyio.sleep(FOUND_POLL_S)
     log.info("the first evaluation is complete", **description.count_findings())

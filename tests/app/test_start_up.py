@@ -1,5 +1,6 @@
 """Open intents of an earlier process are resolved before anything is evaluated."""
 
+from math import inf
 from typing import Any
 
 import anyio
@@ -314,6 +315,36 @@ async def test_a_start_says_what_runs_what_was_synced_the_limits_and_what_was_fo
     assert values["the first evaluation is complete"]["findings"] == 2
     found = values["the first evaluation is complete"]
     assert sum(found["blocked"].values()) + found["evicting"] + found["evicted"] == 2
+
+
+@pytest.mark.parametrize("stands_by", [False, True])
+async def test_the_limits_are_logged_before_any_task_can_decide(*, stands_by: bool) -> None:
+    log, flow = Log(), whole_flow()
+    controller, said = flow.controller, list[str]()
+    leadership = controller.pauses.leadership
+    latch = controller.initial_sync_done if stands_by else controller.readiness.synced
+    if stands_by:
+        leadership.stand_by("another replica acts")
+
+    def note_lines() -> None:
+        said.extend(event for event, _ in log.lines)
+
+    async with flow.running(), anyio.create_task_group() as group:
+        group.start_soon(log_start, flow.pipeline, flow.config, log)
+        await anyio.sleep(1)
+        with latch.followed_by(note_lines):
+            flow.sync_and_resume(node("n1"), pod("web", on="n1"))
+            await anyio.sleep(1)
+            leadership.begin()
+            leadership.renew(inf)
+            flow.pipeline.worker.wake()
+            await anyio.sleep(1)
+        group.cancel_scope.cancel()
+
+    said = [event for event in said if not event.startswith("RemovePods")]
+    of_standby = ["the cluster is synced"] if stands_by else []
+    limits = ["eviction limits are set", "move limits are set", "brakes are configured"]
+    assert said == [*of_standby, *limits]
 
 
 async def test_a_pod_that_has_left_by_the_time_of_the_count_was_found_all_the_same() -> None:

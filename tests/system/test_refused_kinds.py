@@ -61,19 +61,26 @@ def test_everything_that_may_not_be_read_is_named_in_one_line_and_by_readyz(
         *("--policy", str(policy), "--kubeconfig", str(kubeconfig)),
         *("--journal", str(tmp_path / "journal"), "--listen", "127.0.0.1:0"),
     )
-    url = program.url
-    line = program.wait_for(r".*the controller is (?:starting|out of sync).*")[0]
 
+    def readyz() -> str:
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            urllib.request.urlopen(f"{program.url}/readyz?verbose", timeout=30)
+        with answer.value as refusal:
+            return refusal.read().decode()
+
+    def lines_that_name_all() -> list[str]:
+        states = re.findall(r".*\] the controller is (?:starting|out of sync) .*", program.output)
+        return [
+            line for line in states if set(RESOURCES_TO_SYNC) <= set(re.findall("[a-z]+", line))
+        ]
+
+    program.wait_until(lambda: readyz().count("403") == len(RESOURCES_TO_SYNC))
+    program.wait_until(lambda: bool(lines_that_name_all()))
+    line, text = lines_that_name_all()[0], readyz()
     assert line.count("403") == 1, "said once of all that it holds for"
     assert line.count("kubectl create clusterrole ") == 1
     assert "{apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}" in line
-    assert set(RESOURCES_TO_SYNC) <= set(re.findall(r"[a-z]+", line))
-    with pytest.raises(urllib.error.HTTPError) as answer:
-        urllib.request.urlopen(f"{url}/readyz?verbose", timeout=30)
-    with answer.value as refusal:
-        text = refusal.read().decode()
     assert not re.search(r"\[\+\]sync-", text)
-    assert text.count("403") == len(RESOURCES_TO_SYNC)
     assert text.count("; grant {apiGroups: ") == len({*RESOURCES_TO_SYNC} - {"priorityclasses"})
     assert program.stop() == 0
-    assert program.output.count("] the controller is starting ") == 1
+    assert len(lines_that_name_all()) == 1
