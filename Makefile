@@ -24,7 +24,7 @@ STORIES := $(addprefix tests/,replay/test_clock_steps.py replay/test_damaged.py 
   recording/test_set_clock.py policy_diff/test_fidelity.py safety/test_order_of_followers.py \
   safety/test_safety_properties.py flow/test_consolidation_rests.py flow/test_making_room_rests.py \
   flow/test_migration_histories.py flow/test_migration_kills.py flow/test_no_loops.py flow/test_safety.py \
-  flow/test_ten_hours.py draining/test_emptying_against_solver.py draining/test_making_room_against_solver.py)
+  flow/test_sets_beside_others.py flow/test_ten_hours.py draining/test_emptying_against_solver.py draining/test_making_room_against_solver.py)
 unexport PYTHONDONTWRITEBYTECODE  # else each process compiles each module: half of a start, half of a collection
 
 .DEFAULT_GOAL := help

@@ -131,7 +131,7 @@ async def exporting(
     settings: OtlpMetricsSettings | OtlpLogsSettings, log: RecordedLog | None = None
 ) -> AsyncIterator[Export]:
     collector = open_collector(settings, lambda: 1_790_000_000.0, {})
-    export = Export(settings, collector, log or RecordedLog())
+    export = Export(settings, collector, log or RecordedLog(), clock=lambda: 0.0)
     try:
         yield export
     finally:
