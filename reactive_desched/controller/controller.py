@@ -516,7 +516,10 @@ class Controller(IntentOwner):
 
     def _follow_up(self, now: float) -> bool:
         """Record the moves that ended, and wake what waited for that; say whether any did."""
-        if not any(each.moves.has_ended_or_released for each in self.controls):
+        for each in self.controls:
+            if each.moves.has_ended_or_released:
+                break
+        else:
             return False
         for ended in () if self._recorder.fault else self.gates.moves.take_ended():
             if ended.request_id:

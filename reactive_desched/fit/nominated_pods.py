@@ -39,8 +39,8 @@ class NominatedPods(Index):
         return self._follow(old, new)
 
     def on_pod_status(self, old: Pod, new: Pod) -> tuple[NominationEnded, ...]:
-        """Follow a nomination."""
-        return () if old.status is new.status else self._follow(old, new)
+        """Follow a nomination: a pod that has a node has none."""
+        return () if old.status is new.status or new.node else self._follow(old, new)
 
     def answers(self) -> object:
         """Return the uids by node."""

@@ -179,7 +179,7 @@ class ProfileView(ClusterView):
     @property
     def remembers_evictability(self) -> bool:
         """Say whether a plugin has asked which pods the evictor protects."""
-        return bool(self._evictable.remembered)
+        return self._evictable.is_asked
 
     def apply_changes(self, changes: Iterable[Change]) -> list[Change]:
         """Keep the answers right after these changes of the state; return which pods' differ.
@@ -202,10 +202,10 @@ class ProfileView(ClusterView):
 class EvictableIndex:
     """The filters' answer for every pod that was asked about; times are seconds since the epoch.
 
-    `remembered` are those pods. Holds one entry for each of them that exists, and one for each wake
-    of its filters other than a change of the pod itself. A change that wakes many, as that of a
-    PriorityClass wakes all, has them evaluated in portions; until it has come to the last one, each
-    of them that is asked about is evaluated anew.
+    `remembered` are those pods, `is_asked` says whether there was one. Holds one entry for each of
+    them that exists, and one for each wake of its filters other than a change of the pod itself. A
+    change that wakes many, as that of a PriorityClass wakes all, has them evaluated in portions;
+    until it has come to the last one, each of them that is asked about is evaluated anew.
     """
 
     def __init__(self, filters: EvictorFilters, view: ClusterView) -> None:
@@ -219,6 +219,7 @@ class EvictableIndex:
         self._timers: Timers[PodKey] = Timers()
         self._outdated: dict[WakeOn, Iterator[PodKey]] = {}
         self.has_outdated = False
+        self.is_asked = False
 
     def allows(self, pod: Pod) -> bool:
         """Say whether the pod passes every filter now; a pod without a node is not remembered."""
@@ -281,6 +282,7 @@ class EvictableIndex:
     def _remember(self, pod: Pod) -> float:
         at_s = self._filters.evictable_from_s(pod)
         self._evictable_at.part(pod.uid)[pod.uid] = at_s
+        self.is_asked = True
         if at_s == EVICTABLE or at_s == PROTECTED:  # noqa: PLR1714, SIM109 -- no tuple is built here
             self._timers.cancel(pod.uid)
         else:

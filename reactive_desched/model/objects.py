@@ -296,7 +296,10 @@ class PodStatus(Struct, frozen=True, gc=False):
     @property
     def is_unsteady(self) -> bool:
         """Say whether a container was restarted several times."""
-        return any(each.restart_count >= SEVERAL_RESTARTS for each in self.containers)
+        for container in self.containers:  # noqa: SIM110 -- on the way of each watch event
+            if container.restart_count >= SEVERAL_RESTARTS:
+                return True
+        return False
 
     def app_containers(self, *, include_init: bool) -> tuple[ContainerStatus, ...]:
         """Return the app containers, and the init containers if asked for; no ephemeral ones."""

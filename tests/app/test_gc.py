@@ -171,8 +171,9 @@ def test_large_blocks_lie_outside_the_heap_though_larger_ones_were_freed() -> No
     assert printed.split() == ["7", "0"]
 
 
-BLOCKS_OF_A_LIST = """
+BLOCKS_OF_READS = """
 import resource
+import sys
 from reactive_desched.app.gc import keep_large_blocks_apart
 
 def faults():
@@ -182,18 +183,22 @@ keep_large_blocks_apart()
 for turn in range(200):
     if turn == 100:
         before = faults()
-    block = bytearray(2**18)  # as connections read
-    del block
+    blocks = [bytearray(2**18) for _ in range(int(sys.argv[1]))]  # as connections read
+    blocks.clear()
 print(faults() - before)
 """
 
 
-def test_the_blocks_in_which_a_list_is_read_are_taken_from_the_heap_again() -> None:
+@pytest.mark.parametrize("blocks", [1, 3], ids=["of a list", "of a watch"])
+def test_the_blocks_in_which_is_read_are_taken_from_the_heap_again(blocks: int) -> None:
     printed = subprocess.run(
-        [sys.executable, "-c", BLOCKS_OF_A_LIST], capture_output=True, text=True, check=True
+        [sys.executable, "-c", BLOCKS_OF_READS, str(blocks)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
-    assert int(printed) < 100  # 6,400 where each is new
+    assert int(printed) < 100  # 6,400 for each block where it is new
 
 
 async def test_the_collector_works_again_when_the_first_picture_never_came() -> None:

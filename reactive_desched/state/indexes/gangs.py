@@ -129,6 +129,8 @@ class Gangs(Index):
         """Follow a pod whose annotations put it into another group, or that gets Ready."""
         if old.annotations is not new.annotations:
             return self.on_pod(old, new)
+        if not self._rules:  # so none may spare a pod
+            return ()
         return self._readiness(old, new, gang_of(new))
 
     def on_object(self, old: ClusterObject | None, new: ClusterObject | None) -> Iterable[Change]:

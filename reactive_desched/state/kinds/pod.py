@@ -197,7 +197,7 @@ class PodReader:
         fields_at = line.find(MANAGED_FIELDS, uid_at)
         fields_end = line.find(b"]", fields_at) + 1 if fields_at >= 0 else uid_at
         spec_at = line.find(_SPEC, fields_end)
-        status_at = line.find(_STATUS, spec_at)
+        status_at = line.rfind(_STATUS, spec_at)  # from the end: a spec is four times as long
         if spec_at < 0 or status_at < 0:
             return None
         head = line[:fields_at] + line[fields_end:spec_at] if fields_at >= 0 else line[:spec_at]

@@ -170,11 +170,12 @@ class StatusReader:
     ) -> tuple[int | None, ...]:
         """Return when each condition last changed, in seconds after the creation of the pod.
 
-        Relative to the creation, most healthy pods have the same few small numbers.
+        Relative to the creation, most healthy pods have the same few small numbers: those of a
+        start are shared. Those of a later change are hardly ever another pod's.
         """
         seconds: list[int | None] = []
         last: datetime | None = None
-        since_s = 0
+        since_s = latest_s = 0
         for condition in conditions:
             changed = condition.last_transition_time
             if changed is None:
@@ -183,15 +184,12 @@ class StatusReader:
             if changed != last:  # several conditions change at once
                 since, last = changed - EPOCH, changed
                 since_s = since.days * DAY_S + since.seconds - created_s
+                latest_s = max(latest_s, since_s)
             seconds.append(since_s)
         times = tuple(seconds)
-        return self._known_transitions(times) or self._intern_transitions(times)
-
-    def _intern_transitions(self, times: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Keep the times of a start; those of a later change are hardly ever another pod's."""
-        if max(filter(None, times), default=0) > _STARTED_WITHIN_S:
+        if latest_s > _STARTED_WITHIN_S:
             return times
-        return self._tables.transitions.intern(times)
+        return self._known_transitions(times) or self._tables.transitions.intern(times)
 
 
 def made_claims(wire: WirePodStatus) -> tuple[tuple[str, str], ...]:
