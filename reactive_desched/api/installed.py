@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reactive_desched.errors import PluginError
-from reactive_desched.primitives.foreign_code import is_fault
+from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 
 _OWN_PACKAGE = __package__.partition(".")[0]
 
@@ -41,6 +41,7 @@ class Offers:
         entry = self._entries[name][0]
         return f"the {self._what} {name} ({entry.value}) of {package_of(entry)}"
 
+    @calls_foreign_code
     def load(self, name: str) -> Any:  # whatever the package offers
         """Import the object; raises PluginError where that fails or two packages offer one."""
         entries = self._entries.get(name, [])

@@ -7,9 +7,12 @@ swaps, editors rename, and network mounts send no notification.
 import hashlib
 import os
 import stat
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from math import inf
+from typing import Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -25,12 +28,16 @@ from reactive_desched.policy.policy import Policy
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
 from reactive_desched.policy.yaml.diagnostics import PolicyErrors
 from reactive_desched.policy.yaml.text import MAX_TEXT_BYTES
+from reactive_desched.primitives.hung_calls import place_of
 from reactive_desched.primitives.shortage import shortage_remedy
 from reactive_desched.telemetry.logs import Logger
 from reactive_desched.telemetry.metrics import Metric, counter, gauge
 
 POLL_INTERVAL_S = 1.0
 """How often the files are read. What differs counts once two looks in a row agree on it."""
+
+LONG_READ_S: Final = 60.0
+"""Reading takes less than a second; what takes so long does not end."""
 
 RELOADS = counter(
     "policy_reloads", "Changed policy and settings files, accepted or rejected.", "result"
@@ -51,6 +58,10 @@ class PolicySource(Protocol):
 
     async def read(self) -> Configuration:
         """Read policy and settings; raises ConfigError for errors in them."""
+        ...
+
+    def place(self) -> str:
+        """Name the function that reads now, and its file; empty where none does."""
         ...
 
 
@@ -79,6 +90,7 @@ class ConfigFiles:
     def __init__(self, paths: tuple[str, ...], read: Callable[[], Configuration]) -> None:
         self._paths = paths
         self._read = read
+        self._thread = 0
 
     async def fingerprint(self) -> Fingerprint:
         """Identify what the files hold now."""
@@ -87,7 +99,16 @@ class ConfigFiles:
 
     async def read(self) -> Configuration:
         """Read policy and settings; raises ConfigError for errors in them."""
-        return await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(self._read_in_thread, abandon_on_cancel=True)
+
+    def place(self) -> str:
+        """Name the function in which the thread is that read last, and its file."""
+        frame = sys._current_frames().get(self._thread)  # noqa: SLF001 -- the way to another thread
+        return "" if frame is None else place_of(frame)
+
+    def _read_in_thread(self) -> Configuration:
+        self._thread = threading.get_ident()
+        return self._read()
 
 
 class ActiveConfig:
@@ -160,6 +181,8 @@ class ConfigReloader:
     The last good configuration stays in force until all of a newer one is good. Nothing counts
     before it stood for a second, so that a file half written, or missing between two renames, is
     waited for. `initial_fingerprint` identifies what the files held when the process read them.
+    Reading that does not end is named after a minute, with the place where it hangs: no other
+    thread can end it, and no file is read after it.
     """
 
     def __init__(
@@ -180,13 +203,30 @@ class ConfigReloader:
         self._listener = listener
         self._log = log
         self._shortage = ""
+        self._reading_since = inf
         self._settings_at_start = active.configuration.settings
 
     async def run(self) -> None:
         """Keep looking until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._name_what_hangs)
+            while True:
+                await anyio.sleep(POLL_INTERVAL_S)
+                await self._poll()
+
+    async def _name_what_hangs(self) -> None:
         while True:
             await anyio.sleep(POLL_INTERVAL_S)
-            await self._poll()
+            if anyio.current_time() - self._reading_since >= LONG_READ_S:
+                self._reading_since = inf
+                at = self._source.place()
+                place = at and f", in {at}"
+                problem = (
+                    f"the files have been read for {LONG_READ_S:.0f} s without an end{place}: where"
+                    " that is a plugin, take it out of the policy, and restart the controller, as"
+                    " it reads no file until then"
+                )
+                self._reject((problem,))
 
     async def _poll(self) -> None:
         fingerprint = await self._source.fingerprint()
@@ -217,6 +257,7 @@ class ConfigReloader:
 
         None where this process lacks memory or open files: then they are read again.
         """
+        self._reading_since = anyio.current_time()
         try:
             return await self._source.read()
         except PolicyErrors as error:
@@ -231,6 +272,8 @@ class ConfigReloader:
                 self._shortage = remedy
                 return None
             return (f"cannot be read: {error!r}",)
+        finally:
+            self._reading_since = inf
 
     def _apply(self, read: Configuration) -> None:
         new = read.keep_calendars(self._active.configuration)

@@ -12,6 +12,7 @@ from reactive_desched.app.options import Dependencies, Options, load_dependencie
 from reactive_desched.app.plugin_watchdog import PluginWatchdog
 from reactive_desched.controller.public_state import ControllerState
 from reactive_desched.primitives.foreign_code import interrupts_received
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 
 
 def has_uvloop() -> bool:
@@ -26,7 +27,8 @@ def loop_options() -> dict[str, Any]:
 
 def run(options: Options) -> int:
     """Run the controller until SIGTERM or SIGINT; return the exit status."""
-    deps = load_dependencies(options)
+    with hung_calls_ended():  # a plugin's module, or its constructor
+        deps = load_dependencies(options)
     if not has_uvloop():
         deps.log.info("uvloop is not installed: events and evictions cost more CPU")
     anyio.run(_until_stopped, deps, backend_options=loop_options())

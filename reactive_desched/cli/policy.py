@@ -118,6 +118,13 @@ _NO_POLICY: Final = "settings without a policy: give them to `run` with --settin
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from reactive_desched.primitives.hung_calls import hung_calls_ended
+
+    with hung_calls_ended():  # a plugin's module, or its constructor
+        return _checked(arguments)
+
+
+def _checked(arguments: argparse.Namespace) -> int:
     from reactive_desched.cli import check_results as forms
     from reactive_desched.plugins.registry import plugin_registry
     from reactive_desched.policy.load import check_source

@@ -19,6 +19,7 @@ from reactive_desched.api.plugin import Plugin
 from reactive_desched.errors import PluginError
 from reactive_desched.model.changes import Change
 from reactive_desched.policy.registry import PACKAGE_REMEDY, PluginSpec, blamed
+from reactive_desched.primitives.foreign_code import calls_foreign_code
 
 GROUP: Final = "reactive_desched.plugins"
 _POINTS: Final = ("deschedule", "balance")
@@ -67,6 +68,7 @@ def plugin_registry() -> InstalledPlugins:
     return plugins
 
 
+@calls_foreign_code
 def _load(name: str, entries: list[EntryPoint]) -> PluginSpec:
     if len(entries) > 1:
         raise PluginError(_clash(name, entries))

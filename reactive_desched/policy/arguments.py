@@ -20,6 +20,7 @@ from reactive_desched.policy.yaml.decode import Decoder, fields_by_key
 from reactive_desched.policy.yaml.diagnostics import DiagnosticList
 from reactive_desched.policy.yaml.source_location import SourceLocation
 from reactive_desched.policy.yaml.tree import MappingNode
+from reactive_desched.primitives.foreign_code import calls_foreign_code
 from reactive_desched.primitives.hints import quote, sole_near_name
 
 _TYPE_META: Final = frozenset(("apiVersion", "kind"))
@@ -118,6 +119,7 @@ class ArgumentsReader:
                 self._diagnostics.warn(at.error(warning))
         return args
 
+    @calls_foreign_code
     def _default_args(self, name: str) -> BaseModel | None:
         """Return the arguments of a plugin enabled without an entry, if it requires none."""
         if (spec := self._registry.get(name)) is None:

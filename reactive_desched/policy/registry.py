@@ -18,7 +18,7 @@ from reactive_desched.model.plugin_faults import describe_error
 from reactive_desched.policy.evictor import DefaultEvictorArgs
 from reactive_desched.policy.yaml.diagnostics import Diagnostic
 from reactive_desched.policy.yaml.source_location import SourceLocation
-from reactive_desched.primitives.foreign_code import is_fault
+from reactive_desched.primitives.foreign_code import calls_foreign_code, is_fault
 from reactive_desched.primitives.hints import did_you_mean, quote, sole_near_name
 from reactive_desched.primitives.timers import DebounceConfig
 
@@ -75,6 +75,7 @@ class PluginSpec(Struct, frozen=True):
     plugin: type[Plugin[Any, Any]] | None = None  # of every subject and argument type
     origin: str = ""
 
+    @calls_foreign_code
     def make(self, args: BaseModel) -> Plugin[Any, Any]:
         """Return the plugin with these arguments; raises PluginError for whatever it raises."""
         assert self.plugin is not None, "a plugin that is implemented has a class"

@@ -128,6 +128,10 @@ def call_under_way(frame: FrameType) -> tuple[FrameType | None, bool]:
 
 def hung_call(frame: FrameType, limit_s: float) -> PluginHung:
     """Return what to raise in a frame whose call has lasted too long."""
+    return PluginHung(f"it did not return within {limit_s:g} s, and was in {place_of(frame)}")
+
+
+def place_of(frame: FrameType) -> str:
+    """Name the function that runs in a frame, and its file."""
     code = frame.f_code
-    place = f"{code.co_qualname} of {PurePath(code.co_filename).name}"
-    return PluginHung(f"it did not return within {limit_s:g} s, and was in {place}")
+    return f"{code.co_qualname} of {PurePath(code.co_filename).name}"

@@ -8,6 +8,7 @@ import pytest
 
 from reactive_desched.app.config_reload import restart_needed
 from reactive_desched.policy.settings.reactive_settings import ReactiveSettings
+from tests.support.golden import Golden
 from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -206,3 +207,21 @@ def test_settings_are_named_as_they_are_written() -> None:
 
     fields = [kept["field"] for kept in restart_needed(ReactiveSettings(), new)]
     assert fields == ["evictions.maxInFlight", "client.connectTimeout"]
+
+
+async def test_reading_that_does_not_end_is_named_once_with_its_place_and_the_remedy(
+    path: Path, golden: Golden
+) -> None:
+    async with ReloaderBench(path).running() as bench:
+        bench.reading_s = 1_000
+        bench.write(policy_text("second"))
+        await anyio.sleep(55)
+        assert bench.warnings == []
+        await anyio.sleep(100)
+        [problem] = bench.active.problems
+        assert problem == golden()
+        assert bench.warnings == ["the new policy was rejected", problem]
+        await anyio.sleep(1_000)
+
+    assert bench.names == ["second"]
+    assert bench.active.problems == ()

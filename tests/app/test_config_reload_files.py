@@ -173,3 +173,22 @@ async def test_files_are_read_in_a_thread(path: Path) -> None:
     assert await files.fingerprint() == fingerprint((str(path),))
     assert (await files.read()).policy.profiles[0].name == "first"
     assert threads != [threading.main_thread()]
+
+
+async def test_the_place_where_reading_hangs_is_that_of_its_thread(path: Path) -> None:
+    entered, released = threading.Event(), threading.Event()
+
+    def hang_in_a_plugin() -> Configuration:
+        entered.set()
+        while not released.is_set():
+            pass
+        return load_files([path], plugin_registry())
+
+    files = ConfigFiles((str(path),), hang_in_a_plugin)
+    assert files.place() == ""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(files.read)
+        while not entered.is_set():
+            await anyio.lowlevel.checkpoint()
+        assert "test_config_reload_files.py" in files.place() or "threading.py" in files.place()
+        released.set()

@@ -2,11 +2,16 @@
 
 import asyncio
 import sys
+from functools import partial
+from itertools import count
 
 import pytest
 from structlog.testing import CapturingLogger
 
 from reactive_desched.app import run as app_run
+from reactive_desched.errors import PluginHung
+from reactive_desched.primitives.foreign_code import calls_foreign_code
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 
 
 class Loaded:
@@ -44,3 +49,21 @@ def test_without_uvloop_run_serves_on_asyncios_loop_and_says_so(
 
     assert loop_of_run(monkeypatch) == "asyncio"
     assert [call.method_name for call in loaded.log.calls] == ["info"]
+
+
+def test_a_plugin_that_hangs_while_the_policy_is_read_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hang() -> None:
+        for _ in count():
+            pass
+
+    @calls_foreign_code
+    def load(_: object) -> None:
+        hang()
+
+    monkeypatch.setattr(app_run, "load_dependencies", load)
+    monkeypatch.setattr(app_run, "hung_calls_ended", partial(hung_calls_ended, 0.2, 0.05))
+
+    with pytest.raises(PluginHung):
+        app_run.run(object())  # type: ignore[arg-type]  # they are not read

@@ -8,6 +8,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from bench.generate import Dataset
 from bench.measure.target import Target
@@ -61,6 +62,7 @@ def test_an_update_of_a_status_takes_few_calls(small: Dataset, tmp_path: Path) -
     script = SCRIPTS["status"](small.cluster, Versions(), 0)
     lines = [pods.event(each.what, each.obj) for each in islice(script, UPDATES)]
     decode, upsert = codecs["pods"].decode_event, flow.handlers["pods"].upsert
+    pod: Any  # each line has one
 
     def count(frame: FrameType, event: str, _: object) -> None:
         nonlocal calls
@@ -69,7 +71,8 @@ def test_an_update_of_a_status_takes_few_calls(small: Dataset, tmp_path: Path) -
     sys.setprofile(count)
     try:
         for line in lines:
-            upsert(decode(line).object)
+            pod = decode(line).object
+            upsert(pod)
     finally:
         sys.setprofile(None)
 

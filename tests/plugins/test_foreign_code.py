@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from reactive_desched.plugins.registry import GROUP, InstalledPlugins
 from reactive_desched.policy.documents import SourceText
 from reactive_desched.policy.load import load_sources
 from reactive_desched.policy.policy import AnyPlugin
+from reactive_desched.primitives.hung_calls import hung_calls_ended
 from tests.support.golden import Golden
 from tests.support.reloading_bench import HEAD, SETTINGS, ReloaderBench, policy_text
 
@@ -258,3 +260,64 @@ def test_settings_of_a_policy_without_it_are_read(plugin: type[AnyPlugin]) -> No
     read = load_sources([SourceText(text, "p.yaml")], installed(plugin))
 
     assert [each.name for each in read.policy.profiles[0].plugins] == [NodeTaintsPlugin.name]
+
+
+HANGING_MODULE = """
+import itertools
+for _ in itertools.count():
+    pass
+"""
+
+
+class HangingConstructor(Base):
+    name = "HangingConstructor"
+
+    def __init__(self, args: PluginArgs) -> None:
+        super().__init__(args)
+        for _ in count():
+            pass
+
+
+class HangingValidatorArgs(PluginArgs):
+    price: int = 0
+
+    @field_validator("price")
+    @classmethod
+    def check(cls, value: int) -> int:
+        for _ in count():
+            pass
+        return value
+
+
+class HangingValidator(PodPlugin[HangingValidatorArgs]):
+    name = "HangingValidator"
+    reacts_to = (Resynced,)
+
+    def judge(self, subject: Any, view: Any) -> Any:
+        yield from ()
+
+
+@pytest.mark.parametrize("plugin", [HangingConstructor, HangingValidator])
+def test_a_constructor_or_validator_that_does_not_return_is_ended_and_named(
+    plugin: type[AnyPlugin], golden: Golden
+) -> None:
+    form = f"{HEAD}profiles:\n- name: night\n{ARGUMENTS}{ENABLED}"
+    takes_price = plugin is HangingValidator
+    text = form.format(plugin.name, "deschedule") if takes_price else text_of(plugin)
+    with hung_calls_ended(limit_s=0.2, beat_s=0.05), pytest.raises(PluginError) as caught:
+        load_sources([SourceText(text, "p.yaml")], installed(plugin))
+
+    assert str(caught.value) == golden()
+
+
+def test_a_module_that_does_not_end_is_ended_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    (tmp_path / "endless_plugin.py").write_text(HANGING_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = InstalledPlugins([EntryPoint("Endless", "endless_plugin:Endless", GROUP)])
+    text = f"{HEAD}profiles:\n- name: night\n{ENABLED}".format("Endless", "deschedule")
+    with hung_calls_ended(limit_s=0.2, beat_s=0.05), pytest.raises(PluginError) as caught:
+        load_sources([SourceText(text, "p.yaml")], plugins)
+
+    assert str(caught.value) == golden()

@@ -54,6 +54,7 @@ class ReloaderBench:
         self.metrics.register(self.active)
         self.reloader = ConfigReloader(self, begun_with, self.active, self, self, self.logger)
         self.reads = 0
+        self.reading_s = 0.0
 
     def write(self, text: str) -> None:
         """Have the first of the files hold this."""
@@ -78,7 +79,12 @@ class ReloaderBench:
         """Read and count it, as a source does."""
         await anyio.lowlevel.checkpoint()
         self.reads += 1
+        await anyio.sleep(self.reading_s)
         return self._prepare()
+
+    def place(self) -> str:
+        """Name a place, as a source does."""
+        return "endless of slow_plugin.py"
 
     def reconfigure(self, config: Configuration) -> None:
         """Keep it, as a controller does."""

@@ -25,6 +25,7 @@ from reactive_desched.policy.yaml.tree import (
     YamlNode,
     to_plain,
 )
+from reactive_desched.primitives.foreign_code import calls_foreign_code
 from reactive_desched.primitives.hints import did_you_mean, sole_near_name
 
 _ZEROS: Final[Mapping[type, object]] = {bool: False, float: 0, int: 0, str: ""}
@@ -103,6 +104,7 @@ class Decoder:
     def _validate(self, model: type[M], data: object, location: SourceLocation) -> M | None:
         """Validate prepared data; a lenient reading warns of what it forgives and goes on."""
 
+        @calls_foreign_code  # a model of a plugin's has validators of its own
         def read(written: object) -> M:
             return model.model_validate_json(json.dumps(written), strict=True)
 
