@@ -35,6 +35,7 @@ from reactive_desched.model.outcomes import (
     FAILED,
     NOT_FOUND,
     PDB_REFUSED,
+    POD_LEAVES,
     TOO_MANY_REQUESTS,
     UNKNOWN,
     Outcome,
@@ -108,8 +109,8 @@ MAX_LOGGED_UNREAD: Final = 1_000
 """Of so many objects it is remembered that parts are not read; then each is logged once more."""
 
 MAX_LOGGED: Final = 10_000
-"""The log remembers so many findings with the decisions that were logged; of further ones, the
-finding that was decided on longest ago is forgotten, and its next decision is logged again."""
+"""The log remembers so many pods with the decisions that were logged; of further ones, the pod that
+was decided on longest ago is forgotten, and what is decided on it next is logged again."""
 
 LOG_AGAIN_S: Final = 3600.0
 """A finding is blocked by turns for several reasons: each of them is logged once in this time."""
@@ -129,7 +130,7 @@ class TelemetryObserver(Observer):
         self._log = log
         self._logged_unread: set[tuple[str, str]] = set()
         self._wall_clock = wall_clock
-        self._logged: OrderedDict[tuple[PodKey, str], dict[tuple[str, str], float]] = OrderedDict()
+        self._logged: OrderedDict[PodKey, dict[tuple[str, str, str], float]] = OrderedDict()
         self._changes: defaultdict[type[Change], int] = defaultdict(int)
         self._findings: defaultdict[str, int] = defaultdict(int)
         self._decisions: defaultdict[tuple[str, ...], int] = defaultdict(int)
@@ -212,8 +213,8 @@ class TelemetryObserver(Observer):
         elif outcome.result != CANCELLED:
             result = upstream.SUCCESS if outcome.result in _SUCCESS_EVENTS else upstream.ERROR
             self._count_upstream(evaluation, result)
-        if outcome.result in _SUCCESS_EVENTS:
-            self._logged.pop((finding.pod.uid, finding.plugin), None)
+        if outcome.result in POD_LEAVES:
+            self._logged.pop(finding.pod.uid, None)  # also what other plugins found of it
         is_success = outcome.result in _SUCCESS_EVENTS
         log = self._log.info if is_success else self._log.warning
         log(
@@ -363,14 +364,14 @@ class TelemetryObserver(Observer):
 
     def _is_due_to_be_logged(self, evaluation: Evaluation, decided: tuple[str, str]) -> bool:
         """Say whether this gate and reason were not logged of this finding for a while."""
-        key, now = (evaluation.finding.pod.uid, evaluation.plugin), evaluation.decided_at
-        logged = self._logged.pop(key, {})
+        pod, key, now = evaluation.finding.pod, (evaluation.plugin, *decided), evaluation.decided_at
+        logged = self._logged.pop(pod.uid, {})
         if len(self._logged) >= MAX_LOGGED:
             self._logged.popitem(last=False)
-        self._logged[key] = logged
-        is_due = evaluation.changed and now - logged.get(decided, -_NEVER) >= LOG_AGAIN_S
+        self._logged[pod.uid] = logged
+        is_due = evaluation.changed and now - logged.get(key, -_NEVER) >= LOG_AGAIN_S
         if is_due:
-            logged[decided] = now
+            logged[key] = now
         return is_due
 
     def _time_of_day(self, at: float | None, now: float) -> str | None:

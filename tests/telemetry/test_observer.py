@@ -204,6 +204,25 @@ def test_a_pod_that_was_evicted_is_forgotten_by_the_log() -> None:
     assert [level for level, event, _ in bench.log.lines if event == "deferred"] == ["info", "info"]
 
 
+def test_of_a_pod_that_was_evicted_the_log_keeps_nothing_that_other_plugins_found() -> None:
+    bench = Bench()
+    other = structs.replace(FINDING, plugin="NodeAffinity")
+    moving = Defer(other, "InFlight", "EvictionInFlight", "it is leaving", 40.5)
+    bench.reporter.on_decision(judgement(Evict(FINDING)))
+    bench.reporter.on_decision(judgement(moving))
+    assert len(bench.reporter._logged) == 1
+
+    bench.reporter.on_outcome(judgement(Evict(FINDING)), SERVER_FAILED.outcome("500"), 10.75)
+    bench.reporter.on_decision(judgement(moving))
+    bench.reporter.on_outcome(judgement(Evict(FINDING)), EVICTION_ACCEPTED.outcome(), 10.75)
+
+    assert [level for level, event, _ in bench.log.lines if event == "deferred"] == [
+        "info",
+        "debug",
+    ]
+    assert len(bench.reporter._logged) == 0
+
+
 def test_a_line_begins_with_the_pod_its_node_the_plugin_and_the_reason() -> None:
     bench = Bench()
     bench.reporter.on_decision(judgement(Defer(FINDING, "Rates", "RateLimited", "no", 40.5)))
