@@ -200,7 +200,7 @@ class StatusScreen:
             )
             for each in moves["oldest"]
         ]
-        yield from self._table("moving", header, rows, moves["moving"])
+        yield from self._table("moving", header, rows, format_count(moves["moving"], "pod"))
 
     def _jobs(self, found: Answer) -> Iterator[str]:
         """Show the jobs that have not ended; those that have are only counted."""
@@ -213,8 +213,8 @@ class StatusScreen:
         if not rows:
             yield from self._line("migration jobs", f"none open; {ended}" if ended else "none")
             return
-        what = f"open; {ended}" if ended else "open"
-        yield from self._table("migration jobs", JOB_COLUMNS, rows, is_open, what)
+        count = f"{is_open:,} open" + (f"; {ended}" if ended else "")
+        yield from self._table("migration jobs", JOB_COLUMNS, rows, count)
 
     def _pending(self, pending: Answer) -> Iterator[str]:
         rows = [group_row(each, self._now) for each in pending["reasons"]]
@@ -297,17 +297,15 @@ class StatusScreen:
         title: str,
         header: tuple[str, ...],
         rows: Sequence[tuple[str, ...]],
-        total: int | None = None,
-        what: str = "pods",
+        count: str = "",
     ) -> Iterator[str]:
         from reactive_desched.text.layout import align
 
         if not rows:
             yield from self._line(title, "none")
             return
-        count = "" if total is None else f": {total:,} {what}"
         yield ""
-        yield self._layout.styled(BOLD, f"{title}{count}")
+        yield self._layout.styled(BOLD, f"{title}: {count}" if count else title)
         yield from align([header, *rows[:MAX_ROWS]], width=self._layout.width)
         if len(rows) > MAX_ROWS:
             yield f"  {and_more(len(rows) - MAX_ROWS, 'rows')} (-o json lists them)"
@@ -389,7 +387,7 @@ def _schedule(each: Answer, now: datetime) -> str:
 
 def _move_state(each: Answer) -> str:
     if not each["accepted"]:
-        return "eviction requested"
+        return "eviction requested, not answered yet"
     if not each.get("replacement"):
         return "no replacement yet" if each.get("awaitsReplacement") else "leaves, not replaced"
     where = "Ready" if each.get("ready") else "not Ready yet"

@@ -277,6 +277,19 @@ def test_where_a_replacement_is_stands_in_the_words_for_how_the_move_ended(
     assert line.partition("evicted  ")[2] == golden()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_move_whose_request_has_no_answer_says_so_and_moves_are_counted_with_their_noun(
+    count: int, golden: Golden
+) -> None:
+    answer = busy()
+    move = answer["moves"]["oldest"][0] | {"accepted": False}
+    answer["moves"] |= {"oldest": [move] * count, "moving": count}
+    lines = screen(answer)
+    at = next(at for at, line in enumerate(lines) if line.startswith("moving"))
+    assert lines[at] == golden("title")
+    assert lines[at + 2].partition("  n2  ")[2] == golden("state")
+
+
 def test_why_the_newest_dead_letter_is_one_stands_beside_its_sink() -> None:
     answer = busy()
     answer["sinks"][0] |= {"error": "", "lastRejection": "too large"}

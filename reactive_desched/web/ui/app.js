@@ -139,7 +139,7 @@ function stateItems() {
   const engaged = status.brakes.filter((each) => each.reason);
   found.push(...engaged.map((each) => item(brakeText(each), "bad")));
   if (!engaged.length) found.push(item("no brake engaged", "good"));
-  found.push(item(`${status.nodes} nodes that the policy selects, ${status.pods} pods`));
+  found.push(item(`${counted(status.nodes, "node", "nodes")} that the policy selects, ${counted(status.pods, "pod", "pods")}`));
   return found;
 }
 
@@ -276,8 +276,8 @@ function nodeClass(each) {
 function nodeText(each) {
   const shares = (map) => Object.entries(map ?? {}).map(([name, percent]) => `${name} ${percent} %`).join(", ");
   const facts = [each.name, each.nodeClass, each.ready ? "" : "not Ready", each.cordoned ? "cordoned" : "",
-    `${each.pods} pods`, `requested ${shares(each.requested) || "nothing"}`, each.used ? `used ${shares(each.used)}` : "",
-    each.waiting ? `${each.waiting} findings wait` : "", each.moving ? `${each.moving} moving` : "", (each.taints ?? []).join(" ")];
+    counted(each.pods, "pod", "pods"), `requested ${shares(each.requested) || "nothing"}`, each.used ? `used ${shares(each.used)}` : "",
+    each.waiting ? counted(each.waiting, "finding waits", "findings wait") : "", each.moving ? `${each.moving} moving` : "", (each.taints ?? []).join(" ")];
   return facts.filter(Boolean).join("; ");
 }
 
@@ -509,7 +509,7 @@ function podAnswer(answer) {
 
 function listAnswer(answer) {
   const facts = answer.taints ? [answer.summary, `taints: ${answer.taints.join(", ") || "none"}`]
-    : [answer.wanted == null ? "" : `wants ${answer.wanted} pods`, `${answer.moving} moving`];
+    : [answer.wanted == null ? "" : `wants ${counted(answer.wanted, "pod", "pods")}`, `${answer.moving} moving`];
   const counts = Object.entries(answer.states).map(([state, count]) => `${state}: ${count}`).join(", ");
   const parts = [make("p", { textContent: [...facts, counts].filter(Boolean).join("; ") })];
   if (answer.paused) parts.push(make("p", { className: "bad", textContent: `nothing is evicted now: ${answer.paused}` }));
