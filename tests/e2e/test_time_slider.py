@@ -10,6 +10,7 @@ from anyio.to_thread import run_sync
 
 from reactive_desched.api.event import EVICTION_OUTCOME_TYPES, EVICTION_REQUESTED
 from reactive_desched.journal.events import read_events
+from reactive_desched.text.counts import format_count
 from tests.e2e.test_live_page import ROWS, SERIOUS, have_pods_evicted
 from tests.support.browser import BrowserTab, browser
 from tests.support.controller_process import ControllerProcess
@@ -100,7 +101,7 @@ async def test_the_page_shows_an_earlier_moment_and_goes_back_to_now(
 
     shown = "[...document.querySelectorAll('.node')].map((each) => each.title)"
     titles = await page.evaluate(shown)
-    assert {name: f"{count} pods" for name, count in pods.items()} == {
+    assert {name: format_count(count, "pod") for name, count in pods.items()} == {
         name: facts[0] for name, *facts in (title.split("; ") for title in titles)
     }
     assert await page.evaluate(RESULTS) == results
