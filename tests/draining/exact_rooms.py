@@ -99,27 +99,25 @@ def _keep_even(
     to: dict[SmallPod, dict[int, cp_model.IntVar]],
     moves: dict[SmallPod, dict[int, cp_model.IntVar]],
 ) -> None:
-    """Let no zone to which a pod of the group comes have more than one above the fewest."""
-    zones = sorted({node.zone for node in cluster.nodes})
+    """Let no zone to which a pod of the group comes have more than one above the fewest.
+
+    Pods that move come before those that wait.
+    """
     of = {node.number: node.zone for node in cluster.nodes}
-    members = [pod for pod in (*cluster.pods, *to) if pod.even == group]
-    fewest = model.new_int_var(0, len(members), f"fewest {group}")
-    for zone in zones:
-        comes = [
-            x
-            for pod in members
-            for n, x in (to.get(pod) or moves.get(pod, {})).items()
-            if of[n] == zone
-        ]
-        stays = sum(
-            1 - sum(moves.get(pod, {}).values())
-            for pod in members
-            if pod not in to and of[pod.node] == zone
-        )
-        count = stays + sum(comes)
-        model.add(fewest <= count)
-        for x in comes:
-            model.add(count - fewest <= 1).only_enforce_if(x)
+    members = [pod for pod in cluster.pods if pod.even == group]
+    wait = [pod for pod in to if pod.even == group]
+    for come, ways in ((members, moves), (wait, to)):
+        fewest = model.new_int_var(0, len(members) + len(wait), f"fewest {group} {len(come)}")
+        for zone in sorted(set(of.values())):
+            comes = [x for pod in come for n, x in ways.get(pod, {}).items() if of[n] == zone]
+            count = sum(
+                1 - sum(moves.get(pod, {}).values()) for pod in members if of[pod.node] == zone
+            ) + sum(x for pod in members for n, x in moves.get(pod, {}).items() if of[n] == zone)
+            if ways is to:
+                count += sum(comes)
+            model.add(fewest <= count)
+            for x in comes:
+                model.add(count - fewest <= 1).only_enforce_if(x)
 
 
 def _is_of(group: str, pod: SmallPod) -> int:
