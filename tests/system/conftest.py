@@ -38,9 +38,9 @@ debounce: {quiet: 50ms}
 """
 ENVIRONMENT = {"PYTHONWARNINGS": "error::ResourceWarning"}
 
-PATIENCE_S = 120
-"""Longer than the 90 s for which a controller leaves a pod alone that an earlier process, which was
-killed, may still have evicted.
+PATIENCE_S = 180
+"""Twice the 90 s for which a controller leaves a pod alone that an earlier process, which was
+killed, may still have evicted: what follows takes as long on a busy machine.
 """
 
 
