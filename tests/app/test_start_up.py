@@ -1,5 +1,6 @@
 """Open intents of an earlier process are resolved before anything is evaluated."""
 
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
@@ -9,7 +10,12 @@ import trio.testing
 from msgspec import Struct
 
 from reactive_desched.app.input_notes import InputNotes
-from reactive_desched.app.start_up import end_startup_pause, log_identity, log_start
+from reactive_desched.app.start_up import (
+    adopt_disruptions,
+    end_startup_pause,
+    log_identity,
+    log_start,
+)
 from reactive_desched.controller.readiness import STARTUP
 from reactive_desched.errors import ClusterError
 from reactive_desched.eviction.client import EFFECT_TIMEOUT_S
@@ -18,6 +24,7 @@ from reactive_desched.journal.clocks import Moment
 from reactive_desched.journal.history import History
 from reactive_desched.model.eviction_options import BY_EVICTION, EvictionOptions
 from reactive_desched.model.evictors.soft_eviction import ANNOTATION
+from reactive_desched.model.objects import Pod
 from reactive_desched.model.outcomes import (
     BY_EVICTION_API,
     DRY_RUN_INTERRUPTED,
@@ -356,3 +363,32 @@ async def test_a_pod_that_has_left_by_the_time_of_the_count_was_found_all_the_sa
     assert flow.evicted_names == ["web"]
     counted = flow.pipeline.description.count_findings()
     assert counted == {"findings": 1, "evicted": 1, "evicting": 0, "blocked": {}}
+
+
+class AdoptingController:
+    """Has pods, and notes of how many it is asked at once whether they were ended before."""
+
+    def __init__(self, pods: int) -> None:
+        self.initial_sync_done = anyio.Event()
+        self.initial_sync_done.set()
+        self.state = self.view = self.disruptions = self
+        self.pods = {f"uid-{number}": pod(f"p{number}", on="n1") for number in range(pods)}
+        self.asked: list[int] = []
+
+    def key_batches(self, _: str) -> Iterator[list[str]]:
+        yield list(self.pods)
+
+    def pod(self, uid: str) -> Pod | None:
+        return self.pods.get(uid)
+
+    def adopt(self, pods: Iterable[Pod]) -> None:
+        self.asked.append(len(list(pods)))
+
+
+async def test_few_pods_at_once_are_asked_whether_they_were_ended_before_the_start() -> None:
+    controller = AdoptingController(1_050)
+
+    await adopt_disruptions(controller)  # type: ignore[arg-type]  # what it uses of one
+
+    assert sum(controller.asked) == 1_050
+    assert max(controller.asked) <= 100
