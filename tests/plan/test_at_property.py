@@ -16,7 +16,8 @@ from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.description import ControllerDescription
 from reactive_desched.controller.pending import PendingList, PendingQuery
 from reactive_desched.errors import NotRecorded
-from reactive_desched.model.objects import Pod
+from reactive_desched.model.consolidation import EMPTY, EMPTYING, consolidation_of
+from reactive_desched.model.objects import Node, Pod
 from reactive_desched.plan.command import build_report
 from reactive_desched.plan.controller_run import run_controller
 from reactive_desched.plan.inputs import LookedAt, PlanOptions, look
@@ -31,7 +32,7 @@ from reactive_desched.replay.replaying import controller_at
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.text.times import format_timestamp
 from reactive_desched.why.offline import explain
-from tests.safety.story import STEADY, play_story
+from tests.safety.story import SET_ACTIONS, STEADY, play_story
 from tests.safety.world import World
 from tests.support.recorded_cluster import holding
 
@@ -122,6 +123,28 @@ def test_a_moment_is_answered_later_as_it_was_then(seed: int, tmp_path: Path) ->
     )
 
     assert answered_again(asked, tmp_path) > 3
+
+
+SETS_CALMLY = tuple(each for each in SET_ACTIONS if "clock" not in each)
+
+
+@pytest.mark.parametrize("seed", [10, 21])
+def test_so_is_one_while_pods_move_as_sets(seed: int, tmp_path: Path) -> None:
+    asked: list[Asked] = []
+    seen: set[str | None] = set()
+
+    async def after_step(world: World) -> None:
+        before = len(asked)
+        await ask(world, asked)
+        if world.life is not None and len(asked) > before:
+            seen.update(map(consolidation_of, world.life.controller.state.store(Node)))
+
+    play_story(
+        Random(seed), tmp_path, steps=20, records=True, actions=SETS_CALMLY, after_step=after_step
+    )
+
+    assert answered_again(asked, tmp_path) > 3
+    assert seen >= {EMPTYING, EMPTY}
 
 
 @pytest.mark.parametrize("seed", range(3))
