@@ -162,7 +162,8 @@ class _Limit:
         """Say whether an item or a frame was seen after the moment."""
         if (passing := self._passing) is None or not self.is_near:
             return False
-        is_later = at.wall_s > passing.wall_s or at.monotonic_s >= passing.latest_s
+        is_set = passing.at.is_step_to(at) and at.monotonic_s > passing.monotonic_s
+        is_later = at.wall_s > passing.wall_s or at.monotonic_s >= passing.latest_s or is_set
         self.goes_on = self.goes_on or (is_later and not self._is_over)
         return self._is_over or is_later
 

@@ -28,6 +28,7 @@ from reactive_desched.plan.report import PlannedDecision
 from reactive_desched.plan.snapshot import Snapshot, SnapshotBuilder
 from reactive_desched.plugins.registry import plugin_registry
 from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.items import NothingChanged
 from reactive_desched.replay.replaying import controller_at
 from reactive_desched.state.resources import WATCHED_KINDS
 from reactive_desched.text.times import format_timestamp
@@ -90,12 +91,17 @@ async def condition(
 
 
 async def ask(world: World, asked: list[Asked]) -> None:
-    """Ask now, if what a controller sees is recorded."""
+    """Ask now, if what a controller sees is recorded.
+
+    It is noted that the clock showed this time: where it is set back before anything else is
+    recorded, nothing else says so.
+    """
     await anyio.sleep(NEVER_AGAIN_S)
     life = world.life
     if life is None or life.cluster_recorder is None or life.cluster_recorder.fault:
         return
     now_s = round(world.wall_now(), 6)
+    life.cluster_recorder.note(NothingChanged)
     snapshot = cluster_of(life.controller)
     result = run_controller(world.config, snapshot, now_s, RunBounds(), Progress())
     moment = datetime.fromtimestamp(now_s, UTC)

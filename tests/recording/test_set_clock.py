@@ -53,6 +53,24 @@ def times(recording: Path) -> list[tuple[float, float]]:
     return [(round(a_s - WALL_S, -1), round(b_s - WALL_S, -1)) for a_s, b_s in found]
 
 
+def test_what_comes_a_moment_later_behind_a_set_clock_is_not_of_the_moment_before(
+    tmp_path: Path,
+) -> None:
+    async def play(recorded: Recorded) -> None:
+        for second in (1, 2):  # of one frame
+            await anyio.sleep(1 if second == 1 else 0.1)
+            recorded.state.upsert(replace(WEB, node=f"n{second}", resource_version=second))
+        await anyio.sleep(0.1)
+        recorded.ahead_s -= 7200
+        await anyio.sleep(0.02)
+        recorded.state.upsert(replace(WEB, node="n3", resource_version=3))
+        await anyio.sleep(30)
+
+    virtual(play, tmp_path, LONG)
+
+    assert second_at(tmp_path, 1.19) == 2
+
+
 def test_a_clock_that_is_set_just_before_the_end_is_seen_in_the_times_of_frames(
     tmp_path: Path,
 ) -> None:
