@@ -33,7 +33,7 @@ class Played(NamedTuple):
     seed: int
     evictions: int = 0
     replayed: int = 0
-    not_compared: int = 0
+    not_compared: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -50,7 +50,7 @@ def play(seed: int, steps: int, starves_s: float = 0.0) -> Played:
     is_same = not (report.differences or report.damages)
     error = "" if is_same else "\n".join(report_lines(report))
     evictions = len(world.referee.evictions)
-    return Played(seed, evictions, report.equal, len(report.not_compared), error)
+    return Played(seed, evictions, report.equal, report.not_compared, error)
 
 
 def replayed(folder: Path) -> ReplayReport:
@@ -115,7 +115,9 @@ def main() -> int:
         for story in pool.map(play, seeds, repeat(arguments.steps), repeat(arguments.starves)):
             evictions += story.evictions
             equal += story.replayed
-            left_out += story.not_compared
+            left_out += len(story.not_compared)
+            for text in story.not_compared:
+                sys.stdout.write(f"seed {story.seed}: not compared: {text}\n")
             if story.error:
                 failed.append(story.seed)
                 sys.stdout.write(f"seed {story.seed} fails:\n{story.error}\n")
