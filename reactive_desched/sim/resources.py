@@ -1,11 +1,20 @@
 """The kinds that this API server serves, in one table that discovery, storage and routes share."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
-__all__ = ["READ_WRITE", "RESOURCES", "STREAMS", "Resource", "ScalePaths", "served"]
+__all__ = [
+    "READ_WRITE",
+    "RESOURCES",
+    "STREAMS",
+    "Resource",
+    "ScalePaths",
+    "by_preference",
+    "served",
+]
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STREAMS = ("attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy")
@@ -142,6 +151,7 @@ def _core_storage_only() -> Iterator[Resource]:
         returns_deleted=True,
     )
     yield Resource(plural="endpoints", kind="Endpoints", short_names=("ep",))
+    yield Resource(plural="podtemplates", kind="PodTemplate")
 
 
 def _workloads() -> Iterator[Resource]:
@@ -197,11 +207,15 @@ def _policies() -> Iterator[Resource]:
     yield Resource(
         plural="runtimeclasses", kind="RuntimeClass", group="node.k8s.io", namespaced=False
     )
-    yield Resource(
+    yield _autoscaler("v2")
+
+
+def _autoscaler(version: str) -> Resource:
+    return Resource(
         plural="horizontalpodautoscalers",
         kind="HorizontalPodAutoscaler",
         group="autoscaling",
-        version="v2",
+        version=version,
         short_names=("hpa",),
         categories=("all",),
         subresources=("status",),
@@ -276,7 +290,30 @@ def _devices() -> Iterator[Resource]:
 
 
 def _extensions() -> Iterator[Resource]:
-    """Yield definitions of kinds: they are stored, and the kinds here are served without them."""
+    """Yield definitions of kinds, and what is stored alone: no webhook or policy is asked."""
+    for plural, kind, subresources in (
+        ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", ()),
+        ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", ()),
+        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", ("status",)),
+        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", ()),
+    ):
+        yield Resource(
+            plural=plural,
+            kind=kind,
+            group="admissionregistration.k8s.io",
+            namespaced=False,
+            categories=("api-extensions",),
+            subresources=subresources,
+            has_generation=True,
+        )
+    yield Resource(
+        plural="apiservices",
+        kind="APIService",
+        group="apiregistration.k8s.io",
+        namespaced=False,
+        categories=("api-extensions",),
+        subresources=("status",),
+    )
     yield Resource(
         plural="customresourcedefinitions",
         kind="CustomResourceDefinition",
@@ -339,6 +376,24 @@ _EVENTS_VIEW = Resource(plural="events", kind="Event", group="events.k8s.io", sh
 
 
 def served() -> Iterator[Resource]:
-    """Every kind with an endpoint: the stored ones, and the second view of events."""
+    """Every kind with an endpoint: the stored ones, and the second views of two of them."""
     yield from RESOURCES.values()
     yield _EVENTS_VIEW
+    yield _autoscaler("v1")
+
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STAGES = ("alpha", "beta", None)
+
+
+def by_preference(versions: Iterable[str]) -> list[str]:
+    """Sort versions as the API server does: stable ones first, later ones before earlier ones."""
+    return sorted(versions, key=_preference)
+
+
+def _preference(version: str) -> tuple[object, ...]:
+    read = _VERSION.fullmatch(version)
+    if read is None:
+        return (1, version)
+    major, stage, minor = read.groups()
+    return (0, -_STAGES.index(stage), -int(major), -int(minor or 0))

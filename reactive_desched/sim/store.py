@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from reactive_desched.sim import admission, deletion, metadata, validation
+from reactive_desched.sim.addresses import admit_addresses
 from reactive_desched.sim.clock import Clock
 from reactive_desched.sim.custom_kinds import Kinds
 from reactive_desched.sim.defaults import apply_create_defaults, apply_defaults
@@ -123,6 +124,8 @@ class Store:
         validation.check_create(kind, new)
         if check is not None:
             check(None, new)
+        if resource == "services":
+            admit_addresses(new, None, self.list("services"))
         if self.get(resource, namespace_of(new), name_of(new)) is not None:
             raise already_exists(kind, name_of(new))
         if kind.namespaced and (quotas := self.list("resourcequotas", namespace_of(new))):
@@ -269,6 +272,8 @@ class Store:
         new = _owned(current, next_form(kind, current, incoming, subresource), owners)
         if check is not None:
             check(current, new)
+        if resource == "services" and not subresource:
+            admit_addresses(new, current, self.list("services"))
         if new == current:
             return current
         if dry_run:

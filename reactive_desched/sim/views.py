@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from reactive_desched.sim.autoscaler_versions import from_first_version, to_first_version
 from reactive_desched.sim.objects import Obj, merged, name_of
 from reactive_desched.sim.resources import Resource, served
 from reactive_desched.sim.selector_text import selector_text
@@ -144,6 +145,8 @@ def _views() -> dict[tuple[str, str, str], View]:
         view = View(kind)
         if kind.group == "events.k8s.io":
             view = View(kind, _to_regarding, _from_regarding)
+        if kind.api_version == "autoscaling/v1":
+            view = View(kind, to_first_version, from_first_version)
         found[kind.group, kind.version, kind.plural] = view
     return found
 

@@ -1,6 +1,7 @@
 """Lets each endpoint change its part of an object, and adds what the server changes."""
 
 from reactive_desched.sim import metadata, validation
+from reactive_desched.sim.addresses import keep_addresses
 from reactive_desched.sim.defaults import TEMPLATE_GENERATION, apply_defaults
 from reactive_desched.sim.objects import Obj, clone, merged
 from reactive_desched.sim.resources import Resource
@@ -59,7 +60,9 @@ def _keep(new: Obj, current: Obj, field: str, *, when: bool) -> None:
 
 
 def _keep_admitted(kind: Resource, current: Obj, new: Obj) -> None:
-    """Bring back what admission added to a pod when a client left it out of its update."""
+    """Bring back what was added to a pod or a Service when a client left it out of its update."""
+    if kind.plural == "services":
+        keep_addresses(current, new)
     if kind.plural != "pods":
         return
     spec = new["spec"]

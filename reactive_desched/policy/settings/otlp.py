@@ -48,9 +48,7 @@ class OtlpEndpoint(CertificateFiles):
         default="http/protobuf",
         description="http/protobuf, port 4318 of most collectors, or grpc, port 4317.",
     )
-    compression: Literal["none", "gzip"] = Field(
-        default=NO_COMPRESSION, description="Of requests."
-    )
+    compression: Literal["none", "gzip"] = Field(default=NO_COMPRESSION, description="Of requests.")
     insecure: bool = Field(
         default=False, description="Whether http is allowed to a host that is not this one."
     )

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from reactive_desched.sim.custom_kinds import Kinds
 from reactive_desched.sim.objects import Obj
-from reactive_desched.sim.resources import Resource
+from reactive_desched.sim.resources import Resource, by_preference
 
 __all__ = ["Catalogue"]
 
@@ -129,12 +129,12 @@ class Catalogue(Struct, frozen=True):
         return sorted({kind.group for kind in self._kinds() if kind.group})
 
     def _group(self, name: str) -> Obj:
-        versions = sorted({kind.version for kind in self._kinds() if kind.group == name})
+        versions = by_preference({kind.version for kind in self._kinds() if kind.group == name})
         entries = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
         return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
     def _aggregated_group(self, name: str) -> Obj:
-        versions = sorted({kind.version for kind in self._kinds() if kind.group == name})
+        versions = by_preference({kind.version for kind in self._kinds() if kind.group == name})
         return {
             "metadata": {"name": name, "creationTimestamp": None} if name else {},
             "versions": [
