@@ -18,8 +18,9 @@ from reactive_desched.policy.yaml.diagnostics import (
     PolicyErrors,
     format_path,
 )
-from reactive_desched.policy.yaml.outline import NodeSpan, Outline, outline_document
+from reactive_desched.policy.yaml.outline import NodeSpan, Outline, outlines
 from reactive_desched.policy.yaml.source_location import SourceLocation
+from reactive_desched.policy.yaml.tree import SourceMark
 
 _MAX_ROUNDS: Final = 20
 """What is left out may bring the next mistake to light, such as a list that is empty now."""
@@ -141,12 +142,18 @@ def _cuts(
 ) -> list[_Cut]:
     """Say what becomes a comment for errors; nothing where one of them cannot be left out."""
     document = _policy_document(source, lenient=lenient)
-    if document is None or document.location.node is None:
+    root = None if document is None else document.location.node
+    outline = None if root is None else _outline(text_of(source), root.mark)
+    if document is None or outline is None:
         return []
-    outline = outline_document(text_of(source), document.location.node.mark)
     parts = _Parts(document.location, outline, unread_alone=unread_alone)
     cuts = [parts.cuts(each) for each in errors]
     return _outermost([each for some in cuts for each in some]) if all(cuts) else []
+
+
+def _outline(text: str, root: SourceMark) -> Outline | None:
+    """Outline the document that begins at a place; None of one inside another, as a ConfigMap."""
+    return next((each for each in outlines(text) if each.root == root), None)
 
 
 def _causes(cuts: Sequence[_Cut], earlier: Notes) -> tuple[Diagnostic, ...]:

@@ -1,5 +1,7 @@
 """What is wrong in a policy becomes a comment, and nothing runs that the old text kept from it."""
 
+from textwrap import indent
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +72,15 @@ profiles:
       lowThresholds: {cpu: 20}
       highThresholds: {cpu: 60}
 """
+ENCLOSED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: policy}
+data:
+  policy.yaml: |
+"""
+"""The head of a ConfigMap, in which a policy is a text."""
+
 LEGACY = """\
 apiVersion: descheduler/v1alpha1
 kind: DeschedulerPolicy
@@ -192,8 +203,17 @@ def test_a_strategy_with_a_mistake_is_a_comment_as_a_whole() -> None:
         POLICY.replace("- name: one\n", "- name: [one\n"),
         POLICY + "---\napiVersion: reactive-desched/v1alpha1\nkind: ReactiveSettings\nmoevs: 1\n",
         POLICY.replace("apiVersion: descheduler/v1alpha2", "apiVersion: descheduler/v1alpha9"),
+        ENCLOSED + indent(POLICY, "    "),
+        ENCLOSED + indent(KOORDINATOR, "    "),
     ],
-    ids=["a limit of all profiles", "no YAML", "settings", "an unknown version"],
+    ids=[
+        "a limit of all profiles",
+        "no YAML",
+        "settings",
+        "an unknown version",
+        "a ConfigMap",
+        "a ConfigMap of koordinator's",
+    ],
 )
 def test_where_what_is_sound_does_not_stand_alone_nothing_is_converted(text: str) -> None:
     with pytest.raises(PolicyErrors):
