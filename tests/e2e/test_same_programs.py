@@ -15,6 +15,8 @@ from tests.support.component import ChildProcess
 from tests.support.control_plane import ControlPlane, wait_until
 from tests.support.programs.cluster import CLUSTER
 from tests.support.programs.custom import CUSTOM
+from tests.support.programs.descriptions import DESCRIPTIONS
+from tests.support.programs.fields import FIELDS
 from tests.support.programs.requests import REQUESTS
 from tests.support.programs.workloads import WORKLOADS
 from tests.support.two_planes import Plane, Planes
@@ -79,7 +81,7 @@ def planes(
             if each.__name__ in KNOWN
             else (),
         )
-        for each in (*REQUESTS, *WORKLOADS, *CLUSTER, *CUSTOM)
+        for each in (*REQUESTS, *FIELDS, *DESCRIPTIONS, *WORKLOADS, *CLUSTER, *CUSTOM)
     ],
 )
 def test_a_program_sees_the_same_of_both(planes: Planes, program: Callable[[Planes], None]) -> None:

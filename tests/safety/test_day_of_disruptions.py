@@ -62,6 +62,7 @@ EXPECTED = {
     "job-gone": "OwnerGone",
     "job-refused": "JobEnded",
     "job-succeeded": "JobEnded",
+    "job-expired": "JobEnded",
     "tolerated": "DeletionByTaintManager",
     "disk": "TerminationByKubelet",
     "budgeted": "Deleted",
@@ -208,6 +209,10 @@ class Day(Story):
         """Have the one pod succeed that is enough for the Job."""
         self._end_pod("job-succeeded", "Succeeded", 0)
 
+    def end_job_expired(self) -> None:
+        """Have the Job end as the one before; it goes a minute later, and its pods with it."""
+        self._end_pod("job-expired", "Succeeded", 0)
+
     def end_tolerated(self) -> None:
         """Give the node a taint with which the pod may stay for ten minutes."""
         self._taint_node("tolerated", "later:NoExecute")
@@ -304,7 +309,9 @@ def _spec(app: str, cpu: str = "") -> Obj:
     if app == "job-refused":
         codes = {"operator": "In", "values": [42]}
         job |= {"backoffLimit": 6, "podFailurePolicy": {"rules": [_fail_job(codes)]}}
-    if app == "job-succeeded":
+    if app == "job-expired":
+        job["ttlSecondsAfterFinished"] = 60
+    if app in ("job-succeeded", "job-expired"):
         enough = {"rules": [{"succeededCount": 1}]}
         job |= {"completionMode": "Indexed", "successPolicy": enough}
     return {**job, "template": spec["template"]}
@@ -343,6 +350,8 @@ async def live_through(folder: Path, seen: dict[str, str]) -> None:
 
     world.store.subscribe(note)
     await world.live(day.prepare, day.play_day)
+    assert world.store.get("jobs", "default", "job-expired") is None
+    assert world.store.get("jobs", "default", "job-succeeded") is not None
 
 
 def test_the_record_names_the_cause_of_the_end_of_every_pod_of_a_day(tmp_path: Path) -> None:

@@ -219,7 +219,8 @@ class Jobs(Reconciler):
         if now < at:
             self.soon(key_of(job), at)
         else:
-            self.store.delete("jobs", *key_of(job), DeleteOptions())
+            options = DeleteOptions(propagation_policy="Foreground")
+            self.store.delete("jobs", *key_of(job), options)
 
 
 def _is_finished(job: Obj) -> bool:

@@ -28,10 +28,11 @@ from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.patches import PATCHES, STRATEGIC
+from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request, not_found
 from reactive_desched.sim.store import Owners
 from reactive_desched.sim.structural.json_paths import with_value
-from reactive_desched.sim.views import scale_of, with_scale
+from reactive_desched.sim.views import View, scale_of, with_scale
 
 __all__ = [
     "create",
@@ -45,6 +46,7 @@ __all__ = [
 
 _CREATED_BY_UPDATE = ("leases", "events")
 _LONGEST_MANAGER = 128
+_SCALES = View(Resource(plural="scales", kind="Scale", group="autoscaling"))
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -109,7 +111,8 @@ async def patch(
         raise not_found(target.resource, target.name)
     if target.subresource == "scale":
         changed = PATCHES[media](scale_of(target.resource, current), change)
-        return _store_scale(parts, request, target, changed)
+        read = typed_result(request, _SCALES, target.name, changed)
+        return _store_scale(parts, request, target, read.obj)
     meant = _patched(request, target, PATCHES[media](target.view.shown(current), change))
     stored = _update(parts, request, target, _placed(meant.obj, target))
     shown = rendering.one(stored, parts.store.clock.now())
@@ -347,7 +350,7 @@ async def _update_scale(
     scale: Any = await json_body(request)
     if not isinstance(scale, dict):
         raise bad_request("the request body must be a Scale object")
-    return _store_scale(parts, request, target, scale)
+    return _store_scale(parts, request, target, typed_body(request, _SCALES, scale).obj)
 
 
 def _store_scale(

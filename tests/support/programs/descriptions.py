@@ -193,6 +193,8 @@ def _table(plane: Plane, path: str) -> object:
         [None if is_age else cell for cell, is_age in zip(each["cells"], ages, strict=True)]
         for each in body["rows"] or ()
     ]
+    if path.endswith("/events"):  # each has a name that is made up, and controllers are late
+        return columns
     return columns, [row for row in rows if row[0] != "kube-root-ca.crt"]
 
 
@@ -217,6 +219,7 @@ def forms_of_answers(planes: Planes) -> None:
             return answer.code, answer.body
 
         planes.agree(f"{path} as {accept}", look)
+    body: object
     for media in ("text/plain", "application/xml", "application/json; charset=utf-8", ""):
         planes.send("POST", core(planes, "configmaps"), {"metadata": {"name": "b"}}, media)
     for body in ([], "text", {"kind": "Pod", "metadata": {"name": "c"}}, {"metadata": []}, {}):

@@ -257,6 +257,7 @@ def what_of_a_pod_may_change(planes: Planes) -> None:
     """Change each field of a pod that may change, and some that may not."""
     place = core(planes, "pods/p")
     planes.send("POST", core(planes, "pods"), pod("p", tolerations=[{"key": "a"}]))
+    spec: Object
     tolerated = [{"key": "a"}, {"key": "b", "operator": "Exists"}]
     for spec in (
         {"activeDeadlineSeconds": 100},
