@@ -57,8 +57,7 @@ def profile_of(pod: Obj, pace: Pace) -> Profile:
     }
     kind = notes.get("profile", "")
     if kind not in KINDS:
-        owner = controller_of(pod)
-        kind = COMPLETE if owner is not None and owner["kind"] == "Job" else STEADY
+        kind = COMPLETE if _is_meant_to_end(pod) else STEADY
     return Profile(
         kind=kind,
         start_s=_number(notes, "start-seconds", pace.start_s),
@@ -68,6 +67,14 @@ def profile_of(pod: Obj, pace: Pace) -> Profile:
         exit_code=int(_number(notes, "exit-code", 0 if kind == COMPLETE else 1)),
         reason=notes.get(REASON, ""),
     )
+
+
+def _is_meant_to_end(pod: Obj) -> bool:
+    """Say whether a pod is of a Job, or one like it: a test of Helm, a command of a person."""
+    owner = controller_of(pod)
+    if owner is not None and owner["kind"] == "Job":
+        return True
+    return pod["spec"].get("restartPolicy") in ("Never", "OnFailure")
 
 
 def number(text: str) -> float | None:

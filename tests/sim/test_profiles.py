@@ -9,13 +9,14 @@ from reactive_desched.sim.profiles import Pace, profile_of
 PREFIX = "sim.reactive-desched/"
 
 
-def pod(kind: str = "", owner: str = "", **notes: str) -> dict[str, Any]:
+def pod(kind: str = "", owner: str = "", restarts: str = "Always", **notes: str) -> dict[str, Any]:
     """Return a pod with these annotations."""
     annotations = {PREFIX + name.replace("_", "-"): text for name, text in notes.items()}
     if kind:
         annotations[PREFIX + "profile"] = kind
     owners = [{"kind": owner, "controller": True}] if owner else []
-    return {"metadata": {"annotations": annotations, "ownerReferences": owners}}
+    metadata = {"annotations": annotations, "ownerReferences": owners}
+    return {"metadata": metadata, "spec": {"restartPolicy": restarts}}
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,20 @@ def pod(kind: str = "", owner: str = "", **notes: str) -> dict[str, Any]:
         (pod("no-such-thing"), "steady"),
         (pod(owner="Job"), "complete"),
         (pod("steady", owner="Job"), "steady"),
+        (pod(restarts="Never"), "complete"),
+        (pod(restarts="OnFailure", owner="Workflow"), "complete"),
+        (pod("steady", restarts="Never"), "steady"),
     ],
-    ids=["plain", "as told", "unknown", "of a job", "of a job, but told"],
+    ids=[
+        "plain",
+        "as told",
+        "unknown",
+        "of a job",
+        "of a job, but told",
+        "a test of Helm",
+        "of another controller",
+        "never restarted, but told",
+    ],
 )
 def test_the_kind_of_a_pods_run(made: dict[str, Any], kind: str) -> None:
     assert profile_of(made, Pace()).kind == kind
