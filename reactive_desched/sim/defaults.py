@@ -72,6 +72,8 @@ def apply_create_defaults(kind: Resource, obj: Obj) -> None:
 
 def _pod(pod: Obj) -> None:
     spec = pod.setdefault("spec", {})
+    if not spec.get("schedulingGates", True):
+        del spec["schedulingGates"]
     fill_pod_spec(spec)
     fill_requests(spec)
 
@@ -226,7 +228,9 @@ def _cron_job(obj: Obj) -> None:
 
 def _service(obj: Obj) -> None:
     spec = obj.setdefault("spec", {})
-    _fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
+    _fill(spec, type="ClusterIP", sessionAffinity="None")
+    if spec["type"] != "ExternalName":
+        _fill(spec, internalTrafficPolicy="Cluster")
     for port in spec.get("ports", ()):
         port.setdefault("protocol", "TCP")
         port.setdefault("targetPort", port.get("port"))
@@ -240,6 +244,7 @@ def _service(obj: Obj) -> None:
 
 
 def _new_service(service: Obj) -> None:
+    """Say of a Service, or an Ingress, that nothing balances load for it."""
     service["status"] = {"loadBalancer": {}}
 
 
@@ -381,6 +386,7 @@ _ON_CREATE: Mapping[str, Callable[[Obj], None]] = MappingProxyType(
         "jobs": _new_job,
         "daemonsets": _new_daemon_set,
         "services": _new_service,
+        "ingresses": _new_service,
         "horizontalpodautoscalers": _new_autoscaler,
         "persistentvolumeclaims": _new_claim,
         "persistentvolumes": _new_volume,

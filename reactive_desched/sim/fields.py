@@ -37,13 +37,15 @@ _PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "source",
             "type",
         ),
-        "replicasets": ("status.replicas",),
         "replicationcontrollers": ("status.replicas",),
         "jobs": ("status.successful",),
         "secrets": ("type",),
         "services": ("spec.clusterIP", "spec.type"),
     }
 )
+_ALSO_IN_NAMESPACES = ("persistentvolumes", "storageclasses")
+"""Kinds of no namespace that can be selected by it all the same."""
+
 _COUNTS = ("status.replicas", "status.successful")
 _FLAGS = ("spec.unschedulable", "spec.hostNetwork")
 
@@ -86,11 +88,14 @@ def _term(kind: Resource, text: str) -> _Term:
     else:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
     path = _ALIASES.get(path, path)
-    allowed = ("metadata.name", *(("metadata.namespace",) if kind.namespaced else ()))
+    is_in_namespace = kind.namespaced or kind.plural in _ALSO_IN_NAMESPACES
+    allowed = ("metadata.name", *(("metadata.namespace",) if is_in_namespace else ()))
     if path not in (*allowed, *_PATHS.get(kind.plural, ()), *kind.selectable):
         if kind.plural not in _PATHS and not kind.is_custom:
             known = ", ".join(f'"{each}"' for each in allowed)
             raise bad_request(f'"{path}" is not a known field selector: only {known}')
+        if kind.plural == "jobs":
+            raise bad_request(f'field label "{path}" not supported for Job')
         raise bad_request(f"field label not supported: {path}")
     return _Term(path, _unescaped(value), operator == "!=")
 

@@ -87,9 +87,11 @@ def no_such_resource(group: str, plural: str) -> StatusError:
     return StatusError(404, "NotFound", text, details=details)
 
 
-def already_exists(resource: Resource, name: str) -> StatusError:
-    """Say that something has that name already."""
+def already_exists(resource: Resource, name: str, *, is_leaving: bool = False) -> StatusError:
+    """Say that something has that name already, and maybe that it is being deleted."""
     message = f'{resource.qualified} "{name}" already exists'
+    if is_leaving:
+        message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
 
 
@@ -117,7 +119,7 @@ def invalid(
 
     `named` stands for the kind where the real server calls it something else.
     """
-    texts = [f"{c['field']}: {c['message']}" for c in causes]
+    texts = list(dict.fromkeys(f"{c['field']}: {c['message']}" for c in causes))
     said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     group = {"group": resource.group} if resource.group else {}
     kind = named or resource.kind

@@ -126,11 +126,12 @@ class Store:
             check(None, new)
         if resource == "services":
             admit_addresses(new, None, self.list("services"))
-        if self.get(resource, namespace_of(new), name_of(new)) is not None:
-            raise already_exists(kind, name_of(new))
+        if (there := self.get(resource, namespace_of(new), name_of(new))) is not None:
+            is_leaving = "deletionTimestamp" in there["metadata"]
+            raise already_exists(kind, name_of(new), is_leaving=is_leaving)
         if kind.namespaced and (quotas := self.list("resourcequotas", namespace_of(new))):
-            there = partial(self.list, resource, namespace_of(new))
-            check_quotas(kind, new, quotas, there, self.clock.now())
+            others = partial(self.list, resource, namespace_of(new))
+            check_quotas(kind, new, quotas, others, self.clock.now())
         return new if dry_run else self._commit("ADDED", resource, new, None)
 
     def update(

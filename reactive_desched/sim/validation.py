@@ -1,32 +1,43 @@
 """The checks whose refusal clients rely on; everything else is stored as it comes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
+from reactive_desched.sim.contents import config_map_faults, held_faults, secret_faults
 from reactive_desched.sim.objects import Obj, labels_of, name_of, namespace_of
+from reactive_desched.sim.pod_updates import resize_faults, update_faults
 from reactive_desched.sim.pod_validation import container_faults, spec_faults
 from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import cause, invalid
 from reactive_desched.sim.structural.definitions import definition_faults
-from reactive_desched.sim.syntax import label_faults, name_faults, qualified_name_fault
+from reactive_desched.sim.syntax import (
+    metadata_faults,
+    name_faults,
+    qualified_name_faults,
+    selector_faults,
+)
 
-__all__ = ["check_create", "check_update"]
+__all__ = ["check_create", "check_resize", "check_update"]
 
 _SELECTING = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs")
 _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _WHOLE = 100
-_ROLE_KINDS = ("ClusterRole", "Role")
-_ONE = MappingProxyType({"apiGroups": "api group", "resources": "resource"})
-_POD_MAY_CHANGE = (
+_JOB_COUNTS = (
+    "parallelism",
+    "completions",
+    "backoffLimit",
     "activeDeadlineSeconds",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "schedulingGates",
+    "ttlSecondsAfterFinished",
 )
+_CRON_COUNTS = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+_LONGEST_CRON_JOB = 52
+_UNHEALTHY_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_ROLE_KINDS = ("Role", "ClusterRole")
+_ONE = MappingProxyType({"apiGroups": "api group", "resources": "resource"})
 
 
 def check_create(kind: Resource, obj: Obj) -> None:
@@ -43,9 +54,16 @@ def check_update(kind: Resource, current: Obj, new: Obj) -> None:
         raise invalid(kind, name_of(current), faults)
 
 
+def check_resize(kind: Resource, current: Obj, new: Obj) -> None:
+    """Raise 422 when a resize of a pod is malformed or touches more than it may."""
+    faults = [*_pod_faults(new), *resize_faults(current["spec"], new["spec"])]
+    if faults:
+        raise invalid(kind, name_of(current), faults)
+
+
 def _shape_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
     spec = obj.get("spec") or {}
-    yield from label_faults(obj)
+    yield from metadata_faults(kind, obj)
     if kind.plural in _SELECTING:
         yield from _selector_faults(spec)
         template = spec.get("template", {}).get("spec", {})
@@ -70,7 +88,7 @@ def _taint_faults(node: Obj) -> Iterator[Obj]:
         key, effect = str(taint.get("key", "")), str(taint.get("effect", ""))
         # The real server, too, looks for taints in the metadata when it finds fault with them.
         place = f"metadata.taints[{index}]"
-        if says := qualified_name_fault(key):
+        for says in qualified_name_faults(key):
             yield cause("FieldValueInvalid", f"{place}.key", f'Invalid value: "{key}": {says}')
         if effect not in _EFFECTS:
             known = ", ".join(f'"{each}"' for each in _EFFECTS)
@@ -84,6 +102,8 @@ def _taint_faults(node: Obj) -> Iterator[Obj]:
 
 def _budget_faults(budget: Obj) -> Iterator[Obj]:
     spec = budget.get("spec") or {}
+    yield from _choice_faults(spec, "unhealthyPodEvictionPolicy", _UNHEALTHY_POLICIES)
+    yield from selector_faults(spec.get("selector") or {}, "spec.selector")
     if {"minAvailable", "maxUnavailable"} <= set(spec):
         both = "minAvailable and maxUnavailable cannot be both set"
         text = f"Invalid value: {_written_budget(spec)}: {both}"
@@ -122,19 +142,48 @@ def _share_fault(value: object) -> str:
 
 def _job_faults(job: Obj) -> Iterator[Obj]:
     template = job.get("spec", {}).get("template", {}).get("spec", {})
-    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"):
-        value = job.get("spec", {}).get(field)
-        if isinstance(value, int) and value < 0:
-            text = f"Invalid value: {value}: must be greater than or equal to 0"
-            yield cause("FieldValueInvalid", f"spec.{field}", text)
+    spec = job.get("spec") or {}
+    yield from _negative_faults(spec, _JOB_COUNTS)
+    if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
+        text = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
+        yield cause("FieldValueInvalid", "spec.backoffLimitPerIndex", text)
+    yield from _choice_faults(spec, "podReplacementPolicy", ("Failed", "TerminatingOrFailed"))
     if template.get("restartPolicy") not in ("OnFailure", "Never"):
         text = 'Required value: valid values: "OnFailure", "Never"'
         yield cause("FieldValueRequired", "spec.template.spec.restartPolicy", text)
 
 
+def _cron_job_faults(job: Obj) -> Iterator[Obj]:
+    """Yield what makes no CronJob; the names of its Jobs get eleven more characters."""
+    spec = job.get("spec") or {}
+    if len(name_of(job)) > _LONGEST_CRON_JOB:
+        text = f'Invalid value: "{name_of(job)}": must be no more than {_LONGEST_CRON_JOB}'
+        yield cause("FieldValueInvalid", "metadata.name", f"{text} characters")
+    if not spec.get("schedule"):
+        yield cause("FieldValueRequired", "spec.schedule", "Required value")
+    yield from _choice_faults(spec, "concurrencyPolicy", ("Allow", "Forbid", "Replace"))
+    yield from _negative_faults(spec, _CRON_COUNTS)
+
+
+def _negative_faults(spec: Obj, fields: Iterable[str]) -> Iterator[Obj]:
+    for field in fields:
+        value = spec.get(field)
+        if isinstance(value, int) and value < 0:
+            text = f"Invalid value: {value}: must be greater than or equal to 0"
+            yield cause("FieldValueInvalid", f"spec.{field}", text)
+
+
+def _choice_faults(spec: Obj, field: str, choices: Sequence[str]) -> Iterator[Obj]:
+    """Yield a fault where a field that is there holds none of the choices."""
+    if (value := spec.get(field)) is not None and value not in choices:
+        known = ", ".join(f'"{each}"' for each in choices)
+        text = f'Unsupported value: "{value}": supported values: {known}'
+        yield cause("FieldValueNotSupported", f"spec.{field}", text)
+
+
 def _event_faults(event: Obj) -> Iterator[Obj]:
-    namespace = (event.get("involvedObject") or {}).get("namespace") or "default"
-    if namespace != namespace_of(event):
+    namespace = (event.get("involvedObject") or {}).get("namespace") or ""
+    if (namespace or "default") != namespace_of(event):
         text = f'Invalid value: "{namespace}": does not match event.namespace'
         yield cause("FieldValueInvalid", "involvedObject.namespace", text)
 
@@ -164,7 +213,9 @@ def _role_faults(role: Obj) -> Iterator[Obj]:
             yield cause("FieldValueRequired", f"{place}.verbs", text)
         if rule.get("nonResourceURLs"):
             if role["kind"] == "Role":
-                text = "Invalid value: namespaced rules cannot apply to non-resource URLs"
+                urls = _json(rule["nonResourceURLs"])
+                why = "namespaced rules cannot apply to non-resource URLs"
+                text = f"Invalid value: {urls}: {why}"
                 yield cause("FieldValueInvalid", f"{place}.nonResourceURLs", text)
             continue
         for field in ("apiGroups", "resources"):
@@ -183,7 +234,10 @@ def _binding_faults(binding: Obj) -> Iterator[Obj]:
     if not role.get("name"):
         yield cause("FieldValueRequired", "roleRef.name", "Required value")
     for index, subject in enumerate(binding.get("subjects") or ()):
-        if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
+        if not subject.get("name"):
+            yield cause("FieldValueRequired", f"subjects[{index}].name", "Required value")
+        is_account = subject.get("kind") == "ServiceAccount" and not subject.get("namespace")
+        if is_account and binding["kind"] == "ClusterRoleBinding":
             yield cause("FieldValueRequired", f"subjects[{index}].namespace", "Required value")
 
 
@@ -198,6 +252,15 @@ def _selector_faults(spec: Obj) -> Iterator[Obj]:
 
 
 def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
+    old, meta = current["metadata"], new["metadata"]
+    added = [f for f in meta.get("finalizers") or () if f not in (old.get("finalizers") or ())]
+    if old.get("deletionTimestamp") and added:
+        found = ", ".join(f'"{each}"' for each in added)
+        text = (
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new"
+            f" finalizers []string{{{found}}}"
+        )
+        yield cause("FieldValueForbidden", "metadata.finalizers", text)
     before, after = current.get("spec") or {}, new.get("spec") or {}
     if kind.plural in _SELECTING and before.get("selector") != after.get("selector"):
         text = f"Invalid value: {_json(after.get('selector'))}: field is immutable"
@@ -206,13 +269,8 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
         if before.get("completionMode") != "Indexed" or after.get("completions") is None:
             text = f"Invalid value: {_json(after.get('completions'))}: field is immutable"
             yield cause("FieldValueInvalid", "spec.completions", text)
-    elif kind.plural in ("configmaps", "secrets") and current.get("immutable"):
-        if (current.get("data"), current.get("binaryData")) != (
-            new.get("data"),
-            new.get("binaryData"),
-        ):
-            text = "Forbidden: field is immutable when `immutable` is set"
-            yield cause("FieldValueForbidden", "data", text)
+    elif kind.plural in ("configmaps", "secrets"):
+        yield from held_faults(current, new)
     elif kind.plural == "priorityclasses" and current.get("value") != new.get("value"):
         text = "Forbidden: may not be changed in an update."
         yield cause("FieldValueForbidden", "value", text)
@@ -222,23 +280,19 @@ def _immutable_faults(kind: Resource, current: Obj, new: Obj) -> Iterator[Obj]:
     elif kind.plural == "nodes" and _replaced(before, after, "providerID"):
         text = "Forbidden: node updates may not change providerID except from empty to valid"
         yield cause("FieldValueForbidden", "spec.providerID", text)
-    elif kind.plural == "pods" and _fixed_part(before) != _fixed_part(after):
-        text = (
-            "Forbidden: pod updates may not change fields other than"
-            " `spec.containers[*].image`,`spec.initContainers[*].image`,"
-            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing"
-            " tolerations),`spec.terminationGracePeriodSeconds`"
-            " (allow it to be set to 1 if it was previously negative)"
-        )
-        yield cause("FieldValueForbidden", "spec", text)
+    elif kind.plural == "pods":
+        yield from update_faults(before, after)
 
 
 _CHECKS: Mapping[str, Callable[[Obj], Iterator[Obj]]] = MappingProxyType(
     {
         "pods": _pod_faults,
+        "configmaps": config_map_faults,
+        "secrets": secret_faults,
         "nodes": _taint_faults,
         "poddisruptionbudgets": _budget_faults,
         "jobs": _job_faults,
+        "cronjobs": _cron_job_faults,
         "deployments": _deployment_faults,
         "events": _event_faults,
         "priorityclasses": _priority_faults,
@@ -257,12 +311,3 @@ def _json(value: object) -> str:
 
 def _replaced(before: Obj, after: Obj, field: str) -> bool:
     return bool(before.get(field)) and before.get(field) != after.get(field)
-
-
-def _fixed_part(spec: Obj) -> Obj:
-    """Return the part of a pod's spec that no plain update may touch."""
-    fixed = {key: value for key, value in spec.items() if key not in _POD_MAY_CHANGE}
-    for group in ("containers", "initContainers"):
-        if group in fixed:
-            fixed[group] = [{**c, "image": ""} for c in fixed[group]]
-    return fixed

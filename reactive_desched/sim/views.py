@@ -7,13 +7,18 @@ from msgspec import Struct
 
 from reactive_desched.sim.autoscaler_versions import from_first_version, to_first_version
 from reactive_desched.sim.objects import Obj, merged, name_of
-from reactive_desched.sim.resources import Resource, served
+from reactive_desched.sim.resources import RESOURCES, Resource, served
 from reactive_desched.sim.selector_text import selector_text
 from reactive_desched.sim.status import StatusError, cause, invalid
 from reactive_desched.sim.structural import StructuralSchema
 from reactive_desched.sim.structural.json_paths import values_at, with_value
+from reactive_desched.sim.syntax import qualified_name_faults
 
-__all__ = ["VIEWS", "PrintedColumn", "View", "scale_of", "with_scale"]
+__all__ = ["SCALES", "VIEWS", "PrintedColumn", "View", "scale_of", "with_scale"]
+
+SCALES = Resource(plural="scales", kind="Scale", group="autoscaling")
+"""What a Scale is called in refusals."""
+
 
 _REQUIRED = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
 _LONGEST = MappingProxyType({"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024})
@@ -80,21 +85,29 @@ def _to_regarding(event: Obj) -> Obj:
         apiVersion="events.k8s.io/v1",
         kind="Event",
         metadata=event["metadata"],
-        eventTime=event.get("eventTime"),
         series=event.get("series"),
-        reportingController=event.get("reportingComponent"),
-        reportingInstance=event.get("reportingInstance"),
+        reportingController=event.get("reportingComponent") or None,
+        reportingInstance=event.get("reportingInstance") or None,
         action=event.get("action"),
         reason=event.get("reason"),
         regarding=event.get("involvedObject"),
         related=event.get("related"),
         note=event.get("message"),
         type=event.get("type"),
-        deprecatedSource=event.get("source"),
-        deprecatedFirstTimestamp=event.get("firstTimestamp"),
-        deprecatedLastTimestamp=event.get("lastTimestamp"),
         deprecatedCount=event.get("count"),
-    )
+    ) | {
+        "eventTime": event.get("eventTime"),
+        "deprecatedSource": event.get("source") or {},
+        "deprecatedFirstTimestamp": event.get("firstTimestamp"),
+        "deprecatedLastTimestamp": event.get("lastTimestamp"),
+    }
+
+
+def _core_event(event: Obj) -> Obj:
+    """Show a stored event as it is, with the fields that every one has."""
+    fields = ("eventTime", "firstTimestamp", "lastTimestamp")
+    told = {"source": {}, "reportingComponent": "", "reportingInstance": ""}
+    return {**dict.fromkeys(fields), **told, **event}
 
 
 def _from_regarding(event: Obj) -> Obj:
@@ -126,8 +139,20 @@ def _check_event(event: Obj) -> None:
         for field in _REQUIRED
         if not event.get(field) and not event.get("deprecatedSource")
     ]
+    reporter = str(event.get("reportingController") or "")
+    if reporter or not event.get("deprecatedSource"):
+        faults += [
+            cause(
+                "FieldValueInvalid", "reportingController", f'Invalid value: "{reporter}": {says}'
+            )
+            for says in qualified_name_faults(reporter)
+        ]
     faults += [
-        cause("FieldValueTooLong", field, f"Too long: may not be more than {longest} bytes")
+        cause(
+            "FieldValueInvalid",
+            "message" if field == "note" else field,
+            f'Invalid value: "": can have at most {longest} characters',
+        )
         for field, longest in _LONGEST.items()
         if len(str(event.get(field) or "").encode()) > longest
     ]
@@ -135,8 +160,7 @@ def _check_event(event: Obj) -> None:
         text = f'Invalid value: "{event.get("type") or ""}": has to be one of Normal, Warning'
         faults.append(cause("FieldValueInvalid", "type", text))
     if faults:
-        kind = next(kind for kind in served() if kind.group == "events.k8s.io")
-        raise invalid(kind, name_of(event), faults)
+        raise invalid(RESOURCES["events"], name_of(event), faults)
 
 
 def _views() -> dict[tuple[str, str, str], View]:
@@ -145,6 +169,8 @@ def _views() -> dict[tuple[str, str, str], View]:
         view = View(kind)
         if kind.group == "events.k8s.io":
             view = View(kind, _to_regarding, _from_regarding)
+        elif kind.plural == "events":
+            view = View(kind, _core_event)
         if kind.api_version == "autoscaling/v1":
             view = View(kind, to_first_version, from_first_version)
         found[kind.group, kind.version, kind.plural] = view
@@ -183,7 +209,8 @@ def with_scale(kind: Resource, obj: Obj, scale: Obj) -> Obj:
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0 and not kind.is_custom:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
-        raise invalid(kind, name_of(obj), [cause("FieldValueInvalid", "spec.replicas", text)])
+        faults = [cause("FieldValueInvalid", "spec.replicas", text)]
+        raise invalid(SCALES, name_of(obj), faults)
     version = (scale.get("metadata") or {}).get("resourceVersion")
     scaled = with_value(obj, kind.scale.wanted, replicas)
     return {

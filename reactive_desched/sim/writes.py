@@ -4,6 +4,7 @@ from reactive_desched.sim import metadata, validation
 from reactive_desched.sim.addresses import keep_addresses
 from reactive_desched.sim.defaults import TEMPLATE_GENERATION, apply_defaults
 from reactive_desched.sim.objects import Obj, clone, merged
+from reactive_desched.sim.pod_defaults import fill_tolerations
 from reactive_desched.sim.resources import Resource
 
 __all__ = ["next_form"]
@@ -31,7 +32,9 @@ def next_form(kind: Resource, current: Obj, incoming: Obj, subresource: str) -> 
     if subresource == "resize":
         new = {**current, "spec": _resized(current["spec"], incoming.get("spec", {}))}
     apply_defaults(kind, new)
-    if subresource != "resize":
+    if subresource == "resize":
+        validation.check_resize(kind, current, new)
+    else:
         _keep_admitted(kind, current, new)
         validation.check_update(kind, current, new)
     if kind.plural == "daemonsets":
@@ -66,6 +69,7 @@ def _keep_admitted(kind: Resource, current: Obj, new: Obj) -> None:
     if kind.plural != "pods":
         return
     spec = new["spec"]
+    fill_tolerations(spec)
     for field in ("priority", "preemptionPolicy", "serviceAccount", "serviceAccountName"):
         if field not in spec and field in current["spec"]:
             spec[field] = current["spec"][field]

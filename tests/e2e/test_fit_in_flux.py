@@ -26,7 +26,6 @@ SEEDS = range(4)
 PODS = 6
 HOST = "kubernetes.io/hostname"
 RESTART_ALL = "RestartAllContainersOnContainerExits"
-OWN_USERS = "UserNamespacesHostNetworkSupport"
 CPU = (300, 500, 700, 900, 1200)
 """Drawn often enough alike that what is free is just what is asked for."""
 
@@ -78,23 +77,12 @@ def _cpu(one: Object) -> int:
     return int(str(one["resources"]["requests"]["cpu"]).removesuffix("m"))
 
 
-def drawn_features(rng: random.Random) -> Object:
-    """Draw what only nodes that declare a feature can run, or nothing."""
-    draw = rng.random()
-    if draw < 0.15:
-        return {"hostNetwork": True, "hostUsers": False}
-    if draw < 0.3:
-        rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
-        return {"restartPolicy": "Never", "restartPolicyRules": [rule]}
-    return {}
-
-
-def _apply_features(spec: Object, features: Object) -> None:
-    features = dict(features)
-    rules = features.pop("restartPolicyRules", None)
-    if rules is not None:
-        spec["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": rules}
-    spec |= features
+def drawn_feature(rng: random.Random) -> Object:
+    """Draw fields of a container that only nodes run which declare a feature, or none."""
+    if rng.random() < 0.7:
+        return {}
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    return {"restartPolicy": "Never", "restartPolicyRules": [rule]}
 
 
 @contextmanager
@@ -129,8 +117,8 @@ def drawn_cluster(
 
 def _node(ours: E2ENamespace, name: str, rng: random.Random) -> Object:
     made = node(ours, name, {"cpu": milli(rng.choice((3000, 3500, 4000)))})
-    declared = [each for each in (RESTART_ALL, OWN_USERS) if rng.random() < 0.5]
-    made["status"]["declaredFeatures"] = declared
+    if rng.random() < 0.5:
+        made["status"]["declaredFeatures"] = [RESTART_ALL]
     return made
 
 
@@ -224,7 +212,7 @@ def test_our_filters_agree_on_pods_whose_requests_are_in_flux(
     with drawn_cluster(control_plane, rng, f"flux-{seed}-{os.urandom(2).hex()}") as ours:
         for number in range(PODS):
             spec = drawn_spec(ours, rng)
-            _apply_features(spec, drawn_features(rng))
+            spec["containers"][0] |= drawn_feature(rng)
             expected = _as_admitted(spec)
             found = fitting(ours, expected)
             real = real_nodes(ours, f"d{number}", spec, found)

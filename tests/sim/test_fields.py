@@ -43,7 +43,8 @@ def test_an_absent_flag_is_false() -> None:
 
 
 def test_an_absent_count_is_zero() -> None:
-    assert matches("replicasets", "status.replicas=0", {"metadata": {}, "status": {}})
+    empty = {"metadata": {}, "status": {}}
+    assert matches("replicationcontrollers", "status.replicas=0", empty)
 
 
 def test_an_event_is_selected_by_what_it_is_about_in_both_spellings() -> None:

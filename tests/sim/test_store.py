@@ -343,6 +343,7 @@ def test_an_old_state_can_be_listed_again(store: Store) -> None:
 
 def test_owner_references_are_kept_once_per_owner(store: Store) -> None:
     wish = config("a")
-    wish["metadata"]["ownerReferences"] = [{"uid": "1"}, {"uid": "2"}, {"uid": "1"}]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
+    wish["metadata"]["ownerReferences"] = [{**owner, "uid": uid} for uid in "121"]
     made = store.create("configmaps", wish)
     assert sorted(r["uid"] for r in made["metadata"]["ownerReferences"]) == ["1", "2"]

@@ -171,10 +171,10 @@ def test_a_label_is_refused_for(store: Store, labels: dict[str, str]) -> None:
     obj = {"metadata": {"name": "n", "labels": labels}}
     with pytest.raises(StatusError) as refused:
         store.create("nodes", obj)
-    assert [c["field"] for c in refused.value.details["causes"]] == ["metadata.labels"]
+    assert {c["field"] for c in refused.value.details["causes"]} == {"metadata.labels"}
 
     made = store.create("nodes", {"metadata": {"name": "n"}})
-    with pytest.raises(StatusError, match=r"is invalid: metadata\.labels"):
+    with pytest.raises(StatusError, match=r"is invalid: \[?metadata\.labels"):
         store.update("nodes", {**made, "metadata": {**made["metadata"], "labels": labels}})
 
 

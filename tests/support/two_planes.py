@@ -156,7 +156,7 @@ class Planes:
             for each in answers
         ]
         where = path if isinstance(path, str) else "(a path of each)"
-        self._compare(f"{method} {where} {json.dumps(body) if not callable(body) else ''}", *shown)
+        self.compare(f"{method} {where} {json.dumps(body) if not callable(body) else ''}", *shown)
         return answers[0], answers[1]
 
     def agree(self, what: str, look: Callable[[Plane], Any]) -> None:
@@ -170,14 +170,15 @@ class Planes:
             elif now - since >= _STABLE_S:
                 return
             time.sleep(0.15)
-        self._compare(what, *[plain(look(plane)) for plane in self.both])
+        self.compare(what, *[plain(look(plane)) for plane in self.both])
 
     def each(self, act: Callable[[Plane], object]) -> None:
         """Do something on both."""
         for plane in self.both:
             act(plane)
 
-    def _compare(self, what: str, real: object, sim: object) -> None:
+    def compare(self, what: str, real: object, sim: object) -> None:
+        """Note what differs of two values, which are plain."""
         if real == sim:
             return
         one, other = (

@@ -32,7 +32,7 @@ _SUBRESOURCE_VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "attach": ("create", "get"),
         "exec": ("create", "get"),
         "portforward": ("create", "get"),
-        "proxy": ("create", "get"),
+        "proxy": ("create", "delete", "get", "patch", "update"),
         "log": ("get",),
     }
 )

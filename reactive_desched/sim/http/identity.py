@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+from types import MappingProxyType
 
 import msgspec
 from aiohttp import web
@@ -29,6 +30,11 @@ __all__ = ["Identities", "request_of"]
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _HOUR_S = 3600
 _SHORTEST_S = 600
+_TOKEN_REQUEST = Resource(plural="tokens", kind="TokenRequest", group="authentication.k8s.io")
+_BINDABLE = MappingProxyType(
+    {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets", ("v1", "Node"): "nodes"}
+)
+"""The kinds to whose objects a token may be bound."""
 _LONGEST_S = 1 << 32
 _OWN_NAME_PARTS = 2
 _OF_NAMESPACE = ("status", "finalize")
@@ -71,16 +77,21 @@ class Identities:
         check_grant(self._store, self._sender(request), kind, obj, current)
 
     def issue(self, namespace: str, name: str, asked: Obj) -> Obj:
-        """Return the status of a TokenRequest for a ServiceAccount; raise 404 or 422."""
+        """Return the spec and the status of a TokenRequest for a ServiceAccount.
+
+        Raises 404 or 422.
+        """
         kind = RESOURCES["serviceaccounts"]
         account = self._store.get(kind.plural, namespace, name)
         if account is None:
             raise not_found(kind, name)
         seconds = asked.get("expirationSeconds") or _HOUR_S
         if not _SHORTEST_S <= seconds <= _LONGEST_S:
-            text = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+            bound = "less than 10 minutes" if seconds < _SHORTEST_S else "larger than 2^32 seconds"
+            text = f"Invalid value: {seconds}: may not specify a duration {bound}"
             fault = cause("FieldValueInvalid", "spec.expirationSeconds", text)
-            raise invalid(kind, name, [fault], named="TokenRequest")
+            raise invalid(_TOKEN_REQUEST, "", [fault])
+        self._check_bound(namespace, asked.get("boundObjectRef") or {})
         user = f"system:serviceaccount:{namespace}:{name}"
         end = int(self._store.clock.now()) + seconds
         audiences = asked.get("audiences") or [_ISSUER]
@@ -89,7 +100,22 @@ class Identities:
         )
         signed = f"{self._head}.{body}"
         token = f"{signed}.{self._signature(signed)}"
-        return {"token": token, "expirationTimestamp": rfc3339(end)}
+        to = asked.get("boundObjectRef")
+        spec = {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": to}
+        return {"spec": spec, "status": {"token": token, "expirationTimestamp": rfc3339(end)}}
+
+    def _check_bound(self, namespace: str, reference: Obj) -> None:
+        """Refuse to bind a token to what is not there, or to what no token is bound to."""
+        if not reference:
+            return
+        kind = _BINDABLE.get((str(reference.get("apiVersion")), str(reference.get("kind"))))
+        if kind is None:
+            group = f"/{reference.get('apiVersion')}, Kind={reference.get('kind')}"
+            raise bad_request(f"cannot bind token to object of type {group}")
+        name = str(reference.get("name"))
+        there = namespace if RESOURCES[kind].namespaced else ""
+        if self._store.get(kind, there, name) is None:
+            raise not_found(RESOURCES[kind], name)
 
     def bearer(self, token: str) -> User | None:
         """Return whose token it is; None for one that was not issued here, 401 for a dead one."""

@@ -28,11 +28,10 @@ from reactive_desched.sim.http.rendering import Rendering
 from reactive_desched.sim.http.target import Target
 from reactive_desched.sim.objects import Obj, name_of
 from reactive_desched.sim.patches import PATCHES, STRATEGIC
-from reactive_desched.sim.resources import Resource
 from reactive_desched.sim.status import StatusError, bad_request, not_found
 from reactive_desched.sim.store import Owners
 from reactive_desched.sim.structural.json_paths import with_value
-from reactive_desched.sim.views import View, scale_of, with_scale
+from reactive_desched.sim.views import SCALES, View, scale_of, with_scale
 
 __all__ = [
     "create",
@@ -46,7 +45,7 @@ __all__ = [
 
 _CREATED_BY_UPDATE = ("leases", "events")
 _LONGEST_MANAGER = 128
-_SCALES = View(Resource(plural="scales", kind="Scale", group="autoscaling"))
+_SCALES = View(SCALES)
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -67,10 +66,10 @@ async def create_token(
     body = await json_body(request)
     if not isinstance(body, dict) or not isinstance(body.get("spec") or {}, dict):
         raise bad_request("the request body must be a TokenRequest object")
-    status = parts.identities.issue(target.key_namespace, target.name, body.get("spec") or {})
+    issued = parts.identities.issue(target.key_namespace, target.name, body.get("spec") or {})
     head = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     meta = {"name": target.name, "namespace": target.namespace}
-    return answer(request, {**body, **head, "metadata": meta, "status": status}, 201)
+    return answer(request, {**body, **head, "metadata": meta, **issued}, 201)
 
 
 async def update(
@@ -185,7 +184,9 @@ async def delete_one(
     options = await delete_options(request)
     deleted = parts.store.delete(target.view.storage, target.key_namespace, target.name, options)
     kind = target.resource
-    pending = _current(parts, target) is not None and not options.dry_run
+    pending = _current(parts, target) is not None
+    if options.dry_run:
+        pending = bool(deleted["metadata"].get("finalizers"))
     if pending or kind.returns_deleted:
         return answer(request, rendering.one(deleted, parts.store.clock.now()))
     group = {"group": kind.group} if kind.group else {}
@@ -350,7 +351,8 @@ async def _update_scale(
     scale: Any = await json_body(request)
     if not isinstance(scale, dict):
         raise bad_request("the request body must be a Scale object")
-    return _store_scale(parts, request, target, typed_body(request, _SCALES, scale).obj)
+    meant = typed_body(request, _SCALES, scale)
+    return _store_scale(parts, request, target, _placed(meant.obj, target))
 
 
 def _store_scale(

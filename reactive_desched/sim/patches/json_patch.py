@@ -32,7 +32,7 @@ def _applied(document: Any, step: Obj) -> Any:
         case "add":
             return _add(document, path, clone(step.get("value")))
         case "replace":
-            return _add(_remove(document, path), path, clone(step.get("value")))
+            return _replace(document, path, clone(step.get("value")))
         case "remove":
             return _remove(document, path)
         case "test":
@@ -85,6 +85,14 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
     else:
         raise _refused(f"nothing can be added at {last!r}")
     return document
+
+
+def _replace(document: Any, path: list[str], value: Any) -> Any:
+    """Replace a value; one that an object lacks is added, as the real server does it."""
+    parent = _find(document, path[:-1]) if path else None
+    if not (isinstance(parent, dict) and path[-1] not in parent):
+        document = _remove(document, path)
+    return _add(document, path, value)
 
 
 def _position(items: list[Any], part: str) -> int:

@@ -102,7 +102,9 @@ def _binding(binding: Obj, now: float) -> list[object]:
     role, subjects = binding.get("roleRef") or {}, binding.get("subjects") or ()
     by_kind = {
         kind: [
-            "/".join(filter(None, (each.get("namespace"), each.get("name"))))
+            f"{each.get('namespace', '')}/{each.get('name')}"
+            if kind == "ServiceAccount"
+            else str(each.get("name"))
             for each in subjects
             if each.get("kind") == kind
         ]
@@ -140,12 +142,11 @@ def _event(event: Obj, now: float) -> list[object]:
 
 _POD_WIDE = wide("IP", "Node", "Nominated Node", "Readiness Gates")
 _NODE_WIDE = wide("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")
-# The real tables of the last three say more; nothing here gives them anything to say.
+# The real tables of the last two say more; nothing here gives them anything to say.
 _PLAIN = (
     "serviceaccounts",
     "deviceclasses",
     "resourceclaimtemplates",
-    "csidrivers",
     "resourceclaims",
     "resourceslices",
 )

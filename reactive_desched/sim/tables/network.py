@@ -101,6 +101,14 @@ def _ingress(ingress: Obj, now: float) -> list[object]:
     ]
 
 
+def _ingress_class(obj: Obj, now: float) -> list[object]:
+    spec = obj.get("spec", {})
+    wanted = spec.get("parameters") or {}
+    kind = ".".join(filter(None, (wanted.get("kind"), wanted.get("apiGroup"))))
+    parameters = f"{kind}/{wanted.get('name')}" if wanted else "<none>"
+    return [name_of(obj), spec.get("controller", ""), parameters, age_of(obj, now)]
+
+
 NETWORK_TABLES: Mapping[str, Table] = MappingProxyType(
     {
         "services": Table(
@@ -109,6 +117,7 @@ NETWORK_TABLES: Mapping[str, Table] = MappingProxyType(
         ),
         "networkpolicies": Table((NAME, *text("Pod-Selector"), AGE), _network_policy),
         "ingresses": Table((NAME, *text("Class", "Hosts", "Address", "Ports"), AGE), _ingress),
+        "ingressclasses": Table((NAME, *text("Controller", "Parameters"), AGE), _ingress_class),
         "endpoints": Table((NAME, *text("Endpoints"), AGE), _endpoints),
         "endpointslices": Table((NAME, *text("AddressType", "Ports", "Endpoints"), AGE), _slice),
     }

@@ -95,6 +95,24 @@ def _attachment(obj: Obj, now: float) -> list[object]:
     ]
 
 
+_DRIVER_FLAGS = ("AttachRequired", "PodInfoOnMount", "StorageCapacity")
+
+
+def _csi_driver(obj: Obj, now: float) -> list[object]:
+    spec = obj.get("spec", {})
+    audiences = [str(each.get("audience", "")) for each in spec.get("tokenRequests") or ()]
+    return [
+        name_of(obj),
+        bool(spec.get("attachRequired", True)),
+        bool(spec.get("podInfoOnMount")),
+        bool(spec.get("storageCapacity")),
+        ",".join(audiences) or "<unset>",
+        bool(spec.get("requiresRepublish")),
+        ",".join(spec.get("volumeLifecycleModes") or ("Persistent",)),
+        age_of(obj, now),
+    ]
+
+
 VOLUME_TABLES: Mapping[str, Table] = MappingProxyType(
     {
         "persistentvolumeclaims": Table(
@@ -124,6 +142,17 @@ VOLUME_TABLES: Mapping[str, Table] = MappingProxyType(
                 AGE,
             ),
             _storage_class,
+        ),
+        "csidrivers": Table(
+            (
+                NAME,
+                *(Column(each, "boolean") for each in _DRIVER_FLAGS),
+                *text("TokenRequests"),
+                Column("RequiresRepublish", "boolean"),
+                *text("Modes"),
+                AGE,
+            ),
+            _csi_driver,
         ),
         "csinodes": Table((NAME, *number("Drivers"), AGE), _csi_node),
         "volumeattachments": Table(

@@ -147,9 +147,7 @@ WORKLOAD_TABLES: Mapping[str, Table] = MappingProxyType(
             (NAME, *number("Desired", "Current", "Ready"), AGE, *_SELECTED), _replica_set
         ),
         "statefulsets": Table((NAME, *text("Ready"), AGE, *_TEMPLATE), _stateful_set),
-        "controllerrevisions": Table(
-            (NAME, *text("Controller"), *number("Revision"), AGE), _revision
-        ),
+        "controllerrevisions": Table((NAME, *text("Controller", "Revision"), AGE), _revision),
         "daemonsets": Table(
             (NAME, *_DAEMONS, *text("Node Selector"), AGE, *_SELECTED), _daemon_set
         ),

@@ -43,4 +43,4 @@ async def test_an_event_without_its_reporter_is_422(api: Any) -> None:
     path = "/apis/events.k8s.io/v1/namespaces/default/events"
     status, body = await api.ask("POST", path, event)
     fields = {c["field"] for c in body["details"]["causes"]}
-    assert (status, {"reportingController", "action", "note"} <= fields) == (422, True)
+    assert (status, {"reportingController", "action", "message"} <= fields) == (422, True)

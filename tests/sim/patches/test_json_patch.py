@@ -22,6 +22,7 @@ def patched(*steps: dict[str, Any]) -> dict[str, Any]:
         ({"op": "add", "path": "/list/1", "value": 9}, "list", [1, 9, 2, 3]),
         ({"op": "add", "path": "/list/-", "value": 9}, "list", [1, 2, 3, 9]),
         ({"op": "replace", "path": "/a/b", "value": 2}, "a", {"b": 2}),
+        ({"op": "replace", "path": "/a/c", "value": 2}, "a", {"b": 1, "c": 2}),
         ({"op": "replace", "path": "/list/0", "value": 9}, "list", [9, 2, 3]),
         ({"op": "remove", "path": "/list/0"}, "list", [2, 3]),
         ({"op": "remove", "path": "/a/b"}, "a", {}),
@@ -40,7 +41,7 @@ def test_an_operation(step: dict[str, Any], at: str, expected: Any) -> None:
     [
         pytest.param({"op": "test", "path": "/a/b", "value": 2}, id="a test that fails"),
         pytest.param({"op": "remove", "path": "/nothing"}, id="removing what is not there"),
-        pytest.param({"op": "replace", "path": "/nothing", "value": 1}, id="replacing nothing"),
+        pytest.param({"op": "replace", "path": "/no/where", "value": 1}, id="replacing nothing"),
         pytest.param({"op": "add", "path": "/list/7", "value": 1}, id="adding past the end"),
         pytest.param({"op": "add", "path": "/no/where", "value": 1}, id="adding below nothing"),
         pytest.param({"op": "fly", "path": "/a"}, id="an unknown operation"),
