@@ -100,7 +100,8 @@ def metadata_faults(kind: Resource, obj: Obj) -> Iterator[Obj]:
 
 def selector_faults(selector: Obj, place: str) -> Iterator[Obj]:
     """Yield what is wrong with a label selector, which is found at a place."""
-    yield from _label_faults(selector.get("matchLabels") or {}, f"{place}.matchLabels")
+    if isinstance(labels := selector.get("matchLabels"), dict):
+        yield from _label_faults(labels, f"{place}.matchLabels")
     for index, each in enumerate(selector.get("matchExpressions") or ()):
         at, operator, values = f"{place}.matchExpressions[{index}]", each.get("operator"), "values"
         if operator in ("In", "NotIn") and not each.get(values):
