@@ -144,7 +144,7 @@ class _Variables:
             **self._resource(),
             **self._of_the_signal(),
         }
-        fields["compression"] = self._compression()
+        fields["compression"] = self._compression(protocol)
         if self._of("HEADERS"):
             fields["headers_variable"] = self._name("HEADERS")
         if self._of("TIMEOUT"):
@@ -173,13 +173,14 @@ class _Variables:
             raise _NotSentError(f"{name} is {quote(protocol)}, and not grpc or http/protobuf")
         return protocol
 
-    def _compression(self) -> str:
+    def _compression(self, protocol: str) -> str:
         name, compression = self._name("COMPRESSION"), self._of("COMPRESSION")
-        if compression in ("", NO_COMPRESSION, GZIP):
-            return compression or NO_COMPRESSION
-        self.notices.append(
-            f"{name} is not followed (it is neither gzip nor none): requests are not compressed"
-        )
+        if compression in ("", NO_COMPRESSION):
+            return NO_COMPRESSION
+        if compression == GZIP and protocol != "grpc":
+            return GZIP
+        why = "over gRPC" if compression == GZIP else "it is neither gzip nor none"
+        self.notices.append(f"{name} is not followed ({why}): requests are not compressed")
         return NO_COMPRESSION
 
     def _url(self, protocol: str) -> str:

@@ -12,7 +12,7 @@ __all__ = ["admit_addresses", "keep_addresses"]
 
 SERVICE_NETWORK: Final = IPv4Network("10.96.0.0/16")
 _FIRST_GIVEN: Final = 256
-"""The addresses before it are given to nobody who does not ask for one, as in a real cluster."""
+"""The addresses before it go only to Services that ask for one, as in a real cluster."""
 _NODE_PORTS: Final = range(30_000, 32_768)
 _HEADLESS: Final = "None"
 

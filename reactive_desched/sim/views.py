@@ -106,8 +106,8 @@ def _to_regarding(event: Obj) -> Obj:
 def _core_event(event: Obj) -> Obj:
     """Show a stored event as it is, with the fields that every one has."""
     fields = ("eventTime", "firstTimestamp", "lastTimestamp")
-    told = {"source": {}, "reportingComponent": "", "reportingInstance": ""}
-    return {**dict.fromkeys(fields), **told, **event}
+    always = {"source": {}, "reportingComponent": "", "reportingInstance": ""}
+    return {**dict.fromkeys(fields), **always, **event}
 
 
 def _from_regarding(event: Obj) -> Obj:

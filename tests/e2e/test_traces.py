@@ -66,7 +66,6 @@ def test_every_event_of_a_case_is_a_span_in_the_collector_also_after_it_was_away
     else:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:{port}")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
     taking = collector(tmp_path, port, "http" if by == "settings" else "grpc")
     with (
         simulator(tmp_path, 40) as cluster,

@@ -1,15 +1,12 @@
 """What is sent over gRPC, against a receiver that speaks it."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import anyio
 import pytest
 from grpclib.const import Status
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 from pydantic import ValidationError
 
 from reactive_desched.errors import EventRejected, SinkError, SinkUnavailable
@@ -29,7 +26,6 @@ from tests.support.authority import CertificateAuthority
 from tests.support.entries import eviction_entries
 from tests.support.golden import Golden
 from tests.support.grpc_receiver import GrpcReceiver
-from tests.support.http_proxy import HttpProxy
 from tests.support.ports import free_port
 from tests.support.receiver import WebhookReceiver
 
@@ -49,11 +45,9 @@ async def collectors() -> AsyncIterator[Collectors]:
     """Return a way to make clients of logs, which are closed in the end."""
     made: list[OtlpCollector] = []
 
-    def make(
-        url: str, environ: Mapping[str, str] | None = None, **settings: object
-    ) -> OtlpCollector:
-        endpoint = OtlpLogsSettings.model_validate({"url": url, "protocol": "grpc", **settings})
-        made.append(open_collector(endpoint, lambda: 0.0, environ or {}))
+    def make(url: str, **settings: object) -> OtlpCollector:
+        given = {"url": url, "protocol": "grpc", **settings}
+        made.append(open_collector(OtlpLogsSettings.model_validate(given), lambda: 0.0, {}))
         return made[-1]
 
     yield make
@@ -259,127 +253,6 @@ async def test_log_lines_arrive_over_grpc_and_those_of_its_libraries_do_not_foll
     [request] = grpc.requests
     [record] = request.resource_logs[0].scope_logs[0].log_records
     assert record.body.string_value == "a line"
-
-
-async def test_requests_are_compressed_where_the_settings_say_so(
-    grpc: GrpcReceiver, collectors: Collectors
-) -> None:
-    text = "the same again " * 1000
-    record = LogRecord(body=AnyValue(string_value=text))
-    sent = ExportLogsServiceRequest(
-        resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[record])])]
-    )
-    client = collectors(grpc.url, compression="gzip")
-    for _ in range(2):
-        assert await client.send(sent.SerializeToString()) == TAKEN
-
-    assert grpc.requests == [sent, sent]
-    assert all(size < len(text) / 20 for size in grpc.compressed)
-    assert len(grpc.compressed) == 2
-
-
-async def test_an_answer_that_is_compressed_as_the_request_was_is_read(
-    grpc: GrpcReceiver, collectors: Collectors
-) -> None:
-    client = collectors(grpc.url, compression="gzip")
-    grpc.drops = {"rejected_log_records": 3, "error_message": "too old " * 20}
-    assert await client.send(b"") == PartialSuccess(3, "too old " * 20)
-    grpc.drops = {"error_message": "\0" * 2**21}  # larger than any answer: it says nothing
-    assert await client.send(b"") == TAKEN
-    grpc.drops = {}
-    assert await client.send(b"") == TAKEN
-
-
-async def test_a_collector_that_reads_no_gzip_is_named_with_the_remedy(
-    grpc: GrpcReceiver, collectors: Collectors
-) -> None:
-    grpc.answer(Status.UNIMPLEMENTED)
-    said = str(await failure(collectors(grpc.url, compression="gzip")))
-    assert said.endswith("it reads no gzip: set compression: none")
-
-
-# --- through a proxy ---
-
-
-@pytest.fixture
-async def proxy() -> AsyncIterator[HttpProxy]:
-    async with HttpProxy(login="me:pass word").serving() as serving:
-        yield serving
-
-
-def _through(proxy: HttpProxy, login: str = "me:pass%20word@", **more: str) -> Mapping[str, str]:
-    return {"HTTPS_PROXY": proxy.url.replace("://", f"://{login}"), **more}
-
-
-async def test_a_tunnel_is_asked_of_the_proxy_and_kept(
-    grpc: GrpcReceiver, proxy: HttpProxy, collectors: Collectors
-) -> None:
-    url = grpc.url.replace("127.0.0.1", "collector.example")
-    client = collectors(url, _through(proxy), insecure=True)
-    for _ in range(3):
-        assert await client.send(b"") == TAKEN
-
-    assert proxy.asked == [f"CONNECT {url.removeprefix('http://')}"]
-    assert len(grpc.requests) == 3
-
-
-async def test_tls_is_spoken_with_the_collector_behind_the_proxy(
-    proxy: HttpProxy, tmp_path: Path, collectors: Collectors
-) -> None:
-    authority = CertificateAuthority()
-    ca_file = str(authority.write(tmp_path / "ca.pem"))
-    tls = authority.server_context(tmp_path, "collector.example")
-    tls.set_alpn_protocols(["h2"])
-    async with GrpcReceiver().serving(tls=tls) as grpc:
-        url = grpc.url.replace("127.0.0.1", "collector.example")
-        other = grpc.url.replace("127.0.0.1", "other.example")
-        assert await collectors(url, _through(proxy), ca_file=ca_file).send(b"") == TAKEN
-        said = str(await failure(collectors(other, _through(proxy), ca_file=ca_file)))
-
-    assert "its certificate is not to be trusted" in said
-    assert said.endswith(f", through the proxy {proxy.url} of $HTTPS_PROXY")
-
-
-async def test_what_no_proxy_names_is_reached_without_the_proxy(
-    grpc: GrpcReceiver, proxy: HttpProxy, collectors: Collectors
-) -> None:
-    assert await collectors(grpc.url, _through(proxy)).send(b"") == TAKEN  # this machine
-    url = grpc.url.replace("127.0.0.1", "collector.invalid")
-    left_out = _through(proxy, NO_PROXY=".invalid")
-    said = str(await failure(collectors(url, left_out, insecure=True)))
-
-    assert proxy.asked == []
-    assert "no connection" in said
-    assert "proxy" not in said
-
-
-@pytest.mark.parametrize("status", [403, 407, 502, 418])
-async def test_a_proxy_that_refuses_is_named_with_the_remedy(
-    proxy: HttpProxy, collectors: Collectors, status: int, golden: Golden
-) -> None:
-    proxy.refusal = status
-    client = collectors("https://collector.example:4317", _through(proxy))
-    said = str(await failure(client))
-
-    assert "pass" not in said.replace("password", "")
-    assert said.replace(proxy.url, "PROXY") == golden()
-
-
-async def test_proxies_that_cannot_be_used_are_named(
-    grpc: GrpcReceiver, collectors: Collectors, golden: Golden
-) -> None:
-    away, port = free_port(), grpc.url.rpartition(":")[2]
-    said = []
-    for url in (
-        f"http://127.0.0.1:{away}",
-        "http://proxy.invalid:3128",
-        "https://proxy.example:3128",
-        "socks5://proxy.example:1080",
-        f"http://127.0.0.1:{port}",  # it speaks gRPC alone
-    ):
-        client = collectors("https://collector.example:4317", {"HTTPS_PROXY": url})
-        said.append(str(await failure(client)).replace(str(away), "AWAY").replace(port, "PORT"))
-    assert "\n".join(said) == golden()
 
 
 @pytest.mark.parametrize(

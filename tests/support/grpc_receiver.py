@@ -1,7 +1,6 @@
 """A collector that speaks gRPC, for tests: it keeps what it is sent and answers as scripted."""
 
 import asyncio
-import gzip
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLContext
@@ -44,8 +43,6 @@ class GrpcReceiver:
         self.metadata: list[dict[str, str]] = []
         self.script: list[tuple[Status, str]] = []
         self.url = ""
-        self.compressed: list[int] = []
-        """The sizes of messages that came compressed."""
         self.hangs_up = False
         self.drops: Mapping[str, Any] = {}
 
@@ -79,7 +76,7 @@ class GrpcReceiver:
         }
 
     async def _export(self, stream: Stream[Any, Any]) -> None:
-        self.requests.append(await self._received(stream))
+        self.requests.append(await stream.recv_message())
         self.metadata.append({name: str(value) for name, value in (stream.metadata or {}).items()})
         status, text = self.script.pop(0) if self.script else (Status.OK, "")
         if status is not Status.OK:
@@ -87,23 +84,7 @@ class GrpcReceiver:
         reply = stream._send_type()
         for name, value in self.drops.items():
             setattr(reply.partial_success, name, value)
-        if self.compressed:  # as the servers of Go do
-            await stream.send_initial_metadata()
-            packed = gzip.compress(reply.SerializeToString())
-            frame = b"\x01" + len(packed).to_bytes(4, "big") + packed
-            await stream._stream.send_data(frame)
-            stream._send_message_done = True
-        else:
-            await stream.send_message(reply)
+        await stream.send_message(reply)
         if self.hangs_up:
             transport = stream._stream._transport
             asyncio.get_running_loop().call_later(0.01, transport.close)
-
-    async def _received(self, stream: Stream[Any, Any]) -> Any:
-        """Return a message, which may be compressed: grpclib itself reads none that is."""
-        head = await stream._stream.recv_data(5)
-        content = await stream._stream.recv_data(int.from_bytes(head[1:], "big"))
-        if head[0]:
-            self.compressed.append(len(content))
-            content = gzip.decompress(content)
-        return stream._recv_type.FromString(content)

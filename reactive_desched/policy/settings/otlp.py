@@ -48,7 +48,9 @@ class OtlpEndpoint(CertificateFiles):
         default="http/protobuf",
         description="http/protobuf, port 4318 of most collectors, or grpc, port 4317.",
     )
-    compression: Literal["none", "gzip"] = Field(default=NO_COMPRESSION, description="Of requests.")
+    compression: Literal["none", "gzip"] = Field(
+        default=NO_COMPRESSION, description="Of requests; gzip for http/protobuf alone."
+    )
     insecure: bool = Field(
         default=False, description="Whether http is allowed to a host that is not this one."
     )
@@ -87,6 +89,10 @@ class OtlpEndpoint(CertificateFiles):
         path = "" if self.protocol == "grpc" else f"/v1/{self.signal}"
         if (error := otlp_url_error(self.url, path, insecure=self.insecure)) is not None:
             raise FieldErrors([error])
+        if self.protocol == "grpc" and self.compression != NO_COMPRESSION:
+            message = "requests over gRPC are not compressed"
+            hint = "remove it, or write protocol: http/protobuf"
+            raise field_error(message, hint, ("compression",), rule=Rule.CONTRADICTING_SETTINGS)
         return self
 
 

@@ -14,7 +14,6 @@ from yarl import URL
 
 from reactive_desched.errors import EventRejected, SinkUnavailable
 from reactive_desched.policy.settings.otlp import GZIP, NO_COMPRESSION, OtlpEndpoint
-from reactive_desched.primitives.proxies import Proxy, ProxyError, environment_proxy
 from reactive_desched.sinks.webhook.client import WebhookAddress, WebhookClient, read_client_tls
 from reactive_desched.sinks.webhook.responses import classify_response
 from reactive_desched.sinks.webhook.signing import read_secret_file
@@ -39,12 +38,10 @@ MAX_GRPC_BYTES: Final = 4 * 1024 * 1024
 """A server of gRPC takes no more at once where it is not set otherwise; it answers such a request
 as one beyond a quota, which passes."""
 
-_UNIMPLEMENTED: Final = "UNIMPLEMENTED"
-_NO_GZIP: Final = "it reads no gzip: set compression: none"
 _GRPC_REMEDIES: Final = {
     "UNAUTHENTICATED": "look at headersFile",
     "PERMISSION_DENIED": "look at headersFile",
-    _UNIMPLEMENTED: "it takes no {signal} at this address: look at url",
+    "UNIMPLEMENTED": "it takes no {signal} at this address: look at url",
 }
 _CONTENT_TYPE: Final = "application/x-protobuf"
 _HTTP_HEADERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -188,18 +185,12 @@ class HttpCollector:
 
 
 class GrpcCollector:
-    """A collector that is sent protobuf over gRPC.
-
-    As in Go, a tunnel is asked of the proxy for https, whether the collector speaks TLS or not.
-    """
+    """A collector that is sent protobuf over gRPC; no proxy is used."""
 
     def __init__(self, endpoint: OtlpEndpoint, environ: Mapping[str, str]) -> None:
         self._endpoint = endpoint
         self._url = URL(endpoint.url)
         self._headers = _headers(endpoint, environ)
-        self._environ = environ
-        self._compresses = endpoint.compression == GZIP
-        self._proxy: Proxy | None = None
         self._call: GrpcCall | None = None
 
     async def send(self, request: bytes) -> PartialSuccess:
@@ -231,22 +222,8 @@ class GrpcCollector:
             if self._url.scheme == "https":
                 tls = await to_thread.run_sync(read_client_tls, address)
             method = f"/opentelemetry.proto.collector.{_METHODS[self._endpoint.signal]}/Export"
-            self._proxy = self._read_proxy()
-            self._call = GrpcCall(
-                self._url,
-                method,
-                tls,
-                self._endpoint.timeout_s,
-                proxy=self._proxy,
-                compresses=self._compresses,
-            )
+            self._call = GrpcCall(self._url, method, tls, self._endpoint.timeout_s)
         return self._call
-
-    def _read_proxy(self) -> Proxy | None:
-        try:
-            return environment_proxy(str(self._url.with_scheme("https")), self._environ)
-        except ProxyError as error:
-            raise SinkUnavailable(f"{self._url.origin()}: {error}") from None
 
     def _error(self, failure: "GrpcFailure", size: int) -> SinkUnavailable | EventRejected:
         """Return what to raise; what a person has to put right waits like an outage."""
@@ -255,16 +232,9 @@ class GrpcCollector:
         if is_too_large or failure.status in _REFUSED_STATUSES:
             return EventRejected(text)
         if not failure.status:
-            return SinkUnavailable(text + self._through(failure) + _port_hint(self._endpoint))
+            return SinkUnavailable(text + _port_hint(self._endpoint))
         remedy = _GRPC_REMEDIES.get(failure.status, "").format(signal=self._endpoint.signal)
-        if failure.status == _UNIMPLEMENTED and self._compresses:
-            remedy = f"{remedy}, or {_NO_GZIP}"
         return SinkUnavailable(f"{text}: {remedy}" if remedy else text)
-
-    def _through(self, failure: "GrpcFailure") -> str:
-        """Name the proxy of a connection that failed behind it."""
-        is_named = self._proxy is None or str(self._proxy) in failure.text
-        return "" if is_named else f", through {self._proxy}"
 
 
 def _headers(
