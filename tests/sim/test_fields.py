@@ -43,7 +43,7 @@ def test_an_absent_flag_is_false() -> None:
 
 
 def test_an_absent_count_is_zero() -> None:
-    empty = {"metadata": {}, "status": {}}
+    empty: dict[str, Any] = {"metadata": {}, "status": {}}
     assert matches("replicationcontrollers", "status.replicas=0", empty)
 
 
