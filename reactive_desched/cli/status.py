@@ -17,7 +17,6 @@ from reactive_desched.cli.pending import (
     headline,
 )
 from reactive_desched.model.modes import mode_text
-from reactive_desched.model.moves import end_with_node
 from reactive_desched.text.ages import age_of, format_age, format_span, time_until
 from reactive_desched.text.causes import shared_causes
 from reactive_desched.text.counts import and_more, format_count
@@ -408,6 +407,8 @@ def _became(each: Answer) -> str:
         return "replacement awaited" if each.get("awaitsReplacement") else "leaves, not replaced"
     text = follow_up.get("summary") or str(follow_up["result"])
     if node := follow_up.get("node"):
+        from reactive_desched.model.moves import end_with_node
+
         text = end_with_node(str(follow_up["result"]), text, str(node))
     if (ready_s := follow_up.get("readySeconds")) is not None:
         text += f", Ready after {ready_s:.1f} s"

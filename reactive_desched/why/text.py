@@ -124,9 +124,9 @@ class _Text:
         if not rejections:
             return
         first = answer if answer["state"] == "waits" else rejections[0]
-        texts = []
-        if answer["paused"]:
-            texts.append("once evictions go on")
+        setting = first.get("setting") or ""
+        is_held = answer["paused"] and not setting.startswith("brakes.")
+        texts = ["once evictions go on"] if is_held else []
         times = [each["until"] for each in answer["plugins"] if each.get("until")]
         is_least = any(each.get("isLeast") for each in answer["plugins"])
         if until := min(times, default=rejections[0].get("until")):
@@ -134,9 +134,8 @@ class _Text:
             texts.append(f"{left_until(until, self._now)} {end}")
         if awaited := first.get("waitsFor"):
             texts.append(f"after {' or '.join(awaited)}")
-        if setting := first.get("setting"):
-            is_later = answer["paused"] and not setting.startswith("brakes.")
-            texts.append(f"setting {setting} {'counts then' if is_later else 'would change it'}")
+        if setting:
+            texts.append(f"setting {setting} {'counts then' if is_held else 'would change it'}")
         if texts:
             yield from self._line("next", f"it is evaluated again {'; '.join(texts)}")
 
