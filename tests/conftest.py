@@ -19,7 +19,6 @@ import pytest
 from hypothesis.internal.conjecture import providers  # HypothesisWorks/hypothesis#4627
 
 from reactive_desched.app.run import loop_options
-from reactive_desched.journal import disk
 
 # No deadlines, nor a check of how fast examples are drawn: a slow machine is not a wrong answer.
 # The default tier is small and the same each time; `make test-deep` draws many more examples, other
@@ -51,9 +50,6 @@ _Phase = Literal["setup", "call", "teardown"]
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Instead of 700: tests build many small clusters, and looking through them took a twentieth."""
 
-A_DISK_STALLS_AFTER_S = 60.0
-"""Instead of one second: a journal of a test refuses no record because the machine is busy."""
-
 SLOW_S = 0.5
 """From here on the start or the end of a test is worth a line among the slowest."""
 VIRTUAL_TIME = "virtual_time: on trio, with a clock that jumps ahead whenever every task sleeps"
@@ -65,7 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", SYNTAX_TREES)
     config.addinivalue_line("markers", WAITS)
     _let_children_be_interrupted()
-    disk.STALLED_AFTER_S = A_DISK_STALLS_AFTER_S
     os.environ["SSL_CERT_FILE"] = os.devnull  # no test trusts what this machine does
     os.environ["LANGUAGE"] = "C"  # else argparse looks for translations of each of its words
     if not IS_DEEP:

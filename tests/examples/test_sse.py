@@ -127,7 +127,6 @@ async def test_a_follower_that_is_killed_misses_nothing_and_repeats_one_event_at
 ) -> None:
     rng, place, printed = random.Random(3), str(tmp_path / "place"), []
     async with controller.running(), anyio.create_task_group() as group:
-
         allowed = 0
 
         async def publish() -> None:

@@ -17,7 +17,6 @@ import anyio.lowlevel
 import msgspec
 
 from reactive_desched.app import start_up
-from reactive_desched.app.consolidation import Consolidation
 from reactive_desched.app.rooms import Rooms
 from reactive_desched.brakes.brakes import Brakes
 from reactive_desched.brakes.health import HealthBrake
@@ -26,6 +25,7 @@ from reactive_desched.brakes.pending import PendingBrake
 from reactive_desched.brakes.storm import StormBrake
 from reactive_desched.brakes.zones import ZoneBrake
 from reactive_desched.controller import controller as controller_module
+from reactive_desched.controller.consolidation import SetTaints
 from reactive_desched.controller.controller import Controller
 from reactive_desched.controller.pauses import SuspendDetector
 from reactive_desched.controller.sync import ResourceEventHandler
@@ -255,7 +255,7 @@ MUTATIONS: Final[Mapping[str, Callable[[], list[Patch]]]] = {
     ],
     "pods of sets that are kept": _kept_pods_of_sets,
     "places of sets": _places_of_sets,
-    "end of emptied nodes": lambda: [Patch(Consolidation, "_follow", _does_nothing)],
+    "end of emptied nodes": lambda: [Patch(SetTaints, "_follow", lambda *_, **__: None)],
     "end of rooms": lambda: [Patch(Rooms, "_end", _does_nothing)],
 }
 """What each name switches off, as patches of the program."""

@@ -4,6 +4,7 @@ Most run in this process; the benchmark starts a process for each.
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from bench.record.kafka import mock_cluster
 from bench.record.run import run_programme
 from bench.record.task import Task
 from reactive_desched.app.recording import journal_config
+from reactive_desched.journal import disk
 from reactive_desched.journal.clocks import utc_now
 from reactive_desched.journal.journal import open_journal
 from reactive_desched.journal.recorder import JournalRecorder
@@ -27,6 +29,14 @@ from reactive_desched.primitives.token_bucket import TokenRate
 RECORDS = 4_000
 SMALL = JournalSettings(max_segment_bytes=2 << 20)
 """Two files: only a closed one is compressed."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_stall() -> Iterator[None]:
+    """A busy machine is no bad disk: the journal waits for it for a minute."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(disk, "STALLED_AFTER_S", 60.0)
+        yield
 
 
 @pytest.fixture(scope="module")
