@@ -67,7 +67,16 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
     [
         pytest.param({}, {"resources": TWO}, 1000, id="the kubelet has not shrunk it yet"),
         pytest.param({}, {"resources": HALF}, 0, id="nor made it larger"),
-        pytest.param({}, {"allocatedResources": {"cpu": "2"}}, 1000, id="allocated"),
+        pytest.param(
+            {}, {"resources": ONE, "allocatedResources": {"cpu": "2"}}, 1000, id="allocated"
+        ),
+        pytest.param({}, {"allocatedResources": {"cpu": "2"}}, 0, id="allocated, not reported"),
+        pytest.param(
+            {},
+            {"allocatedResources": {"cpu": "500m"}, "conditions": INFEASIBLE},
+            0,
+            id="allocated, not reported, and it does not fit its node",
+        ),
         pytest.param(
             {}, {"resources": HALF, "conditions": INFEASIBLE}, -500, id="it does not fit its node"
         ),
@@ -83,18 +92,39 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
             -500,
             id="a whole pod that does not fit its node",
         ),
+        pytest.param(
+            {"resources": {"requests": {"memory": "1"}}},
+            {"podResources": TWO, "resources": ONE},
+            0,
+            id="a whole pod that requests other resources",
+        ),
+        pytest.param(
+            {"initContainers": [{"name": "init", "resources": ONE, "restartPolicy": "Always"}]},
+            {"initResources": TWO},
+            1000,
+            id="a sidecar",
+        ),
+        pytest.param(
+            {"initContainers": [{"name": "init", "resources": ONE}]},
+            {"initResources": TWO},
+            0,
+            id="an init container",
+        ),
     ],
 )
 def test_a_pod_in_a_resize_holds_what_the_kube_scheduler_counts(
     spec: JSON, status: JSON, more: int
 ) -> None:
     container = {"name": "main", **{k: status[k] for k in status if k.endswith("esources")}}
-    container.pop("podResources", None)
+    for others in ("podResources", "initResources"):
+        container.pop(others, None)
+    init = {"name": "init", "resources": status.get("initResources", ONE)}
     pod = {
         "metadata": {"name": "web", "uid": "u1"},
         "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": ONE}], **spec},
         "status": {
             "containerStatuses": [container],
+            "initContainerStatuses": [init] if "initContainers" in spec else [],
             "conditions": status.get("conditions", []),
             "resize": status.get("resize", ""),
             **({"resources": status["podResources"]} if "podResources" in status else {}),
@@ -103,8 +133,7 @@ def test_a_pod_in_a_resize_holds_what_the_kube_scheduler_counts(
 
     record = make_codecs(InternTables()).pods.decode_object(json.dumps(pod).encode())
 
-    assert record.held.get("cpu") == 1000 + more
-    assert record.spec.requests == {"cpu": 1000}
+    assert record.held.get("cpu", 0) - record.spec.requests["cpu"] == more
 
 
 def test_no_name_that_is_kept_of_a_pod_holds_a_command_for_a_terminal() -> None:

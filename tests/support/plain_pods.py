@@ -112,8 +112,11 @@ def _resized(spec: Obj, status: Obj) -> dict[str, int]:
     reported = {
         c["name"]: c
         for c in status.get("containerStatuses", []) + status.get("initContainerStatuses", [])
-        if "resources" in c or "allocatedResources" in c
+        if "resources" in c
     }
+    for container in spec.get("initContainers", []):
+        if container.get("restartPolicy") != "Always":
+            reported.pop(container.get("name", ""), None)
 
     def holding(container: Obj) -> Obj:
         if (container_resources := reported.get(container.get("name", ""))) is None:
@@ -137,8 +140,8 @@ def _resized(spec: Obj, status: Obj) -> dict[str, int]:
             *([] if infeasible else [own]),
         ]
         own = {
-            r: max((str(each[r]) for each in lists if r in each), key=parse_quantity)
-            for r in {r for each in lists for r in each}
+            r: max((str(each[r]) for each in lists if r in each), key=parse_quantity, default="0")
+            for r in own
         }
     allocated_total = _amounts(
         spec

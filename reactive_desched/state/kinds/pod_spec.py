@@ -389,9 +389,10 @@ class SpecReader:
     def resize_delta(self, parts: WirePodSpec, status: WirePodStatus) -> ResourceList:
         """Return what an in-place resize makes the pod hold beyond the requests of its spec.
 
-        As kube-scheduler since 1.35: a container holds the largest of the spec's requests, the
-        resources allocated by the kubelet and the actual resources; an infeasible spec does not
-        count. So does a pod with resources of its own, where its status reports some.
+        As kube-scheduler since 1.35: a container whose status reports actual resources holds the
+        largest of them, the spec's requests and what the kubelet allocated; an infeasible spec does
+        not count. So does a pod with requests of its own, for what these name. An init container
+        that is no sidecar holds what its spec requests.
         """
         has_own = parts.resources is not EMPTY_OBJECT and status.resources is not EMPTY_OBJECT
         if (
@@ -407,8 +408,10 @@ class SpecReader:
             container_status.name: container_status
             for container_status in (*status.container_statuses, *status.init_container_statuses)
             if container_status.resources is not EMPTY_OBJECT
-            or container_status.allocated_resources is not EMPTY_OBJECT
         }
+        for container in parts.init_containers:
+            if not _is_sidecar(container):
+                reported.pop(container.name, None)
         if not reported and not has_own:
             return _NO_AMOUNTS
         infeasible = status.resize == _INFEASIBLE or any(
@@ -437,7 +440,8 @@ class SpecReader:
             return own
         actual = quantity_texts(self._decode_resources(status.resources).requests)
         allocated = quantity_texts(self._decode_quantities(status.allocated_resources))
-        return _max_quantities([actual, allocated] if infeasible else [own, actual, allocated])
+        held = _max_quantities([actual, allocated] if infeasible else [own, actual, allocated])
+        return {resource: held.get(resource, "0") for resource in own}
 
     def _compute_resize_delta(
         self,
