@@ -356,7 +356,7 @@ class JobStepEnded(Item, frozen=True, gc=False):
 
 
 class TaintRefused(Item, frozen=True, gc=False):
-    """The API server refused the taint of a set on a node; `value` is None where it stays instead.
+    """The API server refused to write the taint of a set, or with None to take it off a node.
 
     It decides nothing: the controller tries again later, and a taint that is there is a change of
     its node.

@@ -22,7 +22,7 @@ from tests.support.playground import OWNER, E2ENamespace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 Object = dict[str, Any]  # a Kubernetes object as JSON
-SEEDS = range(4)
+SEEDS = (0, 1, 17, 20)
 PODS = 6
 HOST = "kubernetes.io/hostname"
 RESTART_ALL = "RestartAllContainersOnContainerExits"
