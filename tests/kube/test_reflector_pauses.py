@@ -92,7 +92,7 @@ async def test_several_watches_that_bring_nothing_are_answered_with_a_list(
     api: ScriptedApi, mirror: ReflectorHarness
 ) -> None:
     async def opened(nth: int) -> None:
-        await wait_until(lambda: api.count("watch") == nth and api.open_watches == 1)
+        await wait_until(lambda: mirror.status.watches == nth and api.open_watches == 1)
         await wait_until(lambda: bool(mirror.clock.pending_waits_s))
 
     async with mirror.running():
