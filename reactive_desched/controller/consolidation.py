@@ -180,9 +180,9 @@ class SetTaints:
             follows = controller.view.node_info(name)
             if follows is not None and follows.node is not None:
                 yield TaintWrite(follows.node, PLANNED)
-        for node in nodes_kept_free(controller):
+        for node in _nodes_kept_free(controller):
             yield TaintWrite(node, EMPTY)
-        for node in nodes_to_open(controller):
+        for node in _nodes_to_open(controller):
             yield TaintWrite(node, None, opens=True)
 
     def _is_due(self, write: TaintWrite, now: float) -> bool:
@@ -205,10 +205,10 @@ class SetTaints:
         """Mark a node that is empty, and take the taint off where the set does not go on."""
         node = info.node
         assert node is not None, "the caller has checked it"
-        if not acts(self._controller):
+        if not _acts(self._controller):
             state, why = SetState.GIVEN_UP, "no profile has an acting plugin that empties nodes"
         else:
-            goes_on = is_active(self._controller, info, is_found=is_found)
+            goes_on = _is_active(self._controller, info, is_found=is_found)
             state, why = self._progress.look(info, now, is_active=goes_on)
         value = consolidation_of(node)
         if state is SetState.GOES_ON or (state is SetState.EMPTY and value == EMPTY):
@@ -221,7 +221,7 @@ _BEFORE: Final = (None, PLANNED)
 """The values of the taint on a node before its set begins."""
 
 
-def acts(controller: Controller) -> bool:
+def _acts(controller: Controller) -> bool:
     """Say whether a plugin that may evict empties nodes: else the taint is taken off."""
     return any(each.mode != OBSERVE for each in _closing(controller))
 
@@ -231,7 +231,7 @@ def closes_nodes(controller: Controller) -> bool:
     return any(True for _ in _closing(controller))
 
 
-def is_active(controller: Controller, info: NodeInfo, *, is_found: bool) -> bool:
+def _is_active(controller: Controller, info: NodeInfo, *, is_found: bool) -> bool:
     """Say whether the set of a node goes on, of which a pod is found or not.
 
     It does while a pod leaves or a plugin is to look at it still; one that is planned while another
@@ -256,7 +256,7 @@ def _closing(controller: Controller) -> Iterator[PluginInstance]:
     )
 
 
-def nodes_kept_free(controller: Controller) -> Collection[Node]:
+def _nodes_kept_free(controller: Controller) -> Collection[Node]:
     """Return the empty nodes that are to have the taint though no set begins: acting plugins do.
 
     One that raises an exception keeps none.
@@ -267,7 +267,7 @@ def nodes_kept_free(controller: Controller) -> Collection[Node]:
     return found.values()
 
 
-def nodes_to_open(controller: Controller) -> Collection[Node]:
+def _nodes_to_open(controller: Controller) -> Collection[Node]:
     """Return the empty nodes that have the taint in vain: every acting plugin does without.
 
     While a set is under way there are none: its pods would go there.

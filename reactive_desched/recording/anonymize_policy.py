@@ -7,7 +7,7 @@ paths of files, are left out.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -233,21 +233,19 @@ def _known_fields() -> frozenset[str]:
 @cache
 def _known_words() -> frozenset[str]:
     """Name the words that fields of the formats take."""
-    return frozenset(
-        word
-        for schema in _schemas()
-        for word in (*schema.get("enum", ()), schema.get("const"))
-        if isinstance(word, str)
-    )
+    return _words_of(_schemas())
 
 
 @cache
 def _scheduler_words() -> frozenset[str]:
     """Name the words that arguments of the kube-scheduler's plugins take."""
-    schemas = [model.model_json_schema() for model in ARGUMENTS.values()]
+    return _words_of(_below([model.model_json_schema() for model in ARGUMENTS.values()]))
+
+
+def _words_of(schemas: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(
         word
-        for schema in _below(schemas)
+        for schema in schemas
         for word in (*schema.get("enum", ()), schema.get("const"))
         if isinstance(word, str)
     )

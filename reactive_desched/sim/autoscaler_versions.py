@@ -1,7 +1,7 @@
 """Shows a HorizontalPodAutoscaler as autoscaling/v1 does: what that lacks is in annotations."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,9 +27,8 @@ _VALUES: Mapping[str, str] = MappingProxyType(
 def to_first_version(autoscaler: Obj) -> Obj:
     """Return a stored HorizontalPodAutoscaler as autoscaling/v1 shows it."""
     spec, status, meta = autoscaler["spec"], autoscaler.get("status") or {}, autoscaler["metadata"]
-    others = [each for each in spec.get("metrics") or () if _cpu_share(each) is None]
-    shares = [share for each in spec.get("metrics") or () if (share := _cpu_share(each))]
-    current = status.get("currentMetrics") or ()
+    wanted, current = spec.get("metrics") or (), status.get("currentMetrics") or ()
+    others = [each for each in wanted if _cpu_share(each, "target") is None]
     noted = {
         _METRICS: [_metric(each, "target") for each in others],
         _CURRENT: [_metric(each, "current") for each in current],
@@ -38,7 +37,6 @@ def to_first_version(autoscaler: Obj) -> Obj:
     }
     texts = {key: json.dumps(each, separators=(",", ":")) for key, each in noted.items() if each}
     annotations = {**(meta.get("annotations") or {}), **texts}
-    cpu = next((found for each in current if (found := _current_cpu(each)) is not None), None)
     return {
         "apiVersion": "autoscaling/v1",
         "kind": "HorizontalPodAutoscaler",
@@ -46,7 +44,7 @@ def to_first_version(autoscaler: Obj) -> Obj:
         "spec": merged(
             {"scaleTargetRef": spec.get("scaleTargetRef"), "maxReplicas": spec.get("maxReplicas")},
             minReplicas=spec.get("minReplicas"),
-            targetCPUUtilizationPercentage=shares[0] if shares else None,
+            targetCPUUtilizationPercentage=_first_cpu_share(wanted, "target"),
         ),
         "status": merged(
             {
@@ -55,7 +53,7 @@ def to_first_version(autoscaler: Obj) -> Obj:
             },
             observedGeneration=status.get("observedGeneration"),
             lastScaleTime=status.get("lastScaleTime"),
-            currentCPUUtilizationPercentage=cpu,
+            currentCPUUtilizationPercentage=_first_cpu_share(current, "current"),
         ),
     }
 
@@ -99,17 +97,19 @@ def _read(text: str) -> Any:
         return None
 
 
-def _cpu_share(metric: Obj) -> int | None:
-    """Return the percentage of the requests of cpu that is wanted; None where it is no such one."""
+def _first_cpu_share(metrics: Iterable[Obj], field: str) -> int | None:
+    shares = (_cpu_share(each, field) for each in metrics)
+    return next((share for share in shares if share is not None), None)
+
+
+def _cpu_share(metric: Obj, field: str) -> int | None:
+    """Return the percentage of the requests of cpu; None where a metric is of something else.
+
+    `field` is target or current.
+    """
     resource = metric.get("resource") or {}
-    share: int | None = (resource.get("target") or {}).get("averageUtilization")
+    share: int | None = (resource.get(field) or {}).get("averageUtilization")
     return share if metric.get("type") == "Resource" and resource.get("name") == "cpu" else None
-
-
-def _current_cpu(metric: Obj) -> int | None:
-    resource = metric.get("resource") or {}
-    share: int | None = (resource.get("current") or {}).get("averageUtilization")
-    return share if resource.get("name") == "cpu" else None
 
 
 def _metric(metric: Obj, field: str) -> Obj:
