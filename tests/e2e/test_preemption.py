@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from reactive_desched.sim.scheduling.scheduler import Scheduler
 from reactive_desched.sim.store import Event, Store
 from tests.support import manifests
 from tests.support.control_plane import ControlPlane, wait_until
+from tests.support.golden import verbatim
 from tests.support.kubectl import Kubectl
 from tests.support.playground import OWNER, E2ENamespace
 
@@ -28,7 +30,10 @@ PRIORITIES = (10, 100)
 BORN = "2026-01-01T00:00:00Z"
 STAYS = {"pod-delete.stage.kwok.x-k8s.io/delay": "10m"}
 """A pod that is being deleted is still there when the test looks."""
-TRIED_AGAIN = " preemption: not eligible due to a terminating pod on the nominated node."
+TRIED_AGAIN = (
+    " no new claims to deallocate, "
+    "preemption: not eligible due to a terminating pod on the nominated node."
+)
 
 
 class Scene:
@@ -68,18 +73,25 @@ class Scene:
                 pod["spec"]["nodeName"] = node
                 yield pod
 
-    def refused(self) -> Object:
-        """Return the urgent pod once the real scheduler has tried it."""
+    def refused(self, pod: Object) -> Object:
+        """Create a pod, and return it once the real scheduler has tried it."""
+        self.ours.kubectl.apply(pod)
         found = list[Object]()
 
         def is_refused() -> bool:
             found[:] = self.ours.kubectl.get(
-                "pod", "-n", self.ours.namespace, self.urgent["metadata"]["name"]
+                "pod", "-n", self.ours.namespace, pod["metadata"]["name"]
             )
             return find_condition(found[0], "PodScheduled") is not None
 
         wait_until(is_refused, within_s=30, what="the scheduler tries the pod")
         return found[0]
+
+    def humble(self) -> Object:
+        """Return a pod that no other of the scene gives way to."""
+        pod = self._pod(f"s{self.number}-humble", 4, PRIORITIES[0])
+        pod["metadata"]["labels"]["app"] = "humble"
+        return pod
 
     def await_leaving(self, names: set[str]) -> None:
         """Wait until exactly these pods of the scene are being deleted, as preempted."""
@@ -223,8 +235,7 @@ def test_the_pods_that_the_real_scheduler_preempts_are_those_that_the_simulated_
     preempted = 0
     for scene in scenes:
         scheduler = simulated(kubectl, scene, parse_time(BORN) + 86_400)
-        kubectl.apply(scene.urgent)
-        pod = scene.refused()
+        pod = scene.refused(scene.urgent)
         cheapest, why = scheduler.preview_preemption(pod)
         condition = find_condition(pod, "PodScheduled") or {}
         assert condition["message"].removesuffix(TRIED_AGAIN) == why
@@ -235,3 +246,9 @@ def test_the_pods_that_the_real_scheduler_preempts_are_those_that_the_simulated_
             preempted += 1
             scene.await_leaving(expected[nominated])
     assert preempted >= SCENES / 2
+
+    humble = scenes[0].refused(scenes[0].humble())
+    cheapest, why = simulated(kubectl, scenes[0], time.time()).preview_preemption(humble)
+    assert (find_condition(humble, "PodScheduled") or {})["message"] == why
+    assert not cheapest
+    assert verbatim("4 No preemption victims found for incoming pod") in why

@@ -78,6 +78,8 @@ FILTERS: Final[Sequence[Filter]] = (
 )
 _ALWAYS_ALL: Final = 100
 _BATCH: Final = 50
+_PREEMPTION_FAILED: Final = "no new claims to deallocate, preemption: "
+"""Stands before the reason, as DynamicResources of kube-scheduler 1.36 is asked first."""
 _RESERVED: Final = "reservations/"
 """Stands in the backlog's keys where pods have their namespace."""
 
@@ -340,10 +342,10 @@ class Scheduler:
         if not self.picture.rooms():
             return [], why, ""
         if not_now := self._preemption.why_not(pod, reasons):
-            return [], f"{why} preemption: {not_now}", nominated_node(pod)
+            return [], f"{why} {_PREEMPTION_FAILED}{not_now}", nominated_node(pod)
         found, failures = self._preemption.find(candidate, reasons)
         if not found:
-            return [], f"{why} preemption: {self._summary(failures)}", ""
+            return [], f"{why} {_PREEMPTION_FAILED}{self._summary(failures)}", ""
         return self._preemption.cheapest(found, now), why, ""
 
     def _feasible(

@@ -79,7 +79,12 @@ def test_a_pod_that_may_not_preempt_says_why(priority: str, why: str) -> None:
 
     world.pod("p", cpu="3", priorityClassName=priority)
 
-    expected = verbatim("0/1 nodes are available: 1 Insufficient cpu. preemption: ") + why
+    expected = (
+        verbatim(
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        )
+        + why
+    )
     assert message_of(world, "p") == expected
     assert world.phases()["on-n1"] == "Ready"
 

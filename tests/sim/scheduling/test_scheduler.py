@@ -56,7 +56,8 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
     world.pod("p", cpu="2")
 
     why = verbatim(
-        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: "
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. "
+        "no new claims to deallocate, preemption: "
         "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     )
     condition = find_condition(world.get("pods", "p"), "PodScheduled")
@@ -164,6 +165,7 @@ def test_a_pod_that_names_a_node_that_is_gone_says_so_as_if_all_were_searched() 
     assert world.events("FailedScheduling") == [
         verbatim(
             "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. "
-            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+            "no new claims to deallocate, preemption: "
+            "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
         )
     ]
