@@ -4,7 +4,7 @@ import argparse
 from datetime import UTC, datetime
 
 from reactive_desched.cli import flag_values, recording_files
-from reactive_desched.cli.commands import Commands
+from reactive_desched.cli.commands import Commands, print_warning
 from reactive_desched.errors import ConfigError
 
 _DESCRIPTION = """\
@@ -42,6 +42,7 @@ def add(commands: Commands) -> None:
 
 def _export(arguments: argparse.Namespace) -> int:
     from reactive_desched.primitives.timestamps import parse_flag_moment
+    from reactive_desched.recording.coverage import summarize_recording
     from reactive_desched.recording.items import Items
     from reactive_desched.recording.reader import items_between
 
@@ -62,4 +63,6 @@ def _export(arguments: argparse.Namespace) -> int:
         recording_files.write(items, arguments.out)
     finally:
         damages.warn()
+    if shortfall := summarize_recording(path).shortfall(since_s, until_s):
+        print_warning(shortfall)
     return 0

@@ -15,12 +15,17 @@ from reactive_desched.policy_diff.decisions import PolicyDecisions
 from reactive_desched.policy_diff.document import write_diff
 from reactive_desched.policy_diff.report import PolicyDiff, RecordedTime
 from reactive_desched.policy_diff.trying import RecordedPeriod, read_period, try_policies
+from reactive_desched.text.ages import format_duration
+from reactive_desched.text.counts import and_more
 from reactive_desched.text.layout import layout_for
 from reactive_desched.text.times import format_moment, format_second
 
 __all__ = ["DiffOptions", "Side", "diff_policies", "run", "write_decisions", "write_report"]
 
 _ROUNDING_S: Final = 0.001
+
+_MAX_GAPS: Final = 5
+"""So many gaps have a warning each, of the others there is one in all."""
 
 _LONGEST_COMMENT: Final = 65_536
 """So many characters GitHub takes in a comment."""
@@ -138,6 +143,8 @@ def diff_policies(options: DiffOptions) -> PolicyDiff:
         dry_run_evictions=facts.dry_run_answers,
         named=recorded_evictions_named(old, facts) if _old_is_in_force(options, period) else None,
         policy_changes=max(0, len(facts.configurations) - 1),
+        asked_since=None if period.since_s is None else format_second(period.since_s),
+        asked_until=None if period.until_s is None else format_second(period.until_s),
         gaps=tuple((format_second(begins), format_second(ends)) for begins, ends in facts.gaps),
         damages=tuple(map(str, period.damages)),
     )
@@ -178,11 +185,17 @@ def _old_is_in_force(options: DiffOptions, period: RecordedPeriod) -> bool:
 
 
 def _warnings(period: RecordedPeriod) -> Iterator[str]:
-    for begins, ends in period.facts.gaps:
+    if shortfall := period.summary.shortfall(period.since_s, period.until_s):
+        yield f"{shortfall}: what is counted is of that time alone"
+    gaps = period.facts.gaps
+    for begins, ends in gaps[:_MAX_GAPS]:
         yield (
             f"nothing is recorded from {format_second(begins)} to {format_second(ends)}: both"
             " policies begin anew after it, with the cluster as it was then"
         )
+    if more := gaps[_MAX_GAPS:]:
+        length = format_duration(sum(ends - begins for begins, ends in more))
+        yield f"{and_more(len(more), 'gaps')}, {length} in all; -o json has all of them"
     if period.damages:
         yield (
             f"the recording is damaged in {len(period.damages)} places, first in"

@@ -185,6 +185,7 @@ class FactsReader:
         self._ends: defaultdict[str, list[float]] = defaultdict(list)
         self._starts: defaultdict[str, list[float]] = defaultdict(list)
         self._interrupted_s: float | None = None
+        self._seen_s: float | None = None
         self._set_taint_of: dict[str, str | None] = {}
 
     def read(self, items: Iterable[Item]) -> RecordedFacts:
@@ -216,12 +217,15 @@ class FactsReader:
             case RecordingInterrupted():
                 self._interrupted_s = at_s
             case PictureBegun(is_continued=False):
+                if self._interrupted_s is None:  # a process that was killed says nothing
+                    self._interrupted_s = self._seen_s
                 self._forget()
             case PictureEnded() if self._interrupted_s is not None:
                 facts.gaps.append((self._interrupted_s, at_s))
                 self._interrupted_s = None
             case _:
                 pass
+        self._seen_s = at_s
 
     def _take_of_process(self, item: TaintRefused | ProcessBegan) -> None:
         if isinstance(item, TaintRefused):

@@ -101,6 +101,8 @@ class MovedPod(ReportPart, frozen=True, gc=False):
 class RecordedTime(ReportPart, frozen=True, gc=False):
     """The recorded time: from when to when, without which times, and the evictions of then.
 
+    `asked_since` and `asked_until` are null where all was asked for, and may be far from `since`
+    and `until`, between which something is recorded.
     `evictions` counts those of the recorded controller, `named` those of them that the old policy
     names, where it is the policy that was in force; else it is null. `policy_changes` is how often
     the policy or the settings changed.
@@ -116,6 +118,8 @@ class RecordedTime(ReportPart, frozen=True, gc=False):
     dry_run_evictions: int
     named: int | None
     policy_changes: int
+    asked_since: str | None = None
+    asked_until: str | None = None
     gaps: tuple[tuple[str, str], ...] = ()
     damages: tuple[str, ...] = ()
 

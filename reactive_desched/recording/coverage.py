@@ -1,8 +1,9 @@
 """The times that a recording covers, and its gaps, by its frames alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,6 +19,11 @@ from reactive_desched.recording.segments import (
     recording_paths,
     unreadable,
 )
+from reactive_desched.text.ages import format_duration
+from reactive_desched.text.times import format_second
+
+_SHORT_S: Final = 60.0
+"""A recording that lacks less of the time that was asked for is not said to be short."""
 
 
 class RecordingSummary(Struct, frozen=True, kw_only=True):
@@ -32,6 +38,33 @@ class RecordingSummary(Struct, frozen=True, kw_only=True):
     interruptions: tuple[tuple[float, float], ...]
     """Between which times nothing is recorded."""
     damages: tuple[Damage, ...]
+
+    def gaps_between(self, since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
+        """Yield between which times of a period, within the recording, nothing is recorded."""
+        for gap_begins_s, gap_ends_s in self.interruptions:
+            begins_s, ends_s = max(gap_begins_s, since_s), min(gap_ends_s, until_s)
+            if begins_s < ends_s:
+                yield begins_s, ends_s
+
+    def shortfall(self, since_s: float | None, until_s: float | None) -> str:
+        """Say how much of a period is recorded that was asked for; empty where all of it is.
+
+        None is the beginning or the end of the recording.
+        """
+        first_s, last_s = self.first_s, self.last_s
+        asked_since_s = first_s if since_s is None else since_s
+        asked_until_s = last_s if until_s is None else until_s
+        since_s, until_s = max(first_s, asked_since_s), min(last_s, asked_until_s)
+        missing_s = sum(
+            ends_s - begins_s for begins_s, ends_s in self.gaps_between(since_s, until_s)
+        )
+        recorded_s, asked_s = until_s - since_s - missing_s, asked_until_s - asked_since_s
+        if recorded_s <= 0 or asked_s - recorded_s < _SHORT_S:
+            return ""
+        return (
+            f"{format_duration(recorded_s)} of the {format_duration(asked_s)} asked for are"
+            f" recorded, between {format_second(since_s)} and {format_second(until_s)}"
+        )
 
 
 def summarize_recording(path: Path) -> RecordingSummary:

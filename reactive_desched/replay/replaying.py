@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from reactive_desched.plan.recorded_moment import (
     read_configuration,
 )
 from reactive_desched.policy.registry import Registry
+from reactive_desched.recording.coverage import summarize_recording
 from reactive_desched.recording.items import (
     STEP_S,
     ConfigurationInForce,
@@ -86,13 +87,16 @@ class ReplayReport(Struct, frozen=True):
     """The result of a replay: each time without a gap, what was not compared or is damaged.
 
     `unrecorded` counts the journal's last decisions, behind all that was compared: the recording
-    does not have their turn, or not yet.
+    does not have their turn, or not yet. `shortfall` says how much of the time that was asked for
+    is recorded, empty where all of it is; between the times of `gaps` nothing is.
     """
 
     lives: tuple[ReplayedLife, ...]
     unrecorded: int = 0
     not_compared: tuple[str, ...] = ()
     damages: tuple[Damage, ...] = ()
+    shortfall: str = ""
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def plugin_faults(self) -> tuple[str, ...]:
@@ -139,9 +143,19 @@ def replay_recording(options: ReplayOptions, registry: Registry) -> ReplayReport
         if clocks.are_one and replayed and replayed[-1].ended_s >= options.until_s:
             break
     damages += _lost_end(options.journal, read_up_to)
+    summary = summarize_recording(options.recording)
     return ReplayReport(
-        tuple(replayed), unrecorded, tuple(dict.fromkeys(not_compared)), tuple(damages)
+        tuple(replayed),
+        unrecorded,
+        tuple(dict.fromkeys(not_compared)),
+        tuple(damages),
+        summary.shortfall(options.since_s or None, _finite(options.until_s)),
+        tuple(summary.gaps_between(options.since_s, options.until_s)),
     )
+
+
+def _finite(until_s: float) -> float | None:
+    return until_s if isfinite(until_s) else None
 
 
 def _lost_end(journal: Path, read_up_to: int) -> Iterator[Damage]:

@@ -1,17 +1,21 @@
 """Writes what a replay found: for people line by line, and as JSON."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from reactive_desched._version import __version__
 from reactive_desched.replay.comparison import Difference
 from reactive_desched.replay.recorded_decisions import MadeDecision
 from reactive_desched.replay.replaying import ReplayReport
+from reactive_desched.text.ages import format_duration
 from reactive_desched.text.counts import and_more, format_count
 from reactive_desched.text.times import format_moment, format_second
 
 MAX_DIFFERENCES: Final = 20
 """So many differences are shown with both stories; -o json has all of them."""
+
+MAX_GAPS: Final = 5
+"""So many gaps are shown with their times; -o json has all of them."""
 
 
 def report_lines(report: ReplayReport) -> Iterator[str]:
@@ -32,6 +36,9 @@ def report_lines(report: ReplayReport) -> Iterator[str]:
         )
         if left_out := life.comparison.not_recorded:
             yield f"            not recorded above journal.verdicts: {left_out}"
+    if report.shortfall:
+        yield f"recorded    {report.shortfall}"
+    yield from _gap_lines(report.gaps)
     if report.unrecorded:
         last = format_count(report.unrecorded, "decision")
         yield (
@@ -43,6 +50,14 @@ def report_lines(report: ReplayReport) -> Iterator[str]:
         yield f"not compared: {text}"
     for damage in report.damages:
         yield f"damaged: {damage}"
+
+
+def _gap_lines(gaps: Sequence[tuple[float, float]]) -> Iterator[str]:
+    for begins_s, ends_s in gaps[:MAX_GAPS]:
+        length = format_duration(ends_s - begins_s)
+        yield f"a gap       {format_second(begins_s)} to {format_second(ends_s)}, {length}"
+    if more := gaps[MAX_GAPS:]:
+        yield f"            {and_more(len(more), 'gaps')}: see -o json"
 
 
 def _answer(report: ReplayReport) -> str:
@@ -95,6 +110,11 @@ def as_builtins(report: ReplayReport) -> dict[str, Any]:
                 "notRecorded": life.comparison.not_recorded,
             }
             for life in report.lives
+        ],
+        "shortfall": report.shortfall,
+        "gaps": [
+            {"from": format_moment(begins_s), "to": format_moment(ends_s)}
+            for begins_s, ends_s in report.gaps
         ],
         "unrecorded": report.unrecorded,
         "notCompared": list(report.not_compared),

@@ -133,6 +133,23 @@ def test_an_export_has_the_same_cluster_at_every_moment_of_its_period(
         assert without_time(after) == without_time(before)
 
 
+def test_an_export_says_how_much_of_its_period_is_recorded(
+    journal: Path, run: Run, tmp_path: Path
+) -> None:
+    found = summarize_recording(journal / "recording")
+    asked = {"short": found.first_s - 86_400.0, "whole": found.first_s + 1.0}
+    said = {
+        name: run(
+            "export", "--journal", str(journal), "--since", moment(since_s), str(tmp_path / name)
+        )
+        for name, since_s in asked.items()
+    }
+
+    assert [status for status, _, _ in said.values()] == [0, 0]
+    assert " of the 1 d " in said["short"][2]
+    assert "asked for" not in said["whole"][2]
+
+
 def without_time(state: RecordedState) -> object:
     found = state.configuration
     return None if found is None else (found.policy, found.settings, found.flags)

@@ -13,7 +13,7 @@ import pytest
 from reactive_desched.api.event import DECISION_DEFER, DECISION_EVICT
 from reactive_desched.plugins.node_taints import NodeTaintsPlugin
 from reactive_desched.recording.coverage import summarize_recording
-from reactive_desched.recording.frames import read_frames
+from reactive_desched.recording.frames import read_frames, segment_paths
 from reactive_desched.recording.items import RecordingInterrupted, Worked
 from reactive_desched.recording.reader import read_items
 from reactive_desched.recording.recording_file import write_file
@@ -21,7 +21,8 @@ from reactive_desched.recording.segments import ignore_damage, recording_paths
 from reactive_desched.replay import replaying
 from reactive_desched.replay.lives import Life
 from reactive_desched.replay.replaying import ReplayReport
-from reactive_desched.text.times import format_second
+from reactive_desched.text.ages import format_duration
+from reactive_desched.text.times import format_moment, format_second
 from tests.cli.conftest import Run
 from tests.safety.story import UNBROKEN, play_story
 
@@ -170,6 +171,34 @@ def test_a_time_is_compared_alone(journal: Path, run: Run) -> None:
     assert first["equal"] + last["equal"] == whole["equal"]
     assert first["compared"][0]["to"] == middle
     assert last["compared"][0]["from"] == middle
+
+
+def test_a_replay_says_how_much_of_what_was_asked_for_is_recorded(journal: Path, run: Run) -> None:
+    found = summarize_recording(journal / "recording")
+    since = format_second(found.first_s - 7 * 86_400)
+    words = ("--journal", str(journal), "--since")
+
+    _, short, _ = run(*words, since)
+    _, whole, _ = run(*words, format_second(found.first_s + 1))
+
+    length = format_duration(found.last_s - found.first_s)
+    assert f"recorded    {length} of the 7 d " in short
+    assert "recorded    " not in whole
+
+
+def test_a_replay_names_the_times_in_which_nothing_is_recorded(journal: Path, run: Run) -> None:
+    segment_paths(journal / "recording")[1].unlink()
+    [(ends_s, begins_s)] = summarize_recording(journal / "recording").interruptions
+
+    _, out, _ = run("--journal", str(journal))
+    _, report, _ = run("--journal", str(journal), "-o", "json")
+    _, before, _ = run("--journal", str(journal), "--until", format_second(ends_s))
+
+    assert f"a gap       {format_second(ends_s)} to {format_second(begins_s)}, " in out
+    assert json.loads(report)["gaps"] == [
+        {"from": format_moment(ends_s), "to": format_moment(begins_s)}
+    ]
+    assert "a gap" not in before
 
 
 @pytest.mark.parametrize("flag", ["--since", "--until"])

@@ -10,6 +10,11 @@ from msgspec.structs import replace
 from reactive_desched.cli import main
 from reactive_desched.policy_diff.command import DiffOptions, Side, diff_policies, write_report
 from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.items import Instant, Item, RecordingInterrupted
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.recording_file import write_file
+from reactive_desched.recording.segments import recording_paths
+from reactive_desched.text.ages import format_duration
 from tests.policy_diff.fidelity import draw, live_story
 from tests.safety.story import read_policy
 from tests.support.golden import Golden
@@ -116,6 +121,46 @@ def test_markdown_has_fewer_rows_where_names_and_messages_are_long(
     assert len(said) < 65_536
     assert "<script>" not in said
     assert "more; --limit 0 shows all" in said
+
+
+def test_a_recording_that_is_shorter_than_what_was_asked_for_has_a_warning(
+    lived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = lived / "b.yaml", "--recording", lived / "journal", "-o", "json", "--since"
+
+    week, minutes = (json.loads(diff(capsys, *given, age)) for age in ("7d", "10m"))
+
+    length = format_duration(week["recorded"]["seconds"])
+    assert f"{length} of the 7 d asked for" in "\n".join(week["warnings"])
+    assert week["recorded"]["askedSince"] < week["recorded"]["since"]
+    assert "asked for" not in "\n".join(minutes["warnings"])
+
+
+def test_each_of_the_first_gaps_has_a_warning_also_where_a_process_was_killed(
+    lived: Path, tmp_path: Path
+) -> None:
+    """One that was killed writes no end: the next one's picture continues nothing."""
+    read = read_items(recording_paths(recording_of(lived)), print)
+    items = [item for item in read if not isinstance(item, RecordingInterrupted)]
+    span_s = items[-1].at.wall_s - items[0].at.wall_s + 120.0
+    file = tmp_path / "killed.rdrec"
+    write_file((later(item, span_s * life) for life in range(8) for item in items), file)
+
+    options = DiffOptions(old=Side(), new=Side(str(lived / "b.yaml")), recording=file)
+    found = diff_policies(options)
+
+    *said, more = found.warnings[-6:]
+    assert len(found.recorded.gaps) == 7
+    assert [
+        f"{gap[0]} to {gap[1]}" in each
+        for gap, each in zip(found.recorded.gaps, said, strict=False)
+    ] == [True] * 5
+    assert "and 2 more gaps, 4 min" in more
+
+
+def later(item: Item, seconds: float) -> Item:
+    at = Instant(item.at.wall_s + seconds, item.at.monotonic_s + seconds)
+    return replace(item, at=at)
 
 
 def recording_of(lived: Path) -> Path:
