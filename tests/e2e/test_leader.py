@@ -18,6 +18,10 @@ import pytest
 
 from reactive_desched.api.event import EVICTION_REQUESTED, LEADER_CHANGED
 from reactive_desched.journal.events import read_events
+from reactive_desched.recording.frames import RECORDING_FOLDER
+from reactive_desched.recording.items import PictureBegun, TermChanged
+from reactive_desched.recording.reader import read_items
+from reactive_desched.recording.segments import ignore_damage, recording_paths
 from tests.e2e.conftest import NAMESPACE, ROOT, SETTINGS
 from tests.support.audit_crosscheck import AuditCrosscheck
 from tests.support.control_plane import ControlPlane, wait_until
@@ -235,19 +239,47 @@ def test_a_leader_that_fails_is_followed_by_one_and_no_pod_is_asked_for_twice(
     assert referee.always_forbidden(control_plane.ready_since) == set()
 
 
-def test_a_leader_that_is_asked_to_end_is_followed_at_once(
+@pytest.mark.parametrize("shared", [True, False], ids=["one journal", "two journals"])
+def test_a_leader_that_is_asked_to_end_is_followed_at_once_and_the_next_one_is_restarted(
     replicas: Replicas,
     control_plane: ControlPlane,
     playground: E2ENamespace,
     referee: AuditCrosscheck,
+    *,
+    shared: bool,
 ) -> None:
+    """The recording of `b` has a change of leader and a restart; it must replay equal as a whole.
+
+    With one journal it also has the time of `a`.
+    """
+    replicas.shared = shared
     lead_and_follow(replicas, control_plane)
     begin_evictions(playground, referee)
-    first = holder(control_plane)
+    first, follower = holder(control_plane), replicas.processes["b"]
     assert replicas.processes["a"].stop() == 0
     took_s = await_take_over(replicas, first, time.time())
+    evicted = len(referee.evicted())
+    wait_until(lambda: len(referee.evicted()) >= evicted + 3, within_s=60, what="b evicts")
+    follower.kill()
+    follower.start()
+    wait_until(lambda: follower.metric("leader") == 1, within_s=60, what="b leads again")
+    assert len(referee.evicted()) < PODS, "it was restarted in the midst of them"
     playground.await_healthy("web", PODS, off="n1", within_s=120)
-    assert replicas.processes["b"].stop() == 0
+    assert follower.stop() == 0
 
-    check_the_books(replicas, referee, took_s)
+    check_the_books(replicas, referee, took_s, killed=True)
     assert took_s < LEASE_S
+    led = terms_recorded(replicas.journal("b"))
+    assert [each[-1:] for each in led] == [[True]] * (3 if shared else 2)
+    assert shared or led[0] == [False, True]
+
+
+def terms_recorded(journal: Path) -> list[list[bool]]:
+    """Return of each process that recorded beside a journal whether it led, as that changed."""
+    processes: list[list[bool]] = []
+    for item in read_items(recording_paths(journal / RECORDING_FOLDER), ignore_damage):
+        if isinstance(item, PictureBegun) and not item.is_continued:
+            processes.append([])
+        elif isinstance(item, TermChanged) and processes[-1][-1:] != [item.leads]:
+            processes[-1].append(item.leads)
+    return processes
