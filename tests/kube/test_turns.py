@@ -11,6 +11,7 @@ from aiohttp import StreamReader
 from aiohttp.base_protocol import BaseProtocol
 from anyio.lowlevel import checkpoint
 
+from reactive_desched.controller.worker import TIME_SLICE_S
 from reactive_desched.errors import Malformed
 from reactive_desched.kube.client.responses import ApiResponse
 from reactive_desched.kube.client.session import Session, WatchStream, read_body
@@ -79,18 +80,19 @@ async def read(lines: list[bytes], clock: ManualClock, cost_s: float) -> Loop:
     return loop
 
 
-async def test_a_burst_of_dear_events_yields_after_five(clock: ManualClock) -> None:
-    assert (await read([LINE] * 500, clock, cost_s=0.001)).most_in_a_turn == 5
+async def test_a_burst_of_dear_events_yields_after_each(clock: ManualClock) -> None:
+    assert (await read([LINE] * 500, clock, cost_s=0.002)).most_in_a_turn == 1
+
+
+async def test_events_with_which_a_slice_of_due_work_is_done_share_no_turn(
+    clock: ManualClock,
+) -> None:
+    assert (await read([LINE] * 100, clock, cost_s=TIME_SLICE_S)).most_in_a_turn <= 2
 
 
 async def test_a_burst_of_cheap_events_yields_about_once_a_millisecond(clock: ManualClock) -> None:
     loop = await read([LINE] * 500, clock, cost_s=0.00001)
     assert 100 <= loop.most_in_a_turn <= 120
-
-
-async def test_large_events_are_looked_at_sooner(clock: ManualClock) -> None:
-    large = LINE.replace(b'"name"', b'"x":"' + b"x" * 100_000 + b'","name"')
-    assert (await read([large] * 50, clock, cost_s=0.001)).most_in_a_turn == 3
 
 
 async def test_several_turns_can_be_given_away_at_once(clock: ManualClock) -> None:
