@@ -276,6 +276,10 @@ CONTRADICTIONS: dict[str, Values] = {
         "replicas": 2,
         "settings": {"leaderElection": {"leaderElect": False}},
     },
+    "jobs that no settings describe": {"settings": {"evictions": {"evictor": "migration"}}},
+    "jobs of a profile that no settings describe": {
+        "settings": {"evictions": {"perProfile": {"default": "migration"}}},
+    },
     "a pause that nothing reads": {"paused": True, "settings": {"brakes": {"pauseFile": "/p"}}},
     "a pause without a pause file": {"paused": "me", "settings": {"brakes": None}},
     "a paused cron job that reads none": {

@@ -156,6 +156,68 @@ def test_room_is_made_and_jobs_leave_by_the_rights_of_the_chart(
     assert {("create", "pods/eviction"), ("patch", "pods/status")} <= {*pod.asked()}
 
 
+JOBS: dict[str, tuple[Values, set[tuple[str, str]]]] = {
+    "by eviction, with a place kept": (
+        {"defaultJobMode": "ReservationFirst", "placeholder": {}},
+        {("create", "pods"), ("create", "pods/eviction")},
+    ),
+    "by deletion": ({"evictionPolicy": "Delete"}, {("delete", "pods")}),
+}
+
+
+@pytest.mark.parametrize(("migration", "done"), JOBS.values(), ids=JOBS)
+def test_jobs_move_pods_by_the_rights_of_the_chart(
+    release: Release, jobs: E2ENamespace, migration: Values, done: set[tuple[str, str]]
+) -> None:
+    jobs.add_nodes("n1")
+    jobs.deploy("web", 2)
+    jobs.add_nodes("n2")
+    jobs.taint("n1", "gone=soon:NoSchedule")
+    settings = {
+        **AT_ONCE,
+        "guards": {"disabled": ["StandingTime"]},
+        "evictions": {"evictor": "migration"},
+        "migration": migration,
+    }
+
+    with release({"policy": policy_of(jobs), "settings": settings}) as pod:
+        pod.await_ready()
+        wait_until(
+            lambda: done <= {*pod.asked()},
+            within_s=60,
+            what=f"the controller asks to {done}",
+            describe=lambda: pod.log[-3000:],
+        )
+        jobs.await_healthy("web", 2, off="n1")
+
+    assert refused(pod) == set(), pod.log
+    written = {("create", "podmigrationjobs"), ("patch", "podmigrationjobs/status")}
+    assert written | done <= {*pod.asked()}
+
+
+def test_nodes_are_emptied_and_pods_ranked_by_the_rights_of_the_chart(
+    release: Release, playground: E2ENamespace
+) -> None:
+    playground.balance = {
+        "ConsolidateNodes": {},
+        "ScaleDownBinPack": {"evictableNamespaces": {"include": [playground.namespace]}},
+    }
+    playground.add_nodes("n1", "n2", "n3")
+    playground.deploy("web", 6)
+
+    with release({"policy": policy_of(playground), "settings": AT_ONCE}) as pod:
+        pod.await_ready()
+        done = {("patch", "pods"), ("patch", "nodes"), ("create", "pods/eviction")}
+        wait_until(
+            lambda: done <= {*pod.asked()},
+            within_s=90,
+            what=f"the controller asks to {done}",
+            describe=lambda: pod.log[-3000:],
+        )
+
+    assert refused(pod) == set(), pod.log
+
+
 def test_who_asks_for_metrics_with_tls_and_a_token_is_reviewed(
     release: Release, control_plane: ControlPlane, playground: E2ENamespace, tmp_path: Path
 ) -> None:
